@@ -50,7 +50,7 @@ class Series:
 @dataclass(frozen=True)
 class Drift:
     """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, simultaneous over all series of the run
-    (Bonferroni); ``percent``: the change over the run, of the median. ``adjusted``: the p-value by Holm. ``since``:
+    (Bonferroni), since a degradation began; ``percent``: the change over the run, of the median. ``adjusted``: the p-value by Holm. ``since``:
     seconds of the run at which a degradation begins, between ``earliest`` and ``latest``; None for another verdict.
     """
 
@@ -182,10 +182,9 @@ def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
     if found is None:
         return Drift(one, "undetermined", f"fewer than {FEWEST} points behind the warm-up")
     span = float(found.times[-1] - found.times[0])
+    rise = found.rise
     middle = abs(float(np.median(found.values)))
-    reach = quantile(1 - (1 - LEVEL) / (2 * chances.several), found.rise.freedom) * found.rise.error
-    sign, per_day = (1 if one.worse == "rising" else -1), DAY / span
-    low, high = sorted(sign * per_day * bound for bound in (found.rise.value - reach, found.rise.value + reach))
+    per_day = DAY / span
     verdict: Verdict = "stable"
     reason = ""
     if adjusted < chances.allowed and found.rise.value > SMALLEST * middle:
@@ -194,11 +193,19 @@ def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
         if verdict == "degrading" and found.rise.value * per_day <= one.tolerated:
             verdict, reason = "stable", f"it rises, by less than {one.tolerated:.3g} {one.unit} a day".rstrip()
     since, earliest, latest = _begins(found, one.origin) if verdict == "degrading" else (None, None, None)
+    if since is not None and since > one.origin:  # at its pace since then, not at that of the whole run
+        behind = found.times >= since
+        if behind.sum() >= FEWEST:
+            rise = trend(found.times[behind], found.values[behind]).rise
+            per_day = DAY / float(found.times[-1] - found.times[behind][0])
+    reach = quantile(1 - (1 - LEVEL) / (2 * chances.several), rise.freedom) * rise.error
+    sign = 1 if one.worse == "rising" else -1
+    low, high = sorted(sign * per_day * bound for bound in (rise.value - reach, rise.value + reach))
     return Drift(
         one,
         verdict,
         reason,
-        sign * found.rise.value * per_day,
+        sign * rise.value * per_day,
         low,
         high,
         100 * sign * found.rise.value / middle if middle else 0.0,

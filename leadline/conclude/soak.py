@@ -140,6 +140,7 @@ def trend_text(drift: Drift) -> str:
 
 def conclude_soak(
     intervals: Sequence[Interval],
+    evened: Sequence[Interval],
     times: SoakTimes,
     ends: Mapping[int, str],
     failure: str = "",
@@ -147,11 +148,11 @@ def conclude_soak(
     chance: float = CHANCE,
 ) -> SoakAnswer:
     """The verdict on all intervals. Each start of the stack is judged by itself, as memory and handles begin anew with
-    it; the correction is for the series of all of them together.
+    it; the correction is for the series of all of them together. ``evened``: the same as intervals of one length.
     """
     stretches = [(found[0].begin, found[-1].end) for found in by_stretch(intervals)]
     return SoakAnswer(
-        judge(series_of(intervals), chance),
+        judge(series_of(evened, intervals[0].begin if intervals else 0.0), chance),
         tuple(gaps(intervals, ends)),
         tuple(stretches),
         math.fsum(interval.seconds for interval in intervals),
@@ -171,10 +172,9 @@ def by_stretch(intervals: Sequence[Interval]) -> list[list[Interval]]:
     return list(found.values())
 
 
-def series_of(intervals: Sequence[Interval]) -> list[Series]:
-    """All series that are tested, of each stretch; times in seconds from the first interval."""
+def series_of(intervals: Sequence[Interval], zero: float) -> list[Series]:
+    """All series that are tested, of each stretch; times in seconds from ``zero``."""
     stretches = by_stretch(intervals)
-    zero = intervals[0].begin if intervals else 0.0
     found = []
     for number, stretch in enumerate(stretches):
         suffix = f" (start {number + 1})" if len(stretches) > 1 else ""

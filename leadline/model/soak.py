@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 HOUR, DAY = 3600.0, 86400.0
 SHORTEST, LONGEST = 30.0, 366 * DAY  # seconds of a soak
-FINE = DAY  # seconds for which intervals are kept as they were measured; then by the hour
+FINE = 2 * DAY  # seconds for which intervals are kept as they were measured; then by the hour
 INTERVAL_BYTES = 12 << 10  # of one interval in the record, at most
 LOG_BYTES = 16 << 20  # of one log before its older half is dropped
 SEGMENT_BYTES = 16 << 10  # of raw files a second of load, before they are condensed

@@ -12,7 +12,7 @@ import altair as alt
 
 from leadline.analysis.soak import Drift, Series, duration_text
 from leadline.conclude.soak import SoakAnswer, series_of, trend_text
-from leadline.lab.soak.record import SoakRecord
+from leadline.lab.soak.record import SoakRecord, evened
 from leadline.model.record import StudyRecord
 from leadline.report import words
 from leadline.report.charts.theme import BLUE, GREY, VERMILLION, DataSets, Figure, figure
@@ -50,7 +50,7 @@ def build(study: StudyRecord, record: SoakRecord, answer: SoakAnswer, out: Path,
 def figures(record: SoakRecord, answer: SoakAnswer) -> list[Figure]:
     """What users see, then what degrades or not, by unit."""
     drifts = {drift.series.name: drift for drift in answer.judged.drifts}
-    series = series_of(record.intervals)
+    series = series_of(evened(record.intervals), answer.begin)
     seen = [one for one in series if not one.resource]
     held = sorted((one for one in series if one.resource), key=lambda one: drifts[one.name].verdict != "degrading")
     found = [_figure("soak-users", "What users saw", seen, drifts, answer)]

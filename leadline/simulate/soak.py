@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -40,6 +41,7 @@ _LEAKS: dict[Kind, tuple[str, ...]] = {
     "disk": ("disk/database",),
 }
 _STACK = 0.08  # MiB of native memory that a thread takes
+_STEPS = 200  # of a median's logarithm
 _HEAP = 512.0  # MiB, committed throughout
 
 
@@ -98,11 +100,9 @@ class SimulatedSoak:
         for at in range(count):
             gauges: dict[str, Gauge] = {name: (value[at],) * 3 for name, value in held.items()}  # type: ignore[misc]
             gauges |= {"heap.committed/old": (_HEAP * MIB,) * 3, "free": (self.free,) * 3}
-            histogram = new_histogram()
+            known = _latencies(round(_STEPS * math.log(medians[at])))
             ended = int(self._rng.poisson(rates[at] * interval))
-            for score, share in zip(_SCORES, _SHARES, strict=True):
-                histogram.record_value(int(medians[at] * math.exp(0.6 * score) * 1e6), max(1, round(share * ended)))
-            yield interval_of(begin + at * interval, interval, stretch, histogram, 0, gauges)
+            yield replace(known, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges)
 
     def _held(
         self, name: str, age: NDArray[np.float64], day: NDArray[np.float64], interval: float
@@ -126,3 +126,12 @@ class SimulatedSoak:
         for at in range(1, count):
             found[at] = together * found[at - 1] + math.sqrt(1 - together**2) * found[at]
         return found
+
+
+@lru_cache(maxsize=4096)
+def _latencies(step: int) -> Interval:
+    """An interval with the latencies of a median of exp(step / _STEPS) ms."""
+    histogram = new_histogram()
+    for score, share in zip(_SCORES, _SHARES, strict=True):
+        histogram.record_value(int(math.exp(step / _STEPS + 0.6 * score) * 1e6), max(1, round(1000 * share)))
+    return interval_of(0.0, 1.0, 0, histogram, 0, {})

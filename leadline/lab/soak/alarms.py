@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from leadline.analysis.soak import CHANCE
 from leadline.conclude.soak import SoakAnswer, conclude_soak
 from leadline.host import here
-from leadline.lab.soak.record import SoakRecord
+from leadline.lab.soak.record import SoakRecord, evened
 from leadline.model.errors import UsageError, quoted
 from leadline.model.units import format_size
 
@@ -158,7 +158,7 @@ class Watch:
         if due <= record.looks or record.measured < FIRST_LOOK * record.times.seconds:
             return []
         record.looks = due
-        answer = conclude_soak(record.intervals, record.times, record.ends, chance=CHANCE / LOOKS)
+        answer = conclude_soak(record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS)
         known = {one.get("series") for one in record.alarms}
         return [
             Alarm(

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,15 @@ def thinned(intervals: Sequence[Interval], fine: float = FINE) -> list[Interval]
     return [merged(list(group)) for _, group in itertools.groupby(intervals, key)]
 
 
+def evened(intervals: Sequence[Interval]) -> list[Interval]:
+    """All of one length, so that they can be compared: the worst of an hour is worse than the worst of its minutes.
+    Where some are merged by the hour the others are, too; what is less than most of an hour is left out.
+    """
+    if max((one.seconds for one in intervals), default=0.0) < 0.9 * HOUR:
+        return list(intervals)
+    return [one for one in thinned(intervals, fine=-2 * HOUR) if one.seconds > 0.9 * HOUR]
+
+
 def merged(intervals: Sequence[Interval]) -> Interval:
     """One interval of those that follow each other; ``seconds`` are those that were measured."""
     if len(intervals) == 1:
@@ -138,14 +147,10 @@ def merged(intervals: Sequence[Interval]) -> Interval:
         mean = math.fsum(gauge[1] * each for gauge, each in there) / seconds
         gauges[name] = (min(gauge[0] for gauge, _ in there), mean, max(gauge[2] for gauge, _ in there))
     first = intervals[0]
-    return interval_of(
-        first.begin,
-        math.fsum(interval.seconds for interval in intervals),
-        first.stretch,
-        histogram,
-        sum(interval.failed for interval in intervals),
-        gauges,
-    )
+    seconds = math.fsum(interval.seconds for interval in intervals)
+    failed = sum(interval.failed for interval in intervals)
+    whole = interval_of(first.begin, seconds, first.stretch, histogram, failed, gauges)
+    return replace(whole, ok=sum(interval.ok for interval in intervals))
 
 
 def interval_of(
@@ -160,7 +165,7 @@ def interval_of(
 
 def _written(interval: Interval) -> dict[str, Any]:
     """NaN has no place in JSON."""
-    found = asdict(interval)
+    found: dict[str, Any] = {each.name: getattr(interval, each.name) for each in fields(interval)}
     found["gauges"] = {name: [_rounded(each) for each in gauge] for name, gauge in interval.gauges.items()}
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in found.items()}
 

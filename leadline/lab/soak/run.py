@@ -18,7 +18,7 @@ from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.run import StudyRun
 from leadline.lab.soak.alarms import LOOKS, Alarms, Watch
-from leadline.lab.soak.record import FILE, SoakRecord, read_record
+from leadline.lab.soak.record import FILE, SoakRecord, evened, read_record
 from leadline.lab.soak.system import SoakSystem
 from leadline.lab.stackfile import is_stack_file
 from leadline.lab.store import Store
@@ -249,7 +249,7 @@ def answer_of(store: Store, number: int) -> SoakAnswer:
     except FileNotFoundError:
         raise UsageError(f"soak {number} has measured nothing yet") from None
     failure = failure_of(store.load_trial(number, 0))
-    return conclude_soak(record.intervals, record.times, record.ends, failure, record.notes)
+    return conclude_soak(record.intervals, evened(record.intervals), record.times, record.ends, failure, record.notes)
 
 
 def failure_of(trial: TrialRecord) -> str:
