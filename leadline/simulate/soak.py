@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from leadline.load.series import new_histogram
 from leadline.model.soak import DAY, Gauge, Interval
 
 MIB = 1 << 20
+Array = NDArray[Any]
 Kind = Literal["heap", "native", "handles", "threads", "connections", "disk"]
 _QUANTILES = np.array([0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
 _SCORES = np.array([-1.645, -0.842, -0.253, 0.0, 0.253, 0.842, 1.282, 1.645, 2.054, 2.326, 2.576, 3.09])
@@ -98,15 +99,15 @@ class SimulatedSoak:
         medians = 4.0 * (1 + 0.15 * day) * np.exp(0.03 * self._noise(count, interval))
         held = {name: self._held(name, age, day, interval) for name in _HELD}
         for at in range(count):
-            gauges: dict[str, Gauge] = {name: (value[at],) * 3 for name, value in held.items()}  # type: ignore[misc]
+            gauges: dict[str, Gauge] = {name: (value[at],) * 3 for name, value in held.items()}
             gauges |= {"heap.committed/old": (_HEAP * MIB,) * 3, "free": (self.free,) * 3}
             known = _latencies(round(_STEPS * math.log(medians[at])))
             ended = int(self._rng.poisson(rates[at] * interval))
             yield replace(known, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges)
 
     def _held(
-        self, name: str, age: NDArray[np.float64], day: NDArray[np.float64], interval: float
-    ) -> NDArray[np.float64]:
+        self, name: str, age: Array, day: Array, interval: float
+    ) -> Array:
         level, spread, with_load, unit = _HELD[name]
         found = level + with_load * day + spread * self._noise(len(age), interval)
         for leak in self.leaks:
@@ -119,7 +120,7 @@ class SimulatedSoak:
                 found = found + lost
         return unit * (np.round(found) if unit == 1 else found)
 
-    def _noise(self, count: int, interval: float) -> NDArray[np.float64]:
+    def _noise(self, count: int, interval: float) -> Array:
         """Autoregression of first order with standard deviation 1, as it is seen every ``interval`` seconds."""
         together = self.together ** (interval / 60)
         found = self._rng.normal(size=count)

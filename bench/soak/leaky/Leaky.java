@@ -49,7 +49,9 @@ class Leaky {
         while (true) {
             long due = (long) (perSecond * (System.nanoTime() - begun) / 1e9);
             for (; done < due; done++) {
-                one(kind, listener, file);
+                for (String each : kind.split(",")) {
+                    one(each, listener, file);
+                }
             }
             Thread.sleep(20);
         }

@@ -179,6 +179,5 @@ def _read(found: dict[str, Any]) -> Interval:
     gauges = {
         str(name): (float(low), float(mean), float(high)) for name, (low, mean, high) in found.pop("gauges").items()
     }
-    values = {name: found.pop(name) for name in ("p50", "p99", "worst")}
-    latencies = {name: math.nan if value is None else float(value) for name, value in values.items()}
-    return Interval(**found, **latencies, gauges=gauges)
+    p50, p99, worst = (math.nan if found[name] is None else float(found[name]) for name in ("p50", "p99", "worst"))
+    return Interval(**{**found, "p50": p50, "p99": p99, "worst": worst, "gauges": gauges})

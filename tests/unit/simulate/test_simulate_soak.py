@@ -28,13 +28,13 @@ def answer(record: SoakRecord) -> SoakAnswer:
     return conclude_soak(record.intervals, evened(record.intervals), record.times, record.ends)
 
 
-def soak(folder: Path, *leaks: Leak, seed: int = 3) -> tuple[SoakRecord, SimulatedSoak]:
-    record = SoakRecord(folder / "soak.jsonl", SoakTimes(14 * DAY, HOUR / 2, DAY))
-    return record, SimulatedSoak(seed, leaks)
+def soak(folder: Path, *leaks: Leak, interval: float = HOUR) -> tuple[SoakRecord, SimulatedSoak]:
+    record = SoakRecord(folder / "soak.jsonl", SoakTimes(14 * DAY, interval, DAY))
+    return record, SimulatedSoak(3, leaks)
 
 
 def test_without_a_leak_it_is_stable(tmp_path: Path) -> None:
-    record, stack = soak(tmp_path)
+    record, stack = soak(tmp_path, interval=HOUR / 2)
     watch = Watch(Alarms("soak", None, None), 0.01, lambda _: None)
     stack.run(record, BEGIN, math.inf, watch)
     found = answer(record)
@@ -50,8 +50,7 @@ def test_without_a_leak_it_is_stable(tmp_path: Path) -> None:
 )
 def test_a_planted_leak_is_found_with_kind_start_and_rate(tmp_path: Path, kind: Kind, per_day: float) -> None:
     record, stack = soak(tmp_path, Leak(kind, per_day, after=4 * DAY))
-    watch = Watch(Alarms("soak", None, None), 0.01, lambda _: None)
-    stack.run(record, BEGIN, math.inf, watch)
+    stack.run(record, BEGIN, math.inf, lambda _: None)
     found = answer(record)
     suspect = found.judged.suspect
     assert suspect is not None
@@ -60,7 +59,19 @@ def test_a_planted_leak_is_found_with_kind_start_and_rate(tmp_path: Path, kind: 
     assert suspect.latest is not None
     assert suspect.earliest - DAY <= 4 * DAY <= suspect.latest + DAY
     assert suspect.per_day == pytest.approx(per_day, rel=0.1)
-    assert any(one.get("series") in NAMES[kind] for one in record.alarms)  # while it ran
+
+
+def test_a_leak_raises_its_alarm_while_it_runs(tmp_path: Path) -> None:
+    record, stack = soak(tmp_path, Leak("handles", 20.0))
+    watch, told = Watch(Alarms("soak", None, None), 0.01, lambda _: None), list[float]()
+
+    def checkpoint(record: SoakRecord) -> None:
+        watch(record)
+        told.extend([record.measured] if record.alarms and not told else [])
+
+    stack.run(record, BEGIN, math.inf, checkpoint)
+    assert [one["series"] for one in record.alarms] == ["open files of the server"]
+    assert told[0] < 7 * DAY
 
 
 def test_growth_that_the_disk_has_room_for_is_no_degradation(tmp_path: Path) -> None:
