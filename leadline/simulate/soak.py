@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.lab.soak.record import SoakRecord, interval_of
-from leadline.load.series import new_histogram
+from leadline.lab.soak.record import SoakRecord, interval_of_values
 from leadline.model.soak import DAY, Gauge, Interval
 
 MIB = 1 << 20
@@ -72,9 +71,7 @@ class SimulatedSoak:
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
 
-    def run(
-        self, record: SoakRecord, begin: float, until: float, on_checkpoint: Callable[[SoakRecord], None]
-    ) -> None:
+    def run(self, record: SoakRecord, begin: float, until: float, on_checkpoint: Callable[[SoakRecord], None]) -> None:
         """Go on as a stack that is started at ``begin`` (unix seconds) until the record is full or that moment: what
         was measured since the last checkpoint is lost then.
         """
@@ -103,11 +100,11 @@ class SimulatedSoak:
             gauges |= {"heap.committed/old": (_HEAP * MIB,) * 3, "free": (self.free,) * 3}
             known = _latencies(round(_STEPS * math.log(medians[at])))
             ended = int(self._rng.poisson(rates[at] * interval))
-            yield replace(known, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges)
+            yield replace(
+                known, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges
+            )
 
-    def _held(
-        self, name: str, age: Array, day: Array, interval: float
-    ) -> Array:
+    def _held(self, name: str, age: Array, day: Array, interval: float) -> Array:
         level, spread, with_load, unit = _HELD[name]
         found = level + with_load * day + spread * self._noise(len(age), interval)
         for leak in self.leaks:
@@ -132,7 +129,7 @@ class SimulatedSoak:
 @lru_cache(maxsize=4096)
 def _latencies(step: int) -> Interval:
     """An interval with the latencies of a median of exp(step / _STEPS) ms."""
-    histogram = new_histogram()
-    for score, share in zip(_SCORES, _SHARES, strict=True):
-        histogram.record_value(int(math.exp(step / _STEPS + 0.6 * score) * 1e6), max(1, round(1000 * share)))
-    return interval_of(0.0, 1.0, 0, histogram, 0, {})
+    return interval_of_values(
+        (math.exp(step / _STEPS + 0.6 * score), max(1, round(1000 * share)))
+        for score, share in zip(_SCORES, _SHARES, strict=True)
+    )

@@ -32,12 +32,12 @@ def verdicts(found: dict[str, Any]) -> dict[str, str]:
 def test_two_leaks_are_found_and_told(tmp_path: Path) -> None:
     alarm = ["--alarm", "cat >> alarms.jsonl; echo >> alarms.jsonl"]
     done = leadline(
-        "soak", str(LEAKY), "--for", "30s", *options("handles,connections", 5), *alarm, "--json", cwd=tmp_path
+        "soak", str(LEAKY), "--for", "40s", *options("handles,connections", 5), *alarm, "--json", cwd=tmp_path
     )
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert found["failure"] == "", found
-    assert found["measured_s"] == pytest.approx(30, abs=1)
+    assert found["measured_s"] == pytest.approx(40, abs=2)
     assert found["transactions"]["ok"] > 100
     series = verdicts(found)
     assert series["open files of the server"] == "degrading", found["answer"]
@@ -50,7 +50,6 @@ def test_two_leaks_are_found_and_told(tmp_path: Path) -> None:
     assert alarms[-1]["kind"] == "ended"
     assert alarms[-1]["sentence"] == found["answer"]
     assert "SIMULATED" not in Path(tmp_path, found["report"]).read_text()
-    assert leadline("restore", cwd=tmp_path).stdout.strip() in ("", "nothing to put back")
     assert not list(tmp_path.rglob("segments/*"))
 
 

@@ -158,7 +158,9 @@ class Watch:
         if due <= record.looks or record.measured < FIRST_LOOK * record.times.seconds:
             return []
         record.looks = due
-        answer = conclude_soak(record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS)
+        answer = conclude_soak(
+            record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS
+        )
         known = {one.get("series") for one in record.alarms}
         return [
             Alarm(

@@ -104,7 +104,9 @@ class _Totals:
         """What a reader of the latencies must know."""
         if not self.limits:
             return []
-        return [f"the driver was the limit in {self.limits} of {self.segments} segments: latencies are not the server's"]
+        return [
+            f"the driver was the limit in {self.limits} of {self.segments} segments: latencies are not the server's"
+        ]
 
 
 class SoakSystem(RealSystem):
@@ -139,10 +141,9 @@ class SoakSystem(RealSystem):
         found = [one for one in observers_of(study, self._host, self._stack) if not isinstance(one, left_out)]
         homes = {path.name: path for path in self._stack.homes()}
         held = Holdings(self._host.files, self._stack.processes(), homes, self._bounded)
-        interval = max(self.record.times.sampled, 2.0)
         # every sample with its status: what is anonymous memory
         processes = ProcessObserver(self._host.files, threads_every=1, members_every=1)
-        return [processes, *found, CounterObserver(HOLDINGS, "", held, (), interval)]
+        return [processes, *found, CounterObserver(HOLDINGS, "", held, (), self.record.times.sampled)]
 
     # its load ------------------------------------------------------------------------------------------------
 
