@@ -49,9 +49,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Drift:
-    """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, simultaneous over all series of the run
-    (Bonferroni), since a degradation began; ``percent``: the change over the run, of the median. ``adjusted``: the p-value by Holm. ``since``:
-    seconds of the run at which a degradation begins, between ``earliest`` and ``latest``; None for another verdict.
+    """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, since a degradation began, simultaneous
+    over all series of the run (Bonferroni); ``percent``: the change over the run, of the median. ``adjusted``: the
+    p-value by Holm. ``since``: seconds of the run at which a degradation begins, between ``earliest`` and ``latest``;
+    None for another verdict.
     """
 
     series: Series

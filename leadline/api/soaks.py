@@ -8,9 +8,9 @@ from pathlib import Path
 from leadline.conclude.soak import SoakAnswer
 from leadline.lab.progress import Watcher
 from leadline.lab.soak.alarms import Alarms, at_the_end, check_webhook
+from leadline.lab.soak.record import read_record
 from leadline.lab.soak.run import FOLDER, SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
 from leadline.lab.soak.run import record_path as _record_path
-from leadline.lab.soak.record import read_record
 from leadline.lab.store import Store
 from leadline.lab.testbed import LocalTestbed
 

@@ -1,4 +1,4 @@
-"""A stack of known truth under load for days, in virtual time: what it holds and how it responds, with leaks planted."""
+"""A stack of known truth under load for days, in virtual time: what it holds, how it responds, with leaks planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A soak of a real program that loses open files and connections on purpose: found, told by alarm, nothing left behind."""
+"""A soak of a real program that loses open files and connections on purpose: found, and told by alarm."""
 
 from __future__ import annotations
 

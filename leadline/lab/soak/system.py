@@ -1,4 +1,4 @@
-"""The real system under a soak: load in segments without a pause between them, each condensed while the next one runs."""
+"""The real system under a soak: load in segments without a pause, each condensed while the next one runs."""
 
 from __future__ import annotations
 

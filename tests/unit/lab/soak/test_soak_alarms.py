@@ -52,7 +52,7 @@ def test_an_alarm_goes_to_both_in_order(hook: str, tmp_path: Path) -> None:
     alarms.fire(Alarm("ended", 13.0, "Stable", {}))
     alarms.close()
     wanted = {"soak": "soak-shop", "kind": "errors", "at": 12.5, "sentence": ALARM.sentence, "failed": 3}
-    assert [json.loads(line) for line in out.read_text().splitlines()][0] == wanted
+    assert json.loads(out.read_text().splitlines()[0]) == wanted
     assert [path for path, _ in _Hook.bodies] == ["/alarms?of=soak"] * 2
     assert json.loads(_Hook.bodies[0][1]) == wanted
 
