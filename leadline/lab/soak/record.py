@@ -28,8 +28,8 @@ FILE = "soak.jsonl"
 @dataclass
 class SoakRecord:
     """``begun``: stretches so far, one for each start of the stack. ``ends``: how each ended, by its number; one that
-    was cut off or came to its end is not there. ``alarms``: what fired; ``looks``: interim verdicts so far; ``notes``: what
-    a reader must know.
+    was cut off or came to its end is not there. ``alarms``: what fired; ``looks``: interim verdicts so far; ``notes``:
+    what a reader must know.
     """
 
     path: Path

@@ -110,8 +110,8 @@ class _Totals:
 
 
 class SoakSystem(RealSystem):
-    """A ``RealSystem`` whose load lasts until ``record`` is full. ``on_checkpoint`` is called with it after each segment
-    that was added.
+    """A ``RealSystem`` whose load lasts until ``record`` is full. ``on_checkpoint`` is called with it after each
+    segment that was added.
     """
 
     record: SoakRecord
