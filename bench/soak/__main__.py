@@ -1,4 +1,6 @@
-"""``python -m bench.soak [RUNS]``: false alarms among so many runs of eight series, by how much hours hang together."""
+"""``python -m bench.soak [RUNS]``: false alarms among so many runs of eight series, by how much hours hang together.
+``python -m bench.soak planted [RUNS]``: soaks of a simulated stack with and without a leak (``bench.soak.planted``).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import sys
 
 import numpy as np
 
+from bench.soak import planted
 from bench.soak.series import family, series
 from leadline.analysis.soak import judge
 
@@ -24,4 +27,8 @@ def main(runs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+    words = sys.argv[1:]
+    if words[:1] == ["planted"]:
+        planted.main(int(words[1]) if len(words) > 1 else 204)
+    else:
+        main(int(words[0]) if words else 400)

@@ -12,7 +12,9 @@ import numpy as np
 from leadline.gcanalysis.trend import Array, Estimate, quantile, thinned, trend
 
 DAY = 86400.0
-WARM_UP = 0.1  # of the run is not looked at: caches fill, classes are loaded
+# What is not looked at, while caches fill and classes are loaded: this share of the run, and half an hour, but never
+# more than a quarter.
+WARM_UP, WARM_UP_SECONDS, WARM_UP_MOST = 0.1, 1800.0, 0.25
 FEWEST = 20  # points behind the warm-up
 CHANCE = 0.05  # that any series of a run without a trend is called degrading (Holm 1979)
 LEVEL = 0.95  # of the intervals
@@ -28,6 +30,10 @@ Verdict = Literal["degrading", "levels off", "stable", "undetermined"]
 class Series:
     """One figure of a run. ``times``: seconds, ascending, with a gap where the run was down. ``worse``: rising or
     falling is what hurts. ``resource``: what a leak uses up, so that it may be the cause of what users see.
+
+    ``origin``: the second at which what it is of was started. ``rank``: of causes that may have begun together the one
+    of the lowest rank is the suspect (a leaked thread takes memory, too). ``tolerated``: a rise a day that is no
+    degradation, in its unit.
     """
 
     name: str
@@ -36,13 +42,17 @@ class Series:
     values: Sequence[float]
     worse: Literal["rising", "falling"] = "rising"
     resource: bool = False
+    origin: float = 0.0
+    rank: int = 0
+    tolerated: float = 0.0
 
 
 @dataclass(frozen=True)
 class Drift:
-    """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, simultaneous over all series of the run
-    (Bonferroni); ``percent``: the change over the run, of the median. ``adjusted``: the p-value by Holm. ``since``:
-    seconds of the run at which a degradation begins, between ``earliest`` and ``latest``; None for another verdict.
+    """What one series does. ``per_day`` with ``low`` and ``high`` in its unit, since a degradation began, simultaneous
+    over all series of the run (Bonferroni); ``percent``: the change over the run, of the median. ``adjusted``: the
+    p-value by Holm. ``since``: seconds of the run at which a degradation begins, between ``earliest`` and ``latest``;
+    None for another verdict.
     """
 
     series: Series
@@ -57,6 +67,15 @@ class Drift:
     since: float | None = None
     earliest: float | None = None
     latest: float | None = None
+
+    @property
+    def change(self) -> str:
+        """A day with its interval; an hour where the series is shorter than a day."""
+        times = self.series.times
+        each, word = (1.0, "a day") if len(times) and times[-1] - times[0] >= DAY else (24.0, "an hour")
+        found, low, high = (value / each for value in (self.per_day, self.low, self.high))
+        unit = f" {self.series.unit}" if self.series.unit else ""
+        return f"{found:+.3g}{unit} {word} [{low:+.3g}, {high:+.3g}]"
 
 
 @dataclass(frozen=True)
@@ -80,12 +99,8 @@ class Soak:
             if not tested:
                 return "No verdict: no series is long enough."
             return f"Stable: none of {tested} series degrades, at {CHANCE:.0%} for all of them together."
-        names = ", ".join(
-            f"{drift.series.name} by {drift.per_day:+.3g} {drift.series.unit} a day "
-            f"[{drift.low:+.3g}, {drift.high:+.3g}]".replace("  ", " ")
-            for drift in self.degrading
-        )
-        since = _duration(self.since or 0.0)
+        names = ", ".join(f"{drift.series.name} by {drift.change}" for drift in self.degrading)
+        since = duration_text(self.since or 0.0)
         return f"Degrading since {since} after the start: {names}; suspect: {self.suspect.series.name}."
 
 
@@ -99,21 +114,33 @@ class _Tested:
     p_value: float
 
 
-def judge(series: Sequence[Series]) -> Soak:
-    """The verdict on all series of a run."""
+def judge(series: Sequence[Series], chance: float = CHANCE) -> Soak:
+    """The verdict on all series of a run; ``chance``: that it calls any degrading where none is."""
     tested = [_tested(one) for one in series]
     adjusted = _holm([found.p_value if found else None for found in tested])
     several = sum(found is not None for found in tested)
     drifts = tuple(
-        _drift(one, found, p_value, several) for one, found, p_value in zip(series, tested, adjusted, strict=True)
+        _drift(one, found, _Chances(p_value, several, chance))
+        for one, found, p_value in zip(series, tested, adjusted, strict=True)
     )
     worse = [drift for drift in drifts if drift.verdict == "degrading"]
     if not worse:
         known = any(drift.verdict != "undetermined" for drift in drifts)
         return Soak("stable" if known else "undetermined", drifts)
     causes = [drift for drift in worse if drift.series.resource] or worse
-    suspect = min(causes, key=lambda drift: (drift.since or 0.0, drift.adjusted))
+    first = min(drift.latest or 0.0 for drift in causes)
+    together = [drift for drift in causes if (drift.earliest or 0.0) <= first]
+    suspect = min(together, key=lambda drift: (drift.series.rank, drift.since or 0.0, drift.adjusted))
     return Soak("degrading", drifts, min(drift.since or 0.0 for drift in worse), suspect)
+
+
+@dataclass(frozen=True)
+class _Chances:
+    """The adjusted p-value of a series, how many are tested, and the chance that is allowed for all."""
+
+    adjusted: float
+    several: int
+    allowed: float
 
 
 def _tested(one: Series) -> _Tested | None:
@@ -122,7 +149,8 @@ def _tested(one: Series) -> _Tested | None:
     known = np.isfinite(values)
     times, values = times[known], values[known]
     if len(times):
-        behind = times >= times[0] + WARM_UP * (times[-1] - times[0])
+        span = float(times[-1] - times[0])
+        behind = times >= times[0] + max(WARM_UP * span, min(WARM_UP_SECONDS, WARM_UP_MOST * span))
         times, values = times[behind], values[behind]
     if len(times) < FEWEST:
         return None
@@ -150,24 +178,35 @@ def _holm(p_values: Sequence[float | None]) -> list[float]:
     return found
 
 
-def _drift(one: Series, found: _Tested | None, adjusted: float, several: int) -> Drift:
+def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
+    adjusted = chances.adjusted
     if found is None:
         return Drift(one, "undetermined", f"fewer than {FEWEST} points behind the warm-up")
     span = float(found.times[-1] - found.times[0])
+    rise = found.rise
     middle = abs(float(np.median(found.values)))
-    reach = quantile(1 - (1 - LEVEL) / (2 * several), found.rise.freedom) * found.rise.error
-    sign, per_day = (1 if one.worse == "rising" else -1), DAY / span
-    low, high = sorted(sign * per_day * bound for bound in (found.rise.value - reach, found.rise.value + reach))
+    per_day = DAY / span
     verdict: Verdict = "stable"
-    if adjusted < CHANCE and found.rise.value > SMALLEST * middle:
+    reason = ""
+    if adjusted < chances.allowed and found.rise.value > SMALLEST * middle:
         # what fills up shows a trend, too, but surely slows down
         verdict = "levels off" if found.keeps.bound(_SURE) < 0 and not _late(found) else "degrading"
-    since, earliest, latest = _begins(found) if verdict == "degrading" else (None, None, None)
+        if verdict == "degrading" and found.rise.value * per_day <= one.tolerated:
+            verdict, reason = "stable", f"it rises, by less than {one.tolerated:.3g} {one.unit} a day".rstrip()
+    since, earliest, latest = _begins(found, one.origin) if verdict == "degrading" else (None, None, None)
+    if since is not None and since > one.origin:  # at its pace since then, not at that of the whole run
+        behind = found.times >= since
+        if behind.sum() >= FEWEST:
+            rise = trend(found.times[behind], found.values[behind]).rise
+            per_day = DAY / float(found.times[-1] - found.times[behind][0])
+    reach = quantile(1 - (1 - LEVEL) / (2 * chances.several), rise.freedom) * rise.error
+    sign = 1 if one.worse == "rising" else -1
+    low, high = sorted(sign * per_day * bound for bound in (rise.value - reach, rise.value + reach))
     return Drift(
         one,
         verdict,
-        "",
-        sign * found.rise.value * per_day,
+        reason,
+        sign * rise.value * per_day,
         low,
         high,
         100 * sign * found.rise.value / middle if middle else 0.0,
@@ -188,7 +227,7 @@ def _late(found: _Tested) -> bool:
     return rise.bound(1 - _SURE) > 0 and rise.value > 0.5 * found.rise.value
 
 
-def _begins(found: _Tested) -> tuple[float, float, float]:
+def _begins(found: _Tested, origin: float) -> tuple[float, float, float]:
     """The moment before which the level is constant and after which it is a line, by least squares, and the range of
     moments that fit nearly as well (likelihood ratio, with fewer effective points where neighbours hang together).
     """
@@ -215,11 +254,13 @@ def _begins(found: _Tested) -> tuple[float, float, float]:
     ]
     best = float(knots[int(np.argmin(rests))])
     # a trend that may have been there from the first point is one from the start
-    since = 0.0 if near[0] == knots[0] else best
-    return since, 0.0 if near[0] == knots[0] else float(near[0]), float(near[-1])
+    if near[0] == knots[0]:
+        return origin, origin, float(near[-1])
+    return best, float(near[0]), float(near[-1])
 
 
-def _duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
+    """In the unit that people would say."""
     for size, word in ((DAY, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {word}"

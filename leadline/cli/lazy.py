@@ -66,6 +66,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "load",
         "Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md).",
     ),
+    "soak": (
+        "soak",
+        "Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what.",
+    ),
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
     "scenario": (
         "scenario",
@@ -77,7 +81,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "Study": ("init", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
     "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "lab"),
-    "Load and stack": ("load", "scenario", "up", "down", "stack", "command"),
+    "Load and stack": ("load", "soak", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "gc"),
 }
 

@@ -379,10 +379,10 @@ def load_outcome(result: DriverResult) -> LoadOutcome:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
     totals = result.total.items()
     counts = {name: {"ok": total.ok, "failed": total.failed, "skipped": total.skipped} for name, total in totals}
-    return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), _checks(result))
+    return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), checks_of(result))
 
 
-def _checks(result: DriverResult) -> list[AuditRecord]:
+def checks_of(result: DriverResult) -> list[AuditRecord]:
     """What the driver's own figures must satisfy before anything is believed."""
     little = result.littles_law
     off = little.relative_error

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 from hdrh.histogram import HdrHistogram
 
 from leadline.model.errors import LeadlineError
@@ -90,12 +91,21 @@ def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]
     None for a window without a whole second. The log is read once; windows may overlap.
     """
     found = [_Window.whole(from_s, until_s) for from_s, until_s in windows]
+    merged, failed = _merged(directory, found)
+    return [
+        window.result(histogram, count) if window and histogram is not None else None
+        for window, histogram, count in zip(found, merged, failed, strict=True)
+    ]
+
+
+def _merged(directory: Path, windows: Sequence[_Window | None]) -> tuple[list[HdrHistogram | None], list[int]]:
+    """The histogram of each window and how many transactions failed in it."""
     holders: dict[int, list[int]] = {}
-    for index, window in enumerate(found):
+    for index, window in enumerate(windows):
         for second in range(window.first, window.end) if window else ():
             holders.setdefault(second, []).append(index)
-    merged = [HdrHistogram(_LOWEST, _HIGHEST, _DIGITS) if window else None for window in found]
-    failed = [0] * len(found)
+    merged = [HdrHistogram(_LOWEST, _HIGHEST, _DIGITS) if window else None for window in windows]
+    failed = [0] * len(windows)
     for start, _length, _tag, payload in _read_log(directory / "response.hlog"):
         for index in holders.get(math.floor(start + 0.0015), ()):
             histogram = merged[index]
@@ -105,10 +115,44 @@ def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]
         if row["transaction"] == ALL:
             for index in holders.get(int(row["second"]), ()):
                 failed[index] += int(row["failed"])
+    return merged, failed
+
+
+def histograms_in_windows(
+    directory: Path, windows: Sequence[tuple[float, float]]
+) -> list[tuple[HdrHistogram, int] | None]:
+    """Response times in ns of all transactions that ended in each window, and how many failed there; windows as in
+    ``responses_in_windows``, None for one without a whole second.
+    """
+    found = [_Window.whole(from_s, until_s) for from_s, until_s in windows]
+    merged, failed = _merged(directory, found)
     return [
-        window.result(histogram, count) if window and histogram is not None else None
-        for window, histogram, count in zip(found, merged, failed, strict=True)
+        (histogram, count) if histogram is not None else None for histogram, count in zip(merged, failed, strict=True)
     ]
+
+
+def last_second(directory: Path) -> int | None:
+    """The last second that was written whole; None where there is none, also without a file."""
+    try:
+        rows = _rows(directory)
+    except LeadlineError:
+        return None
+    return max((int(row["second"]) for row in rows), default=None)
+
+
+def new_histogram() -> HdrHistogram:
+    """An empty one as the driver's, in ns."""
+    return HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
+
+
+def latencies_of(histogram: HdrHistogram, percentiles: Sequence[float]) -> tuple[float, ...]:
+    """These percentiles and the largest, in ms, of a histogram that is not empty; as ``get_value_at_percentile``, which
+    walks over all counts for each.
+    """
+    sums = np.cumsum(np.ctypeslib.as_array(histogram.encoder.payload.counts))
+    places = [int(np.searchsorted(sums, histogram.get_target_count_at_percentile(each))) for each in percentiles]
+    values = [histogram.get_highest_equivalent_value(histogram.get_value_from_index(at)) for at in places]
+    return (*(float(value) / _MS for value in values), float(histogram.get_max_value()) / _MS)
 
 
 def started_unix_ns(directory: Path) -> int | None:

@@ -152,6 +152,11 @@ class Stack:
         """``database``, ``server``, ``web`` and the application's companion, those that have been started."""
         return dict(self._processes)
 
+    def homes(self) -> list[Path]:
+        """Private directories of its database and its server."""
+        own = [self._home / self.database.name] if self.database.runs else []
+        return [*own, self._work / self.server.name]
+
     def place(self, cpus: str) -> None:
         """Put everything on these CPUs (``0,2-3``): what runs, by moving it, and what is started from now on. Raises
         OSError, UsageError for CPUs that cannot be used.
