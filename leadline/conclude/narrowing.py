@@ -48,7 +48,7 @@ class Watching:
 
 
 def narrowing(record: StudyRecord, response: str, known: MutableMapping[int, Look] | None = None) -> Watching:
-    """Every comparison of a response over the complete blocks. ``known`` keeps looks for the next time, by their blocks."""
+    """Every comparison of a response over the complete blocks. ``known`` keeps looks by their blocks."""
     plan = record.plan
     every = 1 + max(trial.block for trial in plan.trials)
     left = [trial.planned.block for trial in record.trials if trial.is_left]
