@@ -28,7 +28,11 @@ pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
 RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
-PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if page.name != RECIPES)
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if page.name != RECIPES and page.parent.name != "tutorials"  # tests/unit/docs/test_tutorials.py runs those
+)
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {
     "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
@@ -47,6 +51,7 @@ ELSEWHERE = {
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
+    "leadline ui": "tests/browser/test_ui_browser.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",
     "leadline kernels": "tests/stack/test_kernels.py",

@@ -16,6 +16,7 @@ from leadline.report.histograms import Histogram, merge
 _COLUMNS = 150  # spans of time at most
 _ROWS = 48  # spans of response time
 _WIDTH = 1020
+_SECONDS = "seconds since the start of the load"
 
 
 def throughput(seconds: pl.DataFrame) -> Figure | None:
@@ -32,7 +33,7 @@ def throughput(seconds: pl.DataFrame) -> Figure | None:
         sets.chart(rows)
         .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
         .encode(
-            x=alt.X("second:Q", title="seconds since the start of the load"),
+            x=alt.X("second:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
             y=alt.Y("rate:Q", title="transactions/s", scale=alt.Scale(zero=True)),
             color=_two("what", "succeeded", "failed"),
             tooltip=["second:Q", "phase:N", "what:N", "rate:Q"],
@@ -46,20 +47,25 @@ def throughput(seconds: pl.DataFrame) -> Figure | None:
 def percentiles(seconds: pl.DataFrame) -> Figure | None:
     """Median and 99th percentile of each second; None where there are none."""
     rows = [
-        {"second": row["second"], "percentile": name, "ms": float(f"{value:.4g}"), "phase": row["phase"]}
+        {
+            "second": row["second"],
+            "percentile": name,
+            "ms": _positive(row[f"response_{name}_ms"]),
+            "phase": row["phase"],
+        }
         for row in seconds.iter_rows(named=True)
         for name in ("p50", "p99")
-        if (value := row[f"response_{name}_ms"]) is not None and value > 0
     ]
-    if not rows:
+    known = [row["ms"] for row in rows if row["ms"] is not None]
+    if not known:
         return None
     sets = DataSets()
-    bounds = (min(row["ms"] for row in rows), max(row["ms"] for row in rows))
+    bounds = (min(known), max(known))
     chart = (
         sets.chart(rows)
         .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
         .encode(
-            x=alt.X("second:Q", title="seconds since the start of the load"),
+            x=alt.X("second:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
             y=alt.Y(
                 "ms:Q",
                 title="response time, ms (log)",
@@ -73,6 +79,11 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
     )
     said = "Percentiles of the transactions that ended in each second; time counts from the moment each was due."
     return figure("percentiles", "Response time over time", said, chart, sets=sets)
+
+
+def _positive(value: float | None) -> float | None:
+    """For a log axis; None breaks the line."""
+    return None if value is None or value <= 0 else float(f"{value:.4g}")
 
 
 def _two(field: str, first: str, second: str) -> alt.Color:
@@ -115,7 +126,7 @@ def heat_map(intervals: Sequence[tuple[float, Histogram]], started: float) -> Fi
         sets.chart(rows)
         .mark_rect()
         .encode(
-            x=alt.X("from:Q", title="seconds since the start of the load", scale=alt.Scale(nice=False)),
+            x=alt.X("from:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
             x2="until:Q",
             y=alt.Y(
                 "low:Q",
