@@ -47,6 +47,7 @@ class LiveLog:
         self._file: IO[str] | None = None
         self._lines, self._head = 0, ""
         self._path = Path()
+        self.since = time.time()  # before the study is held, and so before anybody sees that it runs
 
     def begin(self, study_id: int, interruption: Interruption) -> _Asked:
         """Write from now on, and end the run when it is asked to; a context manager."""
@@ -128,8 +129,6 @@ class _Asked:
         self._thread = threading.Thread(target=self._look, name="stop-request", daemon=True)
 
     def __enter__(self) -> None:
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)  # one that an earlier run did not live to see
         self._log.open()
         self._thread.start()
 
@@ -144,9 +143,16 @@ class _Asked:
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK):
-            if self._path.exists():
+            if self._is_asked():
                 self._interruption.end(TrialFailure(FailureClass.INTERRUPTED, STOPPED))
                 return
+
+    def _is_asked(self) -> bool:
+        """Whether there is a request, and not one that an earlier run did not live to see."""
+        try:
+            return self._path.stat().st_mtime >= self._log.since
+        except OSError:
+            return False
 
 
 def _command() -> list[str]:

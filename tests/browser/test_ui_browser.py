@@ -83,7 +83,7 @@ class Ui:
 
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
-    """Two finished runs of a study, a third of 100 replicates that runs, the page and a receiver."""
+    """Two finished runs of a study, a third of 300 replicates that runs, the page and a receiver."""
     directory = tmp_path_factory.mktemp("ui")
     (directory / "study.yaml").write_text(STUDY)
     (directory / "truth.yaml").write_text(TRUTH)
@@ -93,7 +93,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     receiver = Receiver()
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     page = leadline("ui", "--otlp", f"http://127.0.0.1:{receiver.server_port}", cwd=directory)
-    run = leadline(*simulated, "--set", "design.replicates=100", cwd=directory)
+    run = leadline(*simulated, "--set", "design.replicates=300", cwd=directory)
     assert page.stdout is not None
     found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=([\w-]{43})", page.stdout.readline().strip())
     assert found is not None
@@ -159,7 +159,7 @@ def test_the_running_study_is_seen_as_it_goes(opened: playwright.Page) -> None:
     run = opened.locator("article.run")
     assert "caches@3" in run.locator("h2").inner_text()
     assert run.locator(".simulated").is_visible()
-    line = re.compile(r"trial (\d+) of 20\d, .+: .+; about .+ left")
+    line = re.compile(r"trial (\d+) of 60\d, .+: .+; about .+ left")
     first = line.fullmatch(run.locator(".now").inner_text())
     assert first is not None
 
@@ -179,7 +179,7 @@ def test_the_running_study_is_seen_as_it_goes(opened: playwright.Page) -> None:
 def test_its_figures_are_there_for_prometheus_and_are_sent_to_a_receiver(ui: Ui) -> None:
     until(lambda: "leadline_throughput" in ui.ask("GET", "/metrics", Authorization=f"Bearer {ui.token}")[1])
     _, text = ui.ask("GET", "/metrics", Authorization=f"Bearer {ui.token}")
-    assert re.search(r'^leadline_trials\{study="caches@3",lab="simulated"\} 20\d$', text, re.MULTILINE)
+    assert re.search(r'^leadline_trials\{study="caches@3",lab="simulated"\} 60\d$', text, re.MULTILINE)
     assert ui.ask("GET", "/live.json", Authorization=f"Bearer {ui.token}")[0] == 403
     until(lambda: ui.receiver.requests)
     path, kind, document = ui.receiver.requests[-1]

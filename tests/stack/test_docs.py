@@ -28,11 +28,7 @@ pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
 RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
-PAGES = sorted(
-    page
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if page.name != RECIPES and page.parent.name != "tutorials"  # tests/unit/docs/test_tutorials.py runs those
-)
+PAGES = sorted(page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")] if page.name != RECIPES)
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {
     "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
