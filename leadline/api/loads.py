@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
 from leadline.load.bounds import Bound, read_bound
 from leadline.load.cluster.command import check as check_drivers
@@ -35,6 +37,7 @@ __all__ = [
     "find_preset",
     "judge",
     "knee_document",
+    "load_page",
     "option_value",
     "preset_options",
     "read_bound",
@@ -47,3 +50,11 @@ __all__ = [
     "scenario_schema",
     "steps_at_most",
 ]
+
+
+def load_page(directory: Path, out: Path) -> Path:
+    """Write the report of the load in ``directory``: one HTML file. Raises UsageError where there is none, OSError."""
+    from leadline.api.results import kept_parts
+    from leadline.report.load_page import build_load
+
+    return build_load(directory, out, kept_parts())

@@ -34,7 +34,7 @@ def analyse(record: StudyRecord) -> StudyAnalysis:
     return analysis_of(record)
 
 
-def _kept() -> Path | None:
+def kept_parts() -> Path | None:
     """Where parts of reports are kept; None where there is no place for it."""
     try:
         return cache_dir()
@@ -104,7 +104,7 @@ class StudyResult:
         """Write the report, one HTML file."""
         from leadline.report.page import build
 
-        return build(self.record, self.analysis, out, self.knobs, _kept())
+        return build(self.record, self.analysis, out, self.knobs, kept_parts())
 
     def summary(self) -> Summary:
         """Answer, comparisons, checks and failures."""
@@ -186,7 +186,7 @@ class TuningResult:
         """Write the report, one HTML file."""
         from leadline.report.tuning.page import build
 
-        return build(self.view, out, _kept())
+        return build(self.view, out, kept_parts())
 
     def export(self, out: Path, formats: Iterable[str]) -> list[Path]:
         """Write the steps as CSV or JSON and the figures as PNG or SVG. Raises UsageError for a format."""

@@ -90,6 +90,8 @@ def _system(table: ResultTable, fit: SystemFit, level: float) -> SystemThroughpu
 
 def _sentence(table: ResultTable, rows: Sequence[SystemThroughput]) -> str:
     unit = f" {table.response.unit}" if table.response.unit else ""
+    if not rows:
+        return "No setting has a figure yet."
     if len(rows) == 1:
         row = rows[0]
         base = f" around a baseline of {words.size(row.baseline)}" if row.baseline is not None else ""

@@ -17,6 +17,7 @@ from sqlalchemy import delete, func, select
 from leadline.host.needed import needed_to_undo
 from leadline.lab import schema as t
 from leadline.lab.inuse import InUseError, in_use, is_used
+from leadline.lab.livelog import forget
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecords
 from leadline.model.errors import FailureClass, LeadlineError, UsageError
@@ -130,6 +131,8 @@ def remove(store: Store, held: Held) -> int:
             if directory.is_dir() and not directory.is_symlink():
                 shutil.rmtree(directory)
         _delete_rows(store, held)
+        for study in held.studies:
+            forget(lab, study)
     return freed
 
 

@@ -14,6 +14,7 @@ from leadline.host.watchdog import Watchdog
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
+from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, Looking, check_looks
 from leadline.lab.planning import Planned, first_overhead, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
@@ -76,6 +77,7 @@ class StudyRun:
         ):
             if isinstance(watchdog, Watchdog):  # a simulated host has none
                 watchdog.tell(interruption.end)
+            self.watcher = told = LiveLog(self.watcher, self.store.directory)
             runner = TrialRunner(
                 self.store,
                 self.host,
@@ -89,7 +91,7 @@ class StudyRun:
             self._study_id, stopped = 0, ""
             try:
                 with interruption.listening():
-                    stopped = self._whole(runner, held, fresh, go_on)
+                    stopped = self._whole(runner, held, told, interruption, fresh, go_on)
             except TrialFailure as failure:
                 if not self._study_id:
                     raise
@@ -104,13 +106,22 @@ class StudyRun:
         left = [trial for trial in record.trials if trial.is_left]
         return RunResult(self._study_id, not left, stopped, restored)
 
-    def _whole(self, runner: TrialRunner, held: ExitStack, fresh: bool, go_on: int | None) -> str:
+    def _whole(
+        self,
+        runner: TrialRunner,
+        held: ExitStack,
+        told: LiveLog,
+        interruption: Interruption,
+        fresh: bool,
+        go_on: int | None,
+    ) -> str:
         """Everything up to the last trial; why it ended before the plan's end, empty if it did not."""
         self._undo_leftovers()
         lab = self.store.directory
         held.enter_context(in_use(lab, f"services-{self.file.study.study}", shared=True, patience=PATIENCE))
         self._study_id = self._open(fresh, go_on)
         held.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
+        held.enter_context(told.begin(self._study_id, interruption))
         self.opened(self._study_id)
         return self._prepare_and_run(self._study_id, runner)
 

@@ -88,19 +88,20 @@ def read(trial: TrialRecord) -> TrialFiles:
     if root is None or not root.is_dir():
         return TrialFiles(trial, phases=trial.phases)
     problems: list[str] = []
-    summary = _json(root / "driver" / "summary.json", problems)
-    seconds = _seconds(root / "driver" / "seconds.csv", problems)
+    summary = read_json(root / "driver" / "summary.json", problems)
+    seconds = read_seconds(root / "driver" / "seconds.csv", problems)
     series: dict[str, pl.DataFrame] = {}
     for path in sorted((root / "series").glob("*.parquet")):
         table = _series(path, problems)
         if table is not None:
             series[path.stem] = table
     phases = trial.phases or _phases(seconds)
-    added = _json(root / "raw" / "figures.json", problems)
+    added = read_json(root / "raw" / "figures.json", problems)
     return TrialFiles(trial, summary, seconds, series, phases, added, tuple(problems))
 
 
-def _json(path: Path, problems: list[str]) -> Mapping[str, Any]:
+def read_json(path: Path, problems: list[str]) -> Mapping[str, Any]:
+    """An object, empty where there is none; what is wrong with the file is added to ``problems``."""
     if not path.is_file():
         return {}
     try:
@@ -111,7 +112,8 @@ def _json(path: Path, problems: list[str]) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
+def read_seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
+    """The driver's rows of all transactions together; None where there are none."""
     if not path.is_file():
         return None
     try:

@@ -6,7 +6,7 @@ Format and bucket layout: G. Tene, HdrHistogram, hdrhistogram.github.io/HdrHisto
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 UNITS_PER_MS = 1e6  # the driver counts nanoseconds (docs/reference/load.md)
 _LINE = re.compile(r"(?:Tag=([^,]*),)?([\d.]+),([\d.]+),([\d.eE+-]+),(\S+)")
+_Layout = tuple[int, int]  # unit and half count of a histogram, as magnitudes
 _BASE = re.compile(r"#\[(BaseTime|StartTime): *([\d.]+)")
 
 
@@ -62,12 +63,42 @@ def read(path: Path, begin: float | None = None, end: float | None = None) -> Ma
 
     An unreadable line is left out; a missing file gives no histograms.
     """
+    sums: dict[str, dict[_Layout, NDArray[np.int64]]] = {}
+    for one in _intervals(path):
+        if (begin is not None and one.at < begin - 0.5) or (end is not None and one.at >= end - 0.5):
+            continue
+        table = sums.setdefault(one.tag, {})
+        table[one.layout] = _add(table.get(one.layout), one.counts)
+    return {
+        tag: merge(_expand(counts, *layout) for layout, counts in table.items()) for tag, table in sorted(sums.items())
+    }
+
+
+def over_time(path: Path) -> list[tuple[float, Histogram]]:
+    """Unix seconds of each interval's start, ascending, with the histogram of all tags. Empty without the file."""
+    found: dict[float, list[Histogram]] = {}
+    for one in _intervals(path):
+        found.setdefault(one.at, []).append(_expand(one.counts, *one.layout))
+    return [(at, merge(parts)) for at, parts in sorted(found.items())]
+
+
+@dataclass(frozen=True)
+class _Interval:
+    """One line of a log. ``at``: unix seconds of its start."""
+
+    tag: str
+    at: float
+    layout: _Layout
+    counts: NDArray[np.int64]
+
+
+def _intervals(path: Path) -> Iterator[_Interval]:
+    """What can be read of a log."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return {}
+        return
     start = base = 0.0
-    sums: dict[str, dict[tuple[int, int], NDArray[np.int64]]] = {}
     for line in lines:
         stamp = _BASE.match(line)
         if stamp:
@@ -82,19 +113,13 @@ def read(path: Path, begin: float | None = None, end: float | None = None) -> Ma
         at = float(found[2])
         # stamps more than a year before the start are relative to it
         at += base or (start if at < start - 365 * 86400 else 0.0)
-        if (begin is not None and at < begin - 0.5) or (end is not None and at >= end - 0.5):
-            continue
         try:
             histogram = HdrHistogram.decode(found[5])
             counts = np.ctypeslib.as_array(histogram.encoder.payload.counts).astype(np.int64)
         except Exception:  # the decoder raises whatever its zlib, base64 and struct calls raise
             continue
         layout = (histogram.unit_magnitude, histogram.sub_bucket_half_count_magnitude)
-        table = sums.setdefault(found[1] or "", {})
-        table[layout] = _add(table.get(layout), counts)
-    return {
-        tag: merge(_expand(counts, *layout) for layout, counts in table.items()) for tag, table in sorted(sums.items())
-    }
+        yield _Interval(found[1] or "", at, layout, counts)
 
 
 def _add(left: NDArray[np.int64] | None, right: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -122,7 +122,7 @@ def _rendered(template: str, data: Mapping[str, Any], kept: Path | None, **conte
         .render(
             policy=f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:",
             version=__version__,
-            style=Markup(_asset("report.css")),
+            style=Markup(stylesheet()),
             bundle=Markup(bundle),
             script=Markup(script),
             page_data=_json(data),
@@ -165,6 +165,11 @@ def _bundle(kept: Path | None) -> str:
         if file:
             _replace(file, text)
     return text
+
+
+def stylesheet() -> str:
+    """Of every page: light, dark, narrow and printed."""
+    return _asset("report.css")
 
 
 def _asset(name: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from leadline.model.record import LoadSecond
 from leadline.model.workload import Workload
 from leadline.simulate.model import RESPONSES
 from leadline.simulate.trial import TrialSeries
@@ -70,6 +72,15 @@ def read_load(directory: Path) -> tuple[TrialSeries, int]:
     failed = table["failed"].to_numpy()
     series = TrialSeries(logs, failed, steady, notes["driver_was_limit"], notes["evidence"], others)
     return series, int(notes["started_ns"])
+
+
+def told_seconds(series: TrialSeries) -> Iterator[LoadSecond]:
+    """The load as the driver would have told it, second by second."""
+    values = np.exp(series.logs)
+    for second in range(values.shape[1]):
+        rate, median, tail = (float(values[_ROW[name], second]) for name in ("throughput", "p50", "p99"))
+        failed = int(np.rint(series.failed[second]))
+        yield LoadSecond(second + 1.0, _phase(second, series.steady), rate, tail, failed, median)
 
 
 def _phase(second: int, steady: tuple[float, float]) -> str:

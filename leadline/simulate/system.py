@@ -33,12 +33,12 @@ from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.load import load_at
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
-from leadline.model.record import AuditRecord, LoadSecond, Phases
+from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
 from leadline.model.workload import Workload
-from leadline.simulate.files import TRANSACTION, read_load, write_load
+from leadline.simulate.files import TRANSACTION, read_load, told_seconds, write_load
 from leadline.simulate.host import SimulatedHost, known_levels, usual_level
 from leadline.simulate.model import Model
 from leadline.simulate.observations import DEAR
@@ -168,9 +168,8 @@ class SimulatedSystem(AtStart):
         series = trial_series(self._model, instance, schedule, steady, self._failure)
         counts = write_load(directory, series, started_ns, self._loaded(self._study.workload), seed)
         self._clock.sleep_until(started_ns + round(self._length(steady) * 1e9))
-        middle = int(series.steady[0])
-        rate, tail = np.exp(series.logs[0, middle]), np.exp(series.logs[5, middle])
-        on_load(LoadSecond(self._length(steady), "steady", float(rate), float(tail), int(series.failed.sum())))
+        for second in told_seconds(series):
+            on_load(second)
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
 
     def beside(self, number: int) -> SimulatedSystem:
@@ -230,8 +229,8 @@ class SimulatedSystem(AtStart):
         series = trial_series(model, instance, whole, model.workload.steady, self._failure)
         counts = write_load(one.directory, series, started_ns, self._loaded(model.workload), one.seed)
         self._warmed += sum(turn.seconds for turn in one.turns)
-        rate = float(np.exp(series.logs[0]).max())
-        on_load(LoadSecond(series.steady[1], "steady", rate, 0.0, int(series.failed.sum())))
+        for second in told_seconds(series):
+            on_load(second)
         return LoadOutcome(counts, series.driver_was_limit, series.evidence, self._checks(counts))
 
     def _loaded(self, workload: Workload) -> Workload:

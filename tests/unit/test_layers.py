@@ -59,7 +59,8 @@ ALLOWED = {
         "report",
     },
     # what touches the world, the command line does by leadline.api
-    "cli": {"model", "design", "planning", "figures", "advice", "catalogue", "api"},
+    "cli": {"model", "design", "planning", "figures", "advice", "catalogue", "api", "web"},
+    "web": {"model", "api"},
 }
 PURE = {
     "model",

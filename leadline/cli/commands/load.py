@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -16,6 +17,7 @@ from leadline.api.loads import (
     Range,
     check_drivers,
     find_preset,
+    load_page,
     option_value,
     preset_options,
     read_bound,
@@ -24,7 +26,7 @@ from leadline.api.loads import (
     run_together,
     scenario_schema,
 )
-from leadline.cli.options import output_directory
+from leadline.cli.options import file_option, output_directory
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import GeneratorName
 
@@ -81,6 +83,10 @@ def load(
             help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        file_option("Write a report of the load, one HTML file; without a scenario, of the results in --out."),
+    ] = None,
     first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
     to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
     step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
@@ -123,17 +129,27 @@ def load(
     output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     failing = [word for condition in fail or () for word in ("--fail", condition)]
     tell = None
+    out = Path(option_value("--out", [scenario or "", *context.args], OUT))
+    if html is not None:
+        if find_knee:
+            raise UsageError("--html is of one run: it cannot stand beside --find-knee")
+        if against is None and generator is None and (scenario is None or scenario.startswith("-")):
+            typer.echo(load_page(out, html))
+            return
     if against is not None:
         if find_knee:
             raise UsageError("--against compares two runs: it cannot stand beside --find-knee")
         from leadline.cli.commands.load_against import comparing
 
-        tell = comparing(against, Path(option_value("--out", [scenario or "", *context.args], OUT)))
+        tell = comparing(against, out)
         if generator is None and (scenario is None or scenario.startswith("-")):
             tell(json)
+            if html is not None:
+                load_page(out, html)
             return
         if json:
             raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
+    page = None if html is None else partial(load_page, out, html)
     own = {"options": options, "program": program}
     if generator is not None:
         if preset is not None or find_knee:
@@ -148,7 +164,7 @@ def load(
             scenario = None
         arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
-        _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell)
+        _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell, page)
         return
     for name, value in own.items():
         if value is not None:
@@ -182,7 +198,7 @@ def load(
         if find_knee:
             raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
         passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
-        _end(130 if passed is None else int(not passed), tell)
+        _end(130 if passed is None else int(not passed), tell, page)
         return
     if find_knee:
         if not first <= to:
@@ -205,13 +221,18 @@ def load(
     code = run_scenario(scenario, arguments)
     if code < 0:
         raise LeadlineError(f"leadline-load was ended by signal {-code}")
-    _end(code, tell)
+    _end(code, tell, page)
 
 
-def _end(code: int, tell: Callable[[bool], None] | None) -> None:
-    """The comparison where one is wanted and the run was done; ends with ``code``, whose reason was told, unless 0."""
-    if tell is not None and code in (0, 1):
-        tell(False)
+def _end(code: int, tell: Callable[[bool], None] | None, page: Callable[[], Path] | None) -> None:
+    """The comparison and the report where they are wanted and the run was done; ends with ``code``, whose reason was
+    told, unless 0.
+    """
+    if code in (0, 1):
+        if tell is not None:
+            tell(False)
+        if page is not None:
+            typer.echo(f"report: {page()}")
     if code:
         sys.exit(code)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from leadline.api.labs import load_lab
+from leadline.api.printing import find_browser, print_pdf
 from leadline.api.running import REPORT
 from leadline.api.telling import HTML
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, print_text, say
+
+PDF = "pdf"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,10 +39,14 @@ def report(
     study: StudyArgument,
     lab: LabOption = Path("lab"),
     out: Annotated[
-        Path | None, file_option("The file to write; report.html, or the terminal for other formats, if absent.")
+        Path | None,
+        file_option("The file to write; report.html or report.pdf, or the terminal for other formats, if absent."),
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="html; of a study also md for pull requests, junit and json for CI.")
+        str,
+        typer.Option(
+            "--format", help="html, pdf (by a Chromium); of a study also md for pull requests, junit and json for CI."
+        ),
     ] = HTML,
     json: JsonOption = False,
 ) -> None:
@@ -46,6 +54,10 @@ def report(
     found = load_lab(lab).find(study)
     if format_ == HTML:
         page = found.report(out or Path(REPORT))
+    elif format_ == PDF:
+        find_browser()
+        with tempfile.TemporaryDirectory() as folder:
+            page = print_pdf(found.report(Path(folder) / REPORT), out or Path(REPORT).with_suffix(".pdf"))
     else:
         text = found.report_text(format_)
         if out is None:

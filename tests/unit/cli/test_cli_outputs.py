@@ -26,6 +26,7 @@ READ = {
     "--import-json",
     "--lab",
     "--simulate",
+    "--token-file",
     "--truth",
     "--with-lab",
 }  # the lab has a check of its own
@@ -43,6 +44,7 @@ FILES = (
     ("stack", "init", "none", "--out"),
 )
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
+FILES += ((*LOAD, "--html"),)
 DIRECTORIES = (
     ("export", "none", "--out"),
     ("figures", "none", "--out"),

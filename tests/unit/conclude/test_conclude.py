@@ -78,6 +78,17 @@ def test_a_gain_is_told_with_its_cost() -> None:
     assert "Confirm the gain by fresh trials: luck alone would give the best of 2 about" in told
 
 
+def test_a_loss_in_one_layer_and_a_gain_in_another_are_both_told() -> None:
+    effects = (
+        "{ when: { server.a: 20 }, percent: { throughput: -8% } }, "
+        "{ when: { server.b: 20 }, percent: { throughput: 10% } }"
+    )
+    told = conclude(study(effects, "replicates: 6, seed: 3")).answer
+    assert re.search(r"server\.b=20 helps: throughput \+\d", told)
+    assert re.search(r"server\.a=20 hurts: throughput −\d", told)
+    assert "inconclusive" not in told.split("hurts")[0].split("helps")[0]
+
+
 def test_nothing_is_told_with_what_it_would_take() -> None:
     record = study("")
     record = replace(

@@ -1,0 +1,79 @@
+"""``ui``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.cli.options import LabOption
+from leadline.cli.output import say
+from leadline.model.errors import UsageError
+
+_SHORTEST = 20  # characters of a token of one's own
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline ui")(ui)
+
+
+def ui(
+    lab: LabOption = Path("lab"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; a free one if 0.")] = 0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="<path>", help="Keep the token in this file, made if absent (mode 600): the same each time."
+        ),
+    ] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(metavar="<address>", help="Send live figures to an OTLP/HTTP receiver, as http://127.0.0.1:4318."),
+    ] = None,
+) -> None:
+    """A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."""
+    from leadline.web.metrics import Exporter, read_address
+    from leadline.web.server import UiServer
+    from leadline.web.watch import Watch
+
+    receiver = None if otlp is None else read_address(otlp)
+    token = secrets.token_urlsafe(32) if token_file is None else _kept_token(token_file)
+    watch = Watch(lab)
+    exporter = None if receiver is None else Exporter(watch, receiver)
+    try:
+        server = UiServer(watch, token, port, exporter)
+    except OSError as error:
+        raise UsageError(f"--port {port}: {error.strerror}; leave --port out to take a free one") from None
+    say(f"{server.address}/?token={token}", "The address lets in whoever has it. Ctrl-C ends the page, not what runs.")
+    if exporter is not None:
+        exporter.start()
+    try:
+        server.serve_forever()
+    finally:
+        if exporter is not None:
+            exporter.stop()
+        server.server_close()
+
+
+def _kept_token(path: Path) -> str:
+    """Raises UsageError for a file that others may read, or without a token."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as stream:
+            stream.write(secrets.token_urlsafe(32) + "\n")
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise UsageError(f"--token-file {path}: {error.strerror}") from None
+    try:
+        if path.stat().st_mode & 0o077:
+            raise UsageError(f"--token-file {path}: others may read it: chmod 600 {path}")
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {path}: {error}") from None
+    if len(token) < _SHORTEST or not all(each.isalnum() or each in "-_" for each in token):
+        raise UsageError(f"--token-file {path}: a token has {_SHORTEST} or more of A-Z a-z 0-9 - _; remove the file")
+    return token

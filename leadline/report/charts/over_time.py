@@ -1,0 +1,148 @@
+"""One load over time: throughput, percentiles, and a heat map of the response time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from leadline.report.charts.theme import BLUE, VERMILLION, DataSets, Figure, figure, log_ticks
+from leadline.report.histograms import Histogram, merge
+
+_COLUMNS = 150  # spans of time at most
+_ROWS = 48  # spans of response time
+_WIDTH = 1020
+_SECONDS = "seconds since the start of the load"
+
+
+def throughput(seconds: pl.DataFrame) -> Figure | None:
+    """Transactions a second, and those that failed; None where there are none."""
+    rows: list[dict[str, Any]] = []
+    for row in seconds.iter_rows(named=True):
+        for kind, column in (("succeeded", "ok"), ("failed", "failed")):
+            if kind == "succeeded" or row[column]:
+                rows.append({"second": row["second"], "what": kind, "rate": row[column] or 0, "phase": row["phase"]})
+    if not rows:
+        return None
+    sets = DataSets()
+    chart = (
+        sets.chart(rows)
+        .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
+        .encode(
+            x=alt.X("second:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
+            y=alt.Y("rate:Q", title="transactions/s", scale=alt.Scale(zero=True)),
+            color=_two("what", "succeeded", "failed"),
+            tooltip=["second:Q", "phase:N", "what:N", "rate:Q"],
+        )
+        .properties(width=_WIDTH, height=180)
+    )
+    said = "Transactions that ended in each second."
+    return figure("throughput", "Throughput over time", said, chart, sets=sets)
+
+
+def percentiles(seconds: pl.DataFrame) -> Figure | None:
+    """Median and 99th percentile of each second; None where there are none."""
+    rows = [
+        {
+            "second": row["second"],
+            "percentile": name,
+            "ms": _positive(row[f"response_{name}_ms"]),
+            "phase": row["phase"],
+        }
+        for row in seconds.iter_rows(named=True)
+        for name in ("p50", "p99")
+    ]
+    known = [row["ms"] for row in rows if row["ms"] is not None]
+    if not known:
+        return None
+    sets = DataSets()
+    bounds = (min(known), max(known))
+    chart = (
+        sets.chart(rows)
+        .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
+        .encode(
+            x=alt.X("second:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
+            y=alt.Y(
+                "ms:Q",
+                title="response time, ms (log)",
+                scale=alt.Scale(type="log", domain=list(bounds), nice=False, padding=6),
+                axis=alt.Axis(values=log_ticks(*bounds), format=",~r"),
+            ),
+            color=_two("percentile", "p50", "p99"),
+            tooltip=["second:Q", "phase:N", "percentile:N", "ms:Q"],
+        )
+        .properties(width=_WIDTH, height=200)
+    )
+    said = "Percentiles of the transactions that ended in each second; time counts from the moment each was due."
+    return figure("percentiles", "Response time over time", said, chart, sets=sets)
+
+
+def _positive(value: float | None) -> float | None:
+    """For a log axis; None breaks the line."""
+    return None if value is None or value <= 0 else float(f"{value:.4g}")
+
+
+def _two(field: str, first: str, second: str) -> alt.Color:
+    scale = alt.Scale(domain=[first, second], range=[BLUE, VERMILLION])
+    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(orient="top", title=None))
+
+
+def heat_map(intervals: Sequence[tuple[float, Histogram]], started: float) -> Figure | None:
+    """How many responses took how long, over time: a second mode or a pause is seen that no percentile tells.
+    ``intervals``: unix seconds and histogram; ``started``: of the load. None without histograms.
+    """
+    known = [(at - started, one) for at, one in intervals if one.total]
+    if not known:
+        return None
+    whole = merge(one for _, one in known)
+    low, high = max(float(whole.values[0]), 1e-3), float(whole.values[-1])
+    if high / low < 2:
+        low, high = low / 1.5, high * 1.5
+    edges = np.geomspace(low, high * 1.0001, _ROWS + 1)
+    span = max(1, math.ceil((known[-1][0] + 1) / _COLUMNS))
+    cells: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = {}
+    for at, one in known:
+        row = np.clip(np.searchsorted(edges, one.values, side="right") - 1, 0, _ROWS - 1)
+        counts = cells.setdefault(int(at // span), np.zeros(_ROWS, dtype=np.int64))
+        np.add.at(counts, row, one.counts)
+    rows = [
+        {
+            "from": column * span,
+            "until": (column + 1) * span,
+            "low": float(f"{edges[row]:.4g}"),
+            "high": float(f"{edges[row + 1]:.4g}"),
+            "responses": int(count),
+        }
+        for column, counts in sorted(cells.items())
+        for row, count in enumerate(counts)
+        if count
+    ]
+    sets = DataSets()
+    chart = (
+        sets.chart(rows)
+        .mark_rect()
+        .encode(
+            x=alt.X("from:Q", title=_SECONDS, scale=alt.Scale(nice=False)),
+            x2="until:Q",
+            y=alt.Y(
+                "low:Q",
+                title="response time, ms (log)",
+                scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                axis=alt.Axis(values=log_ticks(low, high), format=",~r"),
+            ),
+            y2="high:Q",
+            color=alt.Color(
+                "responses:Q",
+                scale=alt.Scale(type="log", scheme="viridis"),
+                legend=alt.Legend(orient="top", title="responses", gradientLength=220),
+            ),
+            tooltip=["from:Q", "until:Q", "low:Q", "high:Q", "responses:Q"],
+        )
+        .properties(width=_WIDTH, height=300)
+    )
+    said = f"Responses by the time they took, in spans of {span} s; the colour is their number, on a log scale."
+    return figure("heat-map", "Where the response times lie", said, chart, sets=sets)

@@ -1,0 +1,112 @@
+"""The page of one load alone, from the files that leadline-load wrote (docs/reference/load.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leadline.model.errors import UsageError
+from leadline.report import histograms
+from leadline.report.charts.latency import curve
+from leadline.report.charts.over_time import heat_map, percentiles, throughput
+from leadline.report.charts.theme import BLUE, Figure
+from leadline.report.files import read_json, read_seconds
+from leadline.report.latency import Latency
+from leadline.report.page import render_page, write_page
+
+_NAME = "this load"
+_QUANTILES = ("p50", "p90", "p95", "p99", "p999", "max")
+_FILES = {
+    "summary.json": "the whole run, JSON",
+    "seconds.csv": "every second and transaction, CSV",
+    "outcomes.csv": "status codes and errors by second, CSV",
+    "response.hlog": "response times, HdrHistogram log",
+    "service.hlog": "service times, HdrHistogram log",
+    "connect.hlog": "times of new connections, HdrHistogram log",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A transaction in the steady phase; ``ms`` by percentile."""
+
+    name: str
+    ok: int
+    failed: int
+    per_second: float
+    ms: Mapping[str, float | None]
+
+
+def build_load(directory: Path, out: Path, kept: Path | None = None) -> Path:
+    """Write the self-contained page of the load in ``directory``. Raises UsageError where there is none, OSError."""
+    problems: list[str] = []
+    summary = read_json(directory / "summary.json", problems)
+    if summary.get("format") != "leadline-load/1":
+        raise UsageError(f"{directory} holds no load: {'; '.join(problems) or 'summary.json is not there'}")
+    drawn = {one.name: one for one in _figures(directory, summary, problems) if one is not None}
+    steady = summary.get("steady") or {}
+    transactions = steady.get("transactions") or {}
+    started = float(summary.get("started_unix_ns") or 0) / 1e9
+    page = render_page(
+        "load.html.j2",
+        {name: one.spec for name, one in drawn.items()},
+        kept,
+        title=f"load of {summary['scenario']['name']}",
+        simulated=False,
+        s=summary,
+        whole=_row("all transactions", steady["all"]) if steady.get("all") else None,
+        rows=[_row(name, one) for name, one in transactions.items()],
+        errors=list(_errors(summary)),
+        quantiles=_QUANTILES,
+        figures=drawn,
+        started=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started)),
+        seconds=float(steady.get("duration_s") or 0),
+        directory=str(directory),
+        files=[(name, said) for name, said in _FILES.items() if (directory / name).is_file()],
+        problems=problems,
+    )
+    return write_page(page, out)
+
+
+def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -> Iterator[Figure | None]:
+    started = float(summary.get("started_unix_ns") or 0) / 1e9
+    begin, end = (summary.get("phases") or {}).get("steady") or (0.0, float("inf"))
+    curves = {}
+    for kind in ("response", "service"):
+        tags = histograms.read(directory / f"{kind}.hlog", started + begin, started + end)
+        whole = histograms.merge(tags.values())
+        if whole.total:
+            curves[_NAME, kind] = (whole,)
+    drawn = curve(Latency((), curves), [_NAME], {_NAME: BLUE})
+    if drawn is not None:
+        said = (
+            "All transactions of the steady phase. Response time (solid) counts from the moment a transaction was due, "
+            "service time (dashed) from the moment it was sent."
+        )
+        spec = {**drawn.spec, "description": f"{drawn.title}. {said}"}
+        yield replace(drawn, caption=said, spec=spec)
+    seconds = read_seconds(directory / "seconds.csv", problems)
+    if seconds is not None:
+        yield throughput(seconds)
+        yield percentiles(seconds)
+    yield heat_map(histograms.over_time(directory / "response.hlog"), started)
+
+
+def _row(name: str, one: Mapping[str, Any]) -> Row:
+    times = one.get("response_ms") or {}
+    ms = {quantile: times.get(quantile) for quantile in _QUANTILES}
+    return Row(name, int(one["ok"]), int(one["failed"]), float(one["per_second"]), ms)
+
+
+def _errors(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str]]:
+    """Transaction, kind, how many in the whole run, and the words of one."""
+    samples = summary.get("error_samples") or {}
+    for name, one in (summary.get("total") or {}).items():
+        for kind, count in (one.get("errors") or {}).items():
+            sample = samples.get(kind, "")
+            if isinstance(sample, list):
+                sample = sample[0] if sample else ""
+            yield name, kind, int(count), str(sample)

@@ -1,0 +1,1 @@
+"""The live page, ``leadline ui``: what runs, what has been run, and figures for Prometheus and OpenTelemetry."""

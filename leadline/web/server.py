@@ -1,0 +1,203 @@
+"""The server of the live page: loopback only, nothing without the token, changes by a POST of its own page only."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import subprocess
+from collections.abc import Callable
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from leadline.api.watching import ask_to_stop, go_on, is_running
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.web.metrics import Exporter, gauges, prometheus
+from leadline.web.pages import Pages
+from leadline.web.watch import Watch, behind_others
+
+LOOPBACK = "127.0.0.1"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+_TIMEOUT = 30.0  # seconds for a request to arrive
+_LONGEST_BODY = 4096
+
+Params = dict[str, str]
+
+
+class UiServer(ThreadingHTTPServer):
+    """``token`` opens the page; the cookie that it is exchanged for holds another secret, of this process alone."""
+
+    daemon_threads = True
+
+    def __init__(self, watch: Watch, token: str, port: int = 0, exporter: Exporter | None = None) -> None:
+        super().__init__((LOOPBACK, port), _Handler)
+        self.watch, self.token, self.exporter = watch, token, exporter
+        self.session, self.form = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self.pages = Pages(watch, self.form)
+        self.resumed: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def cookie(self) -> str:
+        """Its name: servers on other ports of a host share its cookies."""
+        return f"leadline-{self.port}"
+
+    def stop_study(self, key: str) -> str:
+        """Raises UsageError where it does not run."""
+        result = self.watch.study(key)
+        if not is_running(result):
+            raise UsageError(f"{result.run} does not run")
+        ask_to_stop(result.store.directory, result.record.id)
+        return f"{result.run} is asked to stop: it ends its trial, puts the host back and can be resumed"
+
+    def resume_study(self, key: str) -> str:
+        """Raises UsageError where it cannot go on."""
+        self.resumed = [one for one in self.resumed if one.poll() is None]  # those that ended are no zombies
+        result = self.watch.study(key)
+        self.resumed.append(go_on(result))
+        return f"{result.run} goes on"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: UiServer
+    server_version, sys_version = "leadline", ""
+    timeout = _TIMEOUT
+
+    def do_GET(self) -> None:
+        behind_others()  # not in a POST: what it starts would inherit that
+        self._guarded(self._get)
+
+    def do_POST(self) -> None:
+        self._guarded(self._post)
+
+    def _guarded(self, serve: Callable[[str, Params], None]) -> None:
+        split = urlsplit(self.path)
+        params = {name: values[-1] for name, values in parse_qs(split.query).items()}
+        try:
+            if not self._own_host():
+                self._refuse("this page is served to its own address only")
+            elif self._opened(split.path, params):
+                self._let_in()
+            elif not self._known(split.path):
+                self._refuse("no access without the token: open the address that leadline ui printed")
+            else:
+                serve(split.path, params)
+        except UsageError as error:
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", str(error))
+        except BrokenPipeError:
+            return
+        except (LeadlineError, OSError) as error:
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", str(error))
+
+    def _own_host(self) -> bool:
+        """Whether the request names this server: a foreign name that leads here (DNS rebinding) is refused."""
+        port = self.server.port
+        return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
+
+    def _opened(self, path: str, params: Params) -> bool:
+        return self.command == "GET" and path == "/" and _same(params.get("token", ""), self.server.token)
+
+    def _known(self, path: str) -> bool:
+        """By the cookie; a scraper of /metrics by the token itself."""
+        if path == "/metrics" and _same(self.headers.get("Authorization", ""), f"Bearer {self.server.token}"):
+            return True
+        try:
+            found = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
+        except CookieError:
+            return False
+        return found is not None and _same(found.value, self.server.session)
+
+    def _let_in(self) -> None:
+        """The token leaves the address bar; the cookie stays until the browser ends."""
+        cookie = f"{self.server.cookie}={self.server.session}; HttpOnly; SameSite=Strict; Path=/"
+        self._send(HTTPStatus.SEE_OTHER, "text/plain", "", {"Location": "/", "Set-Cookie": cookie})
+
+    def _refuse(self, why: str) -> None:
+        self._send(HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", why)
+
+    def _get(self, path: str, params: Params) -> None:
+        pages = self.server.pages
+        match path.strip("/").split("/"):
+            case [""]:
+                self._page(pages.home())
+            case ["compare"]:
+                self._page(pages.compare(params.get("first", ""), params.get("second", "")))
+            case ["history"]:
+                self._page(pages.history(params))
+            case ["report", lab, number]:
+                # the report has a policy of its own, with the digests of its scripts
+                self._send(HTTPStatus.OK, "text/html; charset=utf-8", pages.report(f"{lab}/{number}"), policy=False)
+            case ["live.json"]:
+                self._send(HTTPStatus.OK, "application/json", json.dumps(self.server.watch.live_document()))
+            case ["metrics"]:
+                text = prometheus(gauges(self.server.watch.running()))
+                self._send(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text)
+            case [name] if name in pages.assets:
+                kind, text = pages.assets[name]
+                self._send(HTTPStatus.OK, f"{kind}; charset=utf-8", text)
+            case _:
+                self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "there is no such page")
+
+    def _post(self, path: str, _params: Params) -> None:
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > _LONGEST_BODY:
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "text/plain; charset=utf-8", "too long")
+            return
+        self.rfile.read(int(length))
+        origin = self.headers.get("Origin", "")
+        same = origin in (self.server.address, f"http://localhost:{self.server.port}")
+        if not same or not _same(self.headers.get("X-Leadline-Form", ""), self.server.form):
+            self._refuse("only the page itself may change something")
+            return
+        match path.strip("/").split("/"):
+            case ["stop", lab, number]:
+                said = self.server.stop_study(f"{lab}/{number}")
+            case ["resume", lab, number]:
+                said = self.server.resume_study(f"{lab}/{number}")
+            case _:
+                self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "there is no such action")
+                return
+        self._send(HTTPStatus.OK, "text/plain; charset=utf-8", said)
+
+    def _page(self, text: str) -> None:
+        self._send(HTTPStatus.OK, "text/html; charset=utf-8", text)
+
+    def _send(
+        self, status: HTTPStatus, kind: str, text: str, headers: dict[str, str] | None = None, policy: bool = True
+    ) -> None:
+        body = text.encode("utf-8", "replace")
+        self.send_response(status)
+        fixed = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Content-Security-Policy": _POLICY if policy else "frame-ancestors 'none'; base-uri 'none'",
+        }
+        for name, value in {**fixed, **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the first address has the token."""
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
