@@ -12,8 +12,8 @@ from leadline.host.textfile import expanded, is_file, read_text
 from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import OwnFile, OwnStack
-from leadline.stack.own import spring
-from leadline.stack.own.words import artifact, beside, command_files
+from leadline.stack.own import frameworks
+from leadline.stack.own.words import beside, command_files
 
 
 def is_stack_file(reference: str) -> bool:
@@ -91,11 +91,9 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
-    """Properties of the command that Spring Boot would take without a word, and without an effect."""
-    if own.content.catalogue is None:
-        return []
+    """Properties of the command that the framework would take, and without an effect."""
     try:
-        known = spring.catalogue(artifact(own))
+        known = frameworks.catalogue(own)
     except UsageError as error:
         return [(("catalogue",), str(error))]
     words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.command)]

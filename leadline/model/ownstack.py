@@ -364,8 +364,8 @@ class OwnStack(Strict):
     )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
-    catalogue: Literal["spring-boot"] | None = Field(
-        default=None, description="every property in the jar's own metadata is a knob, `app.` before its name"
+    catalogue: Literal["spring-boot", "quarkus"] | None = Field(
+        default=None, description="every property in the artifact's own metadata is a knob, `app.` before its name"
     )
     knobs: dict[Label, OwnKnob] = Field(default_factory=dict, max_length=200, description="names begin with `app.`")
     audits: list[Audit] = Field(default_factory=list, max_length=100)

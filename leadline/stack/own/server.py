@@ -16,8 +16,10 @@ from leadline.model.knob import Knob, Level
 from leadline.model.ownstack import PREFIX, Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
-from leadline.stack.own import spring
+from leadline.stack.own import frameworks
 from leadline.stack.own.application import fetched, picked
+from leadline.stack.own.catalogue import live_value
+from leadline.stack.own.frameworks import FRAMEWORKS
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.servers import evidence
 from leadline.stack.servers.agent import ensure_agent
@@ -51,9 +53,7 @@ class CommandServer(JavaServer):
     @property
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
-        if self._spec.catalogue is None:
-            return {}
-        found = spring.catalogue(artifact(self._own)).knobs
+        found = frameworks.catalogue(self._own).knobs
         return {name: knob for name, knob in found.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
@@ -87,9 +87,7 @@ class CommandServer(JavaServer):
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         options = self._options(context) if self._spec.jvm else []
-        known = self._properties
-        properties = [spring.argument(known[name], level) for name, level in self._settings.items() if name in known]
-        arguments = [*self._given("argument"), *properties]
+        arguments = [*self._given("argument"), *self._assigned("--")]
         java = self.java_home(context) / "bin" / "java" if self._spec.jvm else None
         values = {
             "port": str(context.http_port),
@@ -116,7 +114,19 @@ class CommandServer(JavaServer):
         return words, environment
 
     def _options(self, context: ServiceContext) -> list[str]:
-        return [*self.jvm_options(context), *(f"-D{given}" for given in self._given("system_property"))]
+        given = [f"-D{given}" for given in self._given("system_property")]
+        return [*self.jvm_options(context), *given, *self._assigned("-D")]
+
+    def _assigned(self, option: str) -> list[str]:
+        """Words for the levels of the framework's properties, where they are given in this way."""
+        framework, known = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
+        if framework is None or framework.OPTION != option:
+            return []
+        levels = {name: level for name, level in self._settings.items() if name in known}
+        return [
+            f"{option}{name.removeprefix(PREFIX)}={framework.value(known[name], level)}"
+            for name, level in levels.items()
+        ]
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
@@ -176,7 +186,8 @@ class CommandServer(JavaServer):
             if isinstance(knob.live, Live):
                 told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
         for number, name in enumerate(name for name in levels if name in properties):
-            told[f"spring-set.{number:03}"] = spring.argument(properties[name], levels[name]).removeprefix("--")
+            value = live_value(properties[name], levels[name])
+            told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
         if told:
             self.tell(told, _invoked)
         self._settings = {**self._settings, **levels}
@@ -201,10 +212,10 @@ class CommandServer(JavaServer):
 
     def _property(self, knob: Knob) -> Level:
         name = knob.name.removeprefix(PREFIX)
-        answer = self._ask({"spring.0": name})
-        if name not in answer["spring"]:
+        answer = self._ask({"property.0": name})
+        if name not in answer["properties"]:
             raise LookupError(f"{knob.name} cannot be read: {answer['errors'].get(name, 'no word of it')}")
-        return spring.level_of(knob, answer["spring"][name])
+        return FRAMEWORKS[self._spec.catalogue or ""].level_of(knob, answer["properties"][name])
 
     def _level(self, name: str, knob: OwnKnob, way: ReadBack) -> Level:
         try:

@@ -1,0 +1,49 @@
+package leadline.agent;
+
+import java.io.IOException;
+import java.util.List;
+import java.util.Optional;
+
+/** Agroal's pools and the worker threads of a Quarkus application: looked up until there are some. */
+final class QuarkusProbe implements Probe {
+    private static final int EVERY = 5; // samples: it takes a look at every class that is loaded
+
+    private final QuarkusBeans quarkus;
+    private List<Object> pools = List.of();
+    private Optional<Object> executor = Optional.empty();
+    private int samples;
+
+    QuarkusProbe(QuarkusBeans quarkus) {
+        this.quarkus = quarkus;
+    }
+
+    @Override
+    public void sample(SampleFile out) throws ReflectiveOperationException, IOException {
+        if ((pools.isEmpty() || executor.isEmpty()) && samples++ % EVERY == 0) {
+            pools = quarkus.pools();
+            executor = quarkus.executor();
+        }
+        int number = 0;
+        for (Object pool : pools) {
+            Object running = Osgi.field(pool, "connectionPool");
+            String subject = pools.size() == 1 ? "agroal" : "agroal-" + number;
+            double active = Reflection.number(running, "active-count");
+            double free = Reflection.number(running, "available-count");
+            Object configuration =
+                    Reflection.get(Reflection.get(pool, "configuration"), "connection-pool-configuration");
+            out.add("pool.in_use", subject, active);
+            out.add("pool.free", subject, free);
+            out.add("pool.size", subject, active + free);
+            out.add("pool.max", subject, Reflection.number(configuration, "max-size"));
+            out.add("pool.waiting", subject, Reflection.number(running, "awaiting-count"));
+            number++;
+        }
+        out.add("agent.pools", "quarkus", number);
+        if (executor.isPresent()) {
+            out.add("threads.active", "workers", Reflection.number(executor.get(), "active-count"));
+            out.add("threads.size", "workers", Reflection.number(executor.get(), "pool-size"));
+            out.add("threads.max", "workers", Reflection.number(executor.get(), "maximum-pool-size"));
+            out.add("threads.queue", "workers", Reflection.number(executor.get(), "queue-size"));
+        }
+    }
+}
