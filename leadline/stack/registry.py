@@ -19,6 +19,7 @@ from leadline.stack.base import Application, Database, Service
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
+from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
 from leadline.stack.postgres import Postgres
@@ -70,10 +71,18 @@ def application(name: str) -> Application:
 
 def server_of(choice: StackChoice) -> JavaServer:
     """A new server of a stack; the flags of its JVM are knobs, too. Raises UsageError for an unknown name."""
-    found = CommandServer(choice.own) if choice.own else server(choice.server)
+    found = _server_of(choice)
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
         found.jvm.of(found.find_java(Path(choice.java) if choice.java else None))
+    if isinstance(found, AttachedServer):
+        found.flags_of_running()
     return found
+
+
+def _server_of(choice: StackChoice) -> JavaServer:
+    if choice.own is None:
+        return server(choice.server)
+    return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
 
 
 def database_of(choice: StackChoice, port: int = 0) -> Database:
@@ -114,6 +123,10 @@ def not_a_knob(choice: StackChoice, name: str) -> str:
         removed = frameworks.catalogue(choice.own).removed.get(name.removeprefix(PREFIX))
         if removed is not None:
             return removed
+    if choice.own is not None and choice.own.content.attach and not choice.own.content.restart:
+        owner = server_of(choice)
+        if isinstance(owner, CommandServer) and name in {knob.name for knob in CommandServer.knobs(owner)}:
+            return f"{name} takes effect at a start, and leadline starts nothing here: give the stack file a `restart`"
     if name.startswith(jvm_flags.PREFIX):
         return jvm_flags.elsewhere(name, server_of(choice).jvm.flags)
     return knob_of_others(name, choice.server, choice.database)

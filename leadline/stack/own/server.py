@@ -21,7 +21,7 @@ from leadline.stack.own.application import fetched, picked
 from leadline.stack.own.catalogue import live_value
 from leadline.stack.own.frameworks import FRAMEWORKS
 from leadline.stack.own.words import artifact, beside, full
-from leadline.stack.servers import evidence
+from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer, JavaServer
 
@@ -174,12 +174,15 @@ class CommandServer(JavaServer):
         return {}
 
     def change(self, levels: Settings) -> None:
-        own, properties = [name for name in levels if name in self._spec.knobs], self._properties
-        if flags := {name: level for name, level in levels.items() if name not in own and name not in properties}:
-            super().change(flags)
-        told: dict[str, str] = {}
-        for number, name in enumerate(own):
-            knob = self._spec.knobs[name]
+        self.tell(self.asked_for(levels), _invoked)
+        self._settings = {**self._settings, **levels}
+
+    def asked_for(self, levels: Settings) -> dict[str, str]:
+        """What the agent is told to bring these live levels about."""
+        properties, own = self._properties, self._spec.knobs
+        told = dict(jvm.flags({name: level for name, level in levels.items() if self._is_flag(name)}))
+        for number, name in enumerate(name for name in levels if name in own):
+            knob = own[name]
             assert knob.read_back is not None
             way, text = knob.read_back, written(knob, levels[name])
             told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
@@ -188,9 +191,7 @@ class CommandServer(JavaServer):
         for number, name in enumerate(name for name in levels if name in properties):
             value = live_value(properties[name], levels[name])
             told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
-        if told:
-            self.tell(told, _invoked)
-        self._settings = {**self._settings, **levels}
+        return told
 
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)

@@ -2,6 +2,7 @@ package leadline.agent;
 
 import java.lang.annotation.Annotation;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 
@@ -54,7 +55,7 @@ final class QuarkusBeans implements Properties {
         return text;
     }
 
-    /** The pool takes it; connections are closed once they are free, so that what runs follows. */
+    /** The pool takes it. It closes what is given back above a new maximum; free connections above it are closed here. */
     @Override
     public void change(String asked) throws ReflectiveOperationException {
         String[] parts = asked.split("=", 2);
@@ -63,14 +64,20 @@ final class QuarkusBeans implements Properties {
         }
         for (Object pool : pools()) {
             Reflection.set(configuration(pool), parts[0].substring(POOL_PREFIX.length()), parts[1]);
-            var flush = Reflection.method(pool, "flush", 1);
-            Class<?> mode = flush.getParameterTypes()[0];
-            for (Object constant : mode.getEnumConstants()) {
-                if (constant.toString().equals("GRACEFUL")) {
-                    flush.invoke(pool, constant);
+            if (parts[0].equals(POOL_PREFIX + "max-size") && connections(pool).size() > Integer.parseInt(parts[1])) {
+                var flush = Reflection.method(pool, "flush", 1);
+                for (Object mode : flush.getParameterTypes()[0].getEnumConstants()) {
+                    if (mode.toString().equals("IDLE")) {
+                        flush.invoke(pool, mode);
+                    }
                 }
             }
         }
+    }
+
+    /** The connections of a pool, free and in use. */
+    static Collection<?> connections(Object pool) throws ReflectiveOperationException {
+        return (Collection<?>) Osgi.field(Osgi.field(pool, "connectionPool"), "allConnections");
     }
 
     private static Object configuration(Object pool) throws ReflectiveOperationException {

@@ -27,13 +27,17 @@ final class QuarkusProbe implements Probe {
         for (Object pool : pools) {
             Object running = Osgi.field(pool, "connectionPool");
             String subject = pools.size() == 1 ? "agroal" : "agroal-" + number;
-            double active = Reflection.number(running, "active-count");
-            double free = Reflection.number(running, "available-count");
+            int active = 0;
+            int size = 0;
+            for (Object connection : QuarkusBeans.connections(pool)) { // it counts them only with metrics on
+                size++;
+                active += String.valueOf(Osgi.field(connection, "state")).equals("CHECKED_OUT") ? 1 : 0;
+            }
             Object configuration =
                     Reflection.get(Reflection.get(pool, "configuration"), "connection-pool-configuration");
             out.add("pool.in_use", subject, active);
-            out.add("pool.free", subject, free);
-            out.add("pool.size", subject, active + free);
+            out.add("pool.free", subject, size - active);
+            out.add("pool.size", subject, size);
             out.add("pool.max", subject, Reflection.number(configuration, "max-size"));
             out.add("pool.waiting", subject, Reflection.number(running, "awaiting-count"));
             number++;

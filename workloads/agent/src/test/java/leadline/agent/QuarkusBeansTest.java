@@ -16,13 +16,21 @@ import org.junit.jupiter.api.io.TempDir;
 final class QuarkusBeansTest {
     public enum FlushMode {
         ALL,
-        GRACEFUL
+        IDLE
     }
 
     /** A data source with its configuration, its pool's and the pool itself in one. */
     public static final class FakePool {
         @SuppressWarnings("unused")
         private final FakePool connectionPool = this;
+
+        @SuppressWarnings("unused")
+        private final List<FakeConnection> allConnections = List.of(
+                new FakeConnection("CHECKED_OUT"),
+                new FakeConnection("CHECKED_IN"),
+                new FakeConnection("CHECKED_OUT"),
+                new FakeConnection("CHECKED_OUT"),
+                new FakeConnection("CHECKED_IN"));
 
         private int size = 20;
         private Duration timeout = Duration.ofSeconds(5);
@@ -56,18 +64,12 @@ final class QuarkusBeansTest {
             flushed = mode;
         }
 
-        public long activeCount() {
-            return 3;
-        }
-
-        public long availableCount() {
-            return 2;
-        }
-
         public long awaitingCount() {
             return 4;
         }
     }
+
+    record FakeConnection(String state) {}
 
     public record FakeProxy(Object arc_contextualInstance) {}
 
@@ -151,7 +153,7 @@ final class QuarkusBeansTest {
         quarkus.change("quarkus.datasource.jdbc.acquisition-timeout=250");
         assertEquals(3, quarkus.read("quarkus.datasource.jdbc.max-size"));
         assertEquals(0.25, quarkus.read("quarkus.datasource.jdbc.acquisition-timeout"));
-        assertEquals(FlushMode.GRACEFUL, Arc.pool.flushed);
+        assertEquals(FlushMode.IDLE, Arc.pool.flushed);
         assertThrows(NoSuchMethodException.class, () -> quarkus.change("quarkus.http.io-threads=3"));
     }
 
