@@ -20,7 +20,7 @@ from leadline.model.knob import Knob
 from leadline.model.owners import KnobOwner
 from leadline.model.study import StackChoice
 from leadline.stack.base import Settings
-from leadline.stack.own.artifact import first_file, read_artifact
+from leadline.stack.own.artifact import Artifact, first_file, read_artifact
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
 
@@ -45,9 +45,7 @@ def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
     another. Raises UsageError, also where that file exists.
     """
     found = read_artifact(artifact)
-    stem = found.file.parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
-    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
-    name = words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
+    name = name_of(found)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
         raise UsageError(f"{path} exists; remove it, or name another file by --out")
@@ -59,6 +57,13 @@ def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
     write_private(path, text)
     path.chmod(0o644)
     return path, text
+
+
+def name_of(found: Artifact) -> str:
+    """Of the application, made of its file's name."""
+    stem = found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
+    return words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
 
 
 def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:

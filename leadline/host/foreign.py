@@ -88,7 +88,12 @@ def java_home_of(files: Files, pid: int) -> Path | None:
 
 
 def find(
-    files: Files, *, port: int | None = None, pid: int | None = None, pid_file: Path | None = None, unit: str | None = None
+    files: Files,
+    *,
+    port: int | None = None,
+    pid: int | None = None,
+    pid_file: Path | None = None,
+    unit: str | None = None,
 ) -> int:
     """The process that one of these names. Raises ProcessLookupError saying what was looked for."""
     if port is not None:

@@ -358,7 +358,9 @@ class Attach(Strict):
     def _one_way(self) -> Attach:
         ways = [way for way, named in self.model_dump().items() if named is not None]
         if len(ways) != 1:
-            raise KeyedError((), f"it says {' and '.join(ways) or 'nothing'}; write one of port, pid, pid_file and unit")
+            raise KeyedError(
+                (), f"it says {' and '.join(ways) or 'nothing'}; write one of port, pid, pid_file and unit"
+            )
         return self
 
 

@@ -70,6 +70,7 @@ class AttachedServer(CommandServer):
     # a trial -------------------------------------------------------------------------------------------------
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        del settings
         if context.placement.server_cpus or context.placement.server_memory:
             raise UsageError("placement: leadline does not move or limit a process that it did not start")
         context.directory.mkdir(mode=0o700, parents=True)
@@ -184,7 +185,9 @@ class AttachedServer(CommandServer):
             question = self._question(name)
             answer = self._ask(question)
         except LookupError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be read before its change: {error}") from error
+            raise TrialFailure(
+                FailureClass.CONFIGURATION, f"{name} cannot be read before its change: {error}"
+            ) from error
         shown = next(knob for knob in self.knobs() if knob.name == name).format(level)
         changes = self.asked_for({name: level})
         told: dict[str, Any] = {part: answer[part] for part in ("properties", "beans") if answer[part]}

@@ -120,7 +120,7 @@ class CommandServer(JavaServer):
     def _assigned(self, option: str) -> list[str]:
         """Words for the levels of the framework's properties, where they are given in this way."""
         framework, known = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
-        if framework is None or framework.OPTION != option:
+        if framework is None or option != framework.OPTION:
             return []
         levels = {name: level for name, level in self._settings.items() if name in known}
         return [
@@ -153,6 +153,7 @@ class CommandServer(JavaServer):
         files = [Path(word) for word in full(self._own, self._spec.command, context.directory) if word.startswith("/")]
         found = [*files, artifact(self._own), self._exchange(context), context.raw]
         found += [self.java_home(context), agent_jar()] if self._spec.jvm else []
+        found += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]
         return [path for path in found if path is not None and path.exists()]
 
     def wait_ready(self, timeout: float) -> float:

@@ -95,7 +95,9 @@ _NO_TARGET = 2**53  # milliseconds; the parallel collector without one says abou
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
-def options(settings: Mapping[str, Level], log: Path | None, known: Mapping[str, Knob] = MappingProxyType({})) -> list[str]:
+def options(
+    settings: Mapping[str, Level], log: Path | None, known: Mapping[str, Knob] = MappingProxyType({})
+) -> list[str]:
     """Command-line options of the JVM for these levels; with ``log``, the collector's log goes there. ``known``: flags
     of this JVM (``jvm.flag.NAME``).
 

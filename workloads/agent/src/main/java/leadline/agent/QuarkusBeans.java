@@ -110,8 +110,8 @@ final class QuarkusBeans implements Properties {
     /** The pool of worker threads, of Quarkus itself and of Vert.x. */
     Optional<Object> executor() throws ReflectiveOperationException {
         try {
-            return Optional.ofNullable(
-                    classes.loaded(EXECUTOR).getMethod("getCurrent").invoke(null));
+            Object current = classes.loaded(EXECUTOR).getMethod("getCurrent").invoke(null);
+            return current == null ? Optional.empty() : Optional.of(Osgi.field(current, "delegate"));
         } catch (ClassNotFoundException none) {
             return Optional.empty();
         }

@@ -44,10 +44,16 @@ final class QuarkusProbe implements Probe {
         }
         out.add("agent.pools", "quarkus", number);
         if (executor.isPresent()) {
-            out.add("threads.active", "workers", Reflection.number(executor.get(), "active-count"));
-            out.add("threads.size", "workers", Reflection.number(executor.get(), "pool-size"));
-            out.add("threads.max", "workers", Reflection.number(executor.get(), "maximum-pool-size"));
-            out.add("threads.queue", "workers", Reflection.number(executor.get(), "queue-size"));
+            counted(out, "threads.active", "active-count");
+            counted(out, "threads.size", "pool-size");
+            counted(out, "threads.max", "maximum-pool-size");
+            counted(out, "threads.queue", "queue-size");
         }
+    }
+
+    /** It says -1 of what it does not count. */
+    private void counted(SampleFile out, String metric, String getter) throws IOException {
+        double value = Reflection.number(executor.get(), getter);
+        out.add(metric, "workers", value < 0 ? Double.NaN : value);
     }
 }

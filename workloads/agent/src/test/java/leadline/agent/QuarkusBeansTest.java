@@ -109,7 +109,11 @@ final class QuarkusBeansTest {
         }
     }
 
+    /** The executor that is handed out, and the one that it hides. */
     public static final class FakeExecutor {
+        @SuppressWarnings("unused")
+        private final FakeExecutor delegate = this;
+
         public int getActiveCount() {
             return 1;
         }
