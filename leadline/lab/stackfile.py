@@ -72,7 +72,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         *([(("scenario",), stack.scenario)] if stack.scenario else []),
         *([(("artifact",), stack.artifact)] if stack.artifact else []),
         *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
-        *((("command", at), stack.command[at]) for at in command_files(stack.command)),
+        *((("command", at), stack.words[at]) for at in command_files(stack.words)),
     ]
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
@@ -82,7 +82,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     if stack.directory is not None and not beside(own, stack.directory).is_dir():
         found.append((("directory",), f"there is no directory {beside(own, stack.directory)}"))
     commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
-        (("command",), None if stack.java_program or not stack.command else stack.command),
+        (("command",), None if stack.java_program or not stack.words else stack.words),
         (("restart",), stack.restart),
         (("database", "reset"), stack.database.reset),
         *((("audits", at, "command"), audit.command) for at, audit in enumerate(stack.audits)),
@@ -103,7 +103,7 @@ def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         known = frameworks.catalogue(own)
     except UsageError as error:
         return [(("catalogue",), str(error))]
-    words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.command)]
+    words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.words)]
     words += [(("knobs", name, "argument"), knob.argument or "") for name, knob in own.content.knobs.items()]
     given = [(key, found[1]) for key, word in words if (found := re.match(r"(?:--|-D)([\w.-]+)=", word))]
     return [(key, told) for key, name in given if (told := known.misspelt(name))]

@@ -379,8 +379,8 @@ class OwnStack(Strict):
     """An application of one's own as a stack file tells it (docs/guides/own-application.md)."""
 
     stack: Name = Field(description="name of the application")
-    command: Command = Field(
-        default_factory=list, description="starts it in the foreground: `java -jar shop.jar --server.port=${port}`"
+    command: Command | None = Field(
+        default=None, description="starts it in the foreground: `java -jar shop.jar --server.port=${port}`"
     )
     attach: Attach | None = Field(
         default=None, description="in place of `command`: a process that runs, which leadline never stops"
@@ -420,7 +420,12 @@ class OwnStack(Strict):
     @property
     def java_program(self) -> bool:
         """Whether the first word of the command is the JVM itself."""
-        return bool(self.command) and self.command[0].rpartition("/")[2] == "java"
+        return bool(self.command) and self.words[0].rpartition("/")[2] == "java"
+
+    @property
+    def words(self) -> list[str]:
+        """Of the command, none where there is none."""
+        return self.command or []
 
     @property
     def fixed_port(self) -> int | None:
@@ -434,7 +439,7 @@ class OwnStack(Strict):
 
     def texts(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every text with placeholders, and its key."""
-        yield from ((("command", at), word) for at, word in enumerate(self.command))
+        yield from ((("command", at), word) for at, word in enumerate(self.words))
         yield from ((("restart", at), word) for at, word in enumerate(self.restart or ()))
         yield from ((("environment", name), text) for name, text in self.environment.items())
 

@@ -44,7 +44,7 @@ class CommandServer(JavaServer):
     @property
     def version(self) -> str:
         """The command line of the stack file."""
-        return shlex.join(self._spec.command)
+        return shlex.join(self._spec.words)
 
     def knobs(self) -> Sequence[Knob]:
         own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
@@ -100,8 +100,8 @@ class CommandServer(JavaServer):
             **self._database(context),
         }
         words: list[str] = []
-        placed = [word for word in self._spec.command if word in ("${jvm}", "${args}")]
-        for word in full(self._own, self._spec.command, context.directory):
+        placed = [word for word in self._spec.words if word in ("${jvm}", "${args}")]
+        for word in full(self._own, self._spec.words, context.directory):
             words += options if word == "${jvm}" else arguments if word == "${args}" else [filled(word, values)]
         if self._spec.java_program:
             words[0] = str(java)
@@ -150,7 +150,7 @@ class CommandServer(JavaServer):
         return super().owns(context) if self._spec.jvm else [context.directory, self.own_artefacts(context)]
 
     def reads(self, context: ServiceContext) -> list[Path]:
-        files = [Path(word) for word in full(self._own, self._spec.command, context.directory) if word.startswith("/")]
+        files = [Path(word) for word in full(self._own, self._spec.words, context.directory) if word.startswith("/")]
         found = [*files, artifact(self._own), self._exchange(context), context.raw]
         found += [self.java_home(context), agent_jar()] if self._spec.jvm else []
         found += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]

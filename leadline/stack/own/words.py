@@ -46,9 +46,9 @@ def artifact(own: OwnFile) -> Path:
     stack = own.content
     if stack.attach is not None:
         return beside(own, stack.artifact) if stack.artifact else Path(own.file)
-    for at in command_files(stack.command):
-        for path in (beside(own, stack.command[at]), beside(own, stack.directory or ".") / stack.command[at]):
+    for at in command_files(stack.words):
+        for path in (beside(own, stack.words[at]), beside(own, stack.directory or ".") / stack.words[at]):
             if path.is_file():
                 return path
-    program = beside(own, stack.command[0])
+    program = beside(own, stack.words[0])
     return program if program.is_file() else Path(own.file)
