@@ -6,17 +6,32 @@ from dataclasses import replace
 
 from leadline.api.stacks import choice_of
 from leadline.catalogue import load, text
+from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.load.knobs import GENERAL
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
+from leadline.stack.servers.jvm_flags import PREFIX as FLAGS
+from leadline.stack.servers.jvm_flags import flag_knobs
 from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
+
+__all__ = ["FLAGS", "asks_flags", "every_knob", "flags", "knobs_of", "knobs_of_stack", "machine", "present"]
 
 
 def machine() -> Machine:
     """What limits of knobs depend on, of this host."""
     return LocalHost().machine()
+
+
+def asks_flags(pattern: str) -> bool:
+    """Whether a pattern of names asks for the flags of a JVM, of which there are hundreds."""
+    return pattern.startswith(FLAGS.rstrip("."))
+
+
+def flags() -> list[Knob]:
+    """The product flags of the first JVM of this host. Raises UsageError where there is none."""
+    return list(flag_knobs(find_java()).values())
 
 
 def every_knob() -> Catalogue:

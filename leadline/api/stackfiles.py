@@ -19,7 +19,8 @@ from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, Usa
 from leadline.model.knob import Knob
 from leadline.model.owners import KnobOwner
 from leadline.model.study import StackChoice
-from leadline.stack.own.artifact import first_file, read_artifact
+from leadline.stack.base import Settings
+from leadline.stack.own.artifact import Artifact, first_file, read_artifact
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
 
@@ -44,9 +45,7 @@ def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
     another. Raises UsageError, also where that file exists.
     """
     found = read_artifact(artifact)
-    stem = found.file.parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
-    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
-    name = words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
+    name = name_of(found)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
         raise UsageError(f"{path} exists; remove it, or name another file by --out")
@@ -58,6 +57,13 @@ def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
     write_private(path, text)
     path.chmod(0o644)
     return path, text
+
+
+def name_of(found: Artifact) -> str:
+    """Of the application, made of its file's name."""
+    stem = found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
+    return words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
 
 
 def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:
@@ -81,7 +87,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
     knobs = own_knobs(study.stack)
-    levels = {knob.name: knob.default for knob in knobs if knob.default is not None}
+    levels = {knob.name: knob.default for knob in knobs if knob.default is not None and not own.content.attach}
     with host.lease():
         require_none_running(lab, host)
         system = RealSystem(study, host, lab)
@@ -91,10 +97,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
                 system.prepare(message)
             with steps.step("put the data back"):
                 system.reset(directory, 1)
-            with steps.step("start"):
+            with steps.step("find what runs" if own.content.attach else "start"):
                 system.start_database(levels, directory)
                 system.start_server(levels, directory)
-            _read_knobs(knobs, system.owners()[0], steps)
+            _read_knobs(knobs, levels, system.owners()[0], steps)
             counts = _load(system, directory, steps) if loads else {}
             if own.content.audits:
                 with steps.step("audits") as found:
@@ -104,7 +110,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
         except TrialFailure as failure:
             message(failure.evidence)
         finally:
-            with steps.step("stop") as found:
+            with steps.step("put levels back" if own.content.attach else "stop") as found:
                 found.extend(system.stop())
             with steps.step("put the host back"):
                 host.restore()
@@ -121,7 +127,7 @@ def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str,
     return counts
 
 
-def _read_knobs(knobs: Sequence[Knob], stack: KnobOwner, steps: _Steps) -> None:
+def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, steps: _Steps) -> None:
     for knob in knobs:
         with steps.step(f"read {knob.name}") as found:
             try:
@@ -130,8 +136,8 @@ def _read_knobs(knobs: Sequence[Knob], stack: KnobOwner, steps: _Steps) -> None:
                 found.append(str(error))
                 continue
             steps.told = knob.format(level)
-            if knob.default is not None and level != knob.default:
-                found.append(f"{knob.format(level)} is in force, and {knob.format(knob.default)} was set")
+            if knob.name in levels and level != levels[knob.name]:
+                found.append(f"{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
 
 
 def own_knobs(choice: StackChoice) -> list[Knob]:

@@ -44,6 +44,8 @@ def start(
 
     Raises UsageError, also while another is up in this lab, and LeadlineError.
     """
+    if choice.own is not None and choice.own.content.attach is not None:
+        raise UsageError(f"{choice.own.file} attaches to a process that is up already; nothing is started or stopped")
     host = LocalHost()
     levels = settings_of(choice, settings)
     lab.mkdir(parents=True, exist_ok=True)

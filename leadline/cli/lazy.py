@@ -15,6 +15,10 @@ from leadline.model.errors import UsageError, nearest
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Write a first study file that runs; ask on a terminal for what is not given."),
     "run": ("run", "Run a study or a tuning, or go on with an unfinished run of it; write its report."),
+    "try": (
+        "trying",
+        "Write and run a first study: the dozen settings that matter to this kind of application, within a budget.",
+    ),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
     "studies": ("studies", "List the built-in studies and tunings."),
     "plan": ("plan", "Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."),

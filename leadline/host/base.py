@@ -217,6 +217,14 @@ class Host(TrialHost, Protocol):
     def lacks(self, ability: Ability) -> str:
         """Why this host cannot do something, empty if it can."""
 
+    def promise(self, kind: str, target: str, original: object, **data: object) -> str:
+        """Journal what ``restore`` puts back in a process that leadline did not start (``leadline.host.undo_running``);
+        returns the entry's id. Raises TrialFailure(infrastructure), ValueError.
+        """
+
+    def keep_promise(self, identity: str) -> str:
+        """Put that back now; returns what was done. Raises RestoreError."""
+
     def private_tree(self, path: Path) -> None:
         """Journal, then make a directory for this user only, which ``restore`` removes with all in it.
         Raises FileExistsError, OSError, TrialFailure(infrastructure).

@@ -92,6 +92,15 @@ def listens(files: Files, pids: Iterable[int], port: int) -> bool:
     )
 
 
+def listener(files: Files, port: int) -> int | None:
+    """The process that listens on ``port``, the first of them; None where this user sees none."""
+    sockets = {f"socket:[{row[9]}]" for row in _tcp(files, port, _LISTENS)}
+    if not sockets:
+        return None
+    pids = sorted(int(name) for name in files.names(PROC) if name.isdecimal())
+    return next((pid for pid in pids if sockets & _open_files(files, pid)), None)
+
+
 def established(files: Files, port: int) -> int:
     """TCP connections established with local ``port``: on the loopback, those that its listener accepted."""
     return len(_tcp(files, port, _ESTABLISHED))

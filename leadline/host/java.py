@@ -41,11 +41,16 @@ def _version(home: Path) -> str:
         match = None
     if match is None:
         try:
-            done = privilege.run([str(home / "bin" / "java"), "-version"], [home], timeout=30)
+            done = java_says(home)
         except (OSError, subprocess.TimeoutExpired):
             return ""
         match = re.search(r'version "([^"]+)"', done.stderr)
     return match[1] if match else ""
+
+
+def java_says(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What ``java OPTIONS -version`` prints. Raises OSError, UsageError, subprocess.TimeoutExpired."""
+    return privilege.run([str(home / "bin" / "java"), *options, "-version"], [home], timeout=30)
 
 
 def java_homes(folder: Path = Path("/usr/lib/jvm")) -> list[JavaHome]:

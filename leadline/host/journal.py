@@ -22,11 +22,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leadline.host import procfs, scratch, undo, undo_ramdisk
+from leadline.host import procfs, scratch, undo, undo_ramdisk, undo_running
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 
-_UNDO = {**undo.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo, undo_ramdisk.IMAGE: undo_ramdisk.undo}
+_UNDO = {**undo.UNDO, **undo_running.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo, undo_ramdisk.IMAGE: undo_ramdisk.undo}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -128,7 +128,7 @@ class UndoJournal:
     def record(self, kind: str, target: str, original: Any = None, note: str = "", **data: Any) -> Entry:
         """Put an entry on disk; the change may be made once this returns.
 
-        ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree`` or ``ramdisk``.
+        ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree``, ``ramdisk``, ``level`` or ``settings``.
         Raises TrialFailure(infrastructure), ValueError for what would not be read back as it is.
         """
         values = data.pop("values", [])
@@ -247,6 +247,19 @@ class UndoJournal:
             raise RestoreError("could not be put back: " + "; ".join(failed) + also)
         return lines
 
+    def undo(self, identity: str) -> str:
+        """Undo one open entry now and tell what was done; nothing where it is done already. Raises RestoreError."""
+        with self._lock:
+            entry = next((entry for entry in self.open_entries() if entry.id == identity), None)
+            if entry is None:
+                return ""
+            try:
+                told = _UNDO[entry.kind]([entry], self.root)
+            except (CannotUndo, OSError) as error:
+                raise RestoreError(f"could not be put back: {error}") from None
+            self.done(entry)
+            return told
+
     def compact(self) -> None:
         """Drop finished records: the whole file when nothing is open, else an atomic rewrite. A file with a damaged
         line is kept beside it under the name ``.damaged``.
@@ -351,6 +364,12 @@ def _check(entry: Entry) -> None:
         good = isinstance(originals, dict) and all(type(rank) is int for rank in originals.values())
     elif good and entry.kind == "process":
         good = isinstance(entry.data.get("token"), str) and bool(entry.data["token"])
+    elif good and entry.kind == undo_running.LEVEL:
+        good = isinstance(originals, dict) and {"changes", "question", "told", "shown"} <= set(originals)
+        good = good and {"pid", "start", "agent"} <= set(entry.data)
+    elif good and entry.kind == undo_running.SETTINGS:
+        good = originals is None or isinstance(originals, str)
+        good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)
     elif good and entry.kind in ("tree", "cgroup", undo_ramdisk.KIND, undo_ramdisk.IMAGE):
         good = Path(entry.target).is_absolute()
     if not good:
@@ -372,9 +391,11 @@ def _plan(entries: Sequence[Entry], boot: str) -> list[list[Entry]]:
     """Groups to undo in order, newest first; entries of one setting make one group, newest first in it."""
     groups: dict[Any, list[Entry]] = {}
     for entry in reversed(entries):
-        if entry.kind in ("file", "swap"):
+        if entry.kind == undo_running.SETTINGS:
+            key: Any = (entry.kind, entry.target)
+        elif entry.kind in ("file", "swap"):
             files = tuple(sorted(entry.original)) if entry.kind == "file" else ()
-            key: Any = (entry.kind, files, entry.boot == boot)
+            key = (entry.kind, files, entry.boot == boot)
         else:
             key = entry.id
         groups.setdefault(key, []).append(entry)

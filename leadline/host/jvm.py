@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 from leadline.host.base import PROC, Files, Host, Process
 from leadline.host.java import find_java
+from leadline.host.undo_running import jcmd_by_socket
 from leadline.model.errors import LeadlineError, UsageError
 
 AGENT_NAME = "leadline-agent.jar"
@@ -99,21 +99,10 @@ def _jcmd(host: Host, java_home: Path | None, pid: int, words: list[str], timeou
 
 def _asked(host: Host, pid: int, command: str, timeout: float) -> tuple[int, str] | None:
     """What a JVM answers to a command of jcmd over the socket that HotSpot's attach mechanism has opened; None where
-    there is none to be reached (HotSpot, attachListener_posix.cpp: version, name, three arguments).
+    there is none to be reached.
     """
-    own = host.files.read(f"{PROC}/{pid}/status").partition("NSpid:")[2].split("\n", 1)[0].split()[-1]
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout)
-        try:
-            connection.connect(f"{PROC}/{pid}/root/tmp/.java_pid{own}")
-        except OSError:
-            return None
-        connection.sendall("".join(f"{word}\0" for word in ("1", "jcmd", command, "", "")).encode())
-        answer = bytearray()
-        while part := connection.recv(65536):
-            answer += part
-    code, _, said = answer.decode(errors="replace").partition("\n")
-    return (int(code) if code.strip().isdigit() else 1), said
+    inside = host.files.read(f"{PROC}/{pid}/status").partition("NSpid:")[2].split("\n", 1)[0].split()[-1]
+    return jcmd_by_socket(pid, inside, command, timeout)
 
 
 # Variables that change any JVM started below us: no treatment may depend on the shell that leadline runs in.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
 from leadline.host.base import Ability, Completed, HostKnobs, How, Process, ProcessMark, ProcessSpec
@@ -309,6 +309,15 @@ class LocalHost:
                 why = str(error)
             if why:
                 raise TrialFailure(FailureClass.INFRASTRUCTURE, f"swap could not be switched off: {why}")
+
+    def promise(self, kind: str, target: str, original: object, **data: Any) -> str:
+        """See ``leadline.host.base.Host``."""
+        self._require_watch()
+        return self.journal.record(kind, target, original, **data).id
+
+    def keep_promise(self, identity: str) -> str:
+        """See ``leadline.host.base.Host``."""
+        return self.journal.undo(identity)
 
     def private_tree(self, path: Path) -> None:
         """Make a directory for this user only, which ``restore`` removes with all in it (a store in memory).

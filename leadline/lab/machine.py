@@ -220,7 +220,7 @@ def apart(study: Study) -> tuple[tuple[str, ...], str] | None:
     if study.drivers:
         return ("drivers",), "instances side by side have a driver each: leave drivers out"
     own = study.stack.own
-    if own is not None and own.content.port is not None:
+    if own is not None and own.content.fixed_port is not None:
         return ("stack",), "instances side by side need ports of their own: write ${port} in place of `port`"
     if own is not None and own.content.database.kind in ("command", "keep"):
         told = f"instances side by side have data of their own, and `database` is {own.content.database.kind}"

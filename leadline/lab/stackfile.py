@@ -11,17 +11,17 @@ from ruamel.yaml.comments import CommentedMap
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
-from leadline.model.ownstack import OwnFile, OwnStack
-from leadline.stack.own import spring
-from leadline.stack.own.words import artifact, beside, command_files
+from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
+from leadline.stack.own import frameworks
+from leadline.stack.own.words import beside, command_files
 
 
 def is_stack_file(reference: str) -> bool:
-    """Whether a name is that of a file that starts with `stack:` and says a `command`."""
+    """Whether a name is that of a file that starts with `stack:` and says a `command`, or to what it attaches."""
     if not is_file(expanded(reference)):
         return False
     lines = read_text(expanded(reference)).splitlines()
-    return all(any(line.startswith(key) for line in lines) for key in ("stack:", "command:"))
+    return all(any(line.startswith(keys) for line in lines) for keys in ("stack:", ("command:", "attach:")))
 
 
 def read_stack(path: Path) -> OwnFile:
@@ -70,7 +70,9 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     files: list[tuple[tuple[str | int, ...], str]] = [
         *((("database", "sql", at), name) for at, name in enumerate(stack.database.sql)),
         *([(("scenario",), stack.scenario)] if stack.scenario else []),
-        *((("command", at), stack.command[at]) for at in command_files(stack.command)),
+        *([(("artifact",), stack.artifact)] if stack.artifact else []),
+        *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
+        *((("command", at), stack.words[at]) for at in command_files(stack.words)),
     ]
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
@@ -80,25 +82,28 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     if stack.directory is not None and not beside(own, stack.directory).is_dir():
         found.append((("directory",), f"there is no directory {beside(own, stack.directory)}"))
     commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
-        (("command",), None if stack.java_program else stack.command),
+        (("command",), None if stack.java_program or not stack.words else stack.words),
+        (("restart",), stack.restart),
         (("database", "reset"), stack.database.reset),
         *((("audits", at, "command"), audit.command) for at, audit in enumerate(stack.audits)),
     ]
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    if stack.settings_file is not None and not found:
+        text = read_text(beside(own, stack.settings_file.template))
+        unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]
+        found += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
     return found
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
-    """Properties of the command that Spring Boot would take without a word, and without an effect."""
-    if own.content.catalogue is None:
-        return []
+    """Properties of the command that the framework would take, and without an effect."""
     try:
-        known = spring.catalogue(artifact(own))
+        known = frameworks.catalogue(own)
     except UsageError as error:
         return [(("catalogue",), str(error))]
-    words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.command)]
+    words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.words)]
     words += [(("knobs", name, "argument"), knob.argument or "") for name, knob in own.content.knobs.items()]
     given = [(key, found[1]) for key, word in words if (found := re.match(r"(?:--|-D)([\w.-]+)=", word))]
     return [(key, told) for key, name in given if (told := known.misspelt(name))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import most_users
@@ -17,7 +18,7 @@ from leadline.model.workload import Workload
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import StackError, application_of, server_of, stack_catalogue
-from leadline.stack.servers import knobs, messaging
+from leadline.stack.servers import jvm_flags, knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
 _MEMORY = (("jvm.heap", "server_memory"), ("database.shared_buffers", "database_memory"))
@@ -55,6 +56,7 @@ def check_levels(
     def where(name: str) -> str:
         return file.where(("factors" if name in file.study.factors else "settings", name))
 
+    _check_flags(file, levels, where)
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
             _check_messages(file, levels, where(name), name)
@@ -74,6 +76,19 @@ def check_levels(
                 f"{where(low.name)}: {low.name} {low.format(min(least))} is above {high.name}"
                 f" {high.format(max(most))}; lower it or raise {high.name}"
             )
+
+
+def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
+    """The JVM itself is asked whether it starts with each level of its flags."""
+    named = [name for name in levels if name.startswith(jvm_flags.PREFIX)]
+    if not named:
+        return
+    server = server_of(file.study.stack)
+    home = server.find_java(Path(file.study.stack.java) if file.study.stack.java else None)
+    for name in named:
+        for level in levels[name]:
+            if why := jvm_flags.refusal(home, [jvm_flags.option(server.jvm.flags[name], level)]):
+                raise UsageError(f"{where(name)}: the JVM refuses {name} {level}: {why}")
 
 
 def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: str, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,7 @@ COMMAND = "command"  # in place of a server's name
 PREFIX = "app."  # of the names of an application's own knobs
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
+IN_SETTINGS = ("port", "folder", "jvm", "args", "environment")  # of a settings file's template
 OF_DATABASE = tuple(f"database.{word}" for word in ("jdbc", "host", "port", "name", "user", "password"))
 _UNITS = {
     "s": (Kind.DURATION, 1.0),
@@ -340,6 +341,36 @@ def terms(text: str) -> list[tuple[float, str, str]]:
     return found
 
 
+class Attach(Strict):
+    """A process that runs already, by one of ``port``, ``pid``, ``pid_file``, ``unit``."""
+
+    port: Annotated[int, count(65_535)] | None = Field(default=None, description="on which it listens")
+    pid: Annotated[int, count(1 << 22)] | None = Field(default=None, description="its number; with `port` of the file")
+    pid_file: FilePath | None = Field(default=None, description="that holds its number; with `port` of the file")
+    unit: Label | None = Field(default=None, description="of systemd; with `port` of the file")
+
+    @property
+    def title(self) -> str:
+        """How it is named: `port 8080`."""
+        return next(f"{way.replace('_', ' ')} {named}" for way, named in self.model_dump().items() if named is not None)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Attach:
+        ways = [way for way, named in self.model_dump().items() if named is not None]
+        if len(ways) != 1:
+            raise KeyedError(
+                (), f"it says {' and '.join(ways) or 'nothing'}; write one of port, pid, pid_file and unit"
+            )
+        return self
+
+
+class SettingsFile(Strict):
+    """A file that the application reads at its start: made from a template, and put back at the end."""
+
+    path: FilePath = Field(description="the file, such as `/etc/shop/shop.env`")
+    template: FilePath = Field(description="its text with placeholders, beside the stack file")
+
+
 def _database(found: object) -> object:
     return {"kind": found} if isinstance(found, str) else found
 
@@ -348,7 +379,22 @@ class OwnStack(Strict):
     """An application of one's own as a stack file tells it (docs/guides/own-application.md)."""
 
     stack: Name = Field(description="name of the application")
-    command: Command = Field(description="starts it in the foreground: `java -jar shop.jar --server.port=${port}`")
+    command: Command | None = Field(
+        default=None, description="starts it in the foreground: `java -jar shop.jar --server.port=${port}`"
+    )
+    attach: Attach | None = Field(
+        default=None, description="in place of `command`: a process that runs, which leadline never stops"
+    )
+    mine: Literal[True] | None = Field(
+        default=None, description="of `attach`: the process is yours to measure and to change"
+    )
+    artifact: FilePath | None = Field(default=None, description="of `attach`: the jar that runs, for its catalogue")
+    restart: Command | None = Field(
+        default=None, description="of `attach`: restarts the process; without it only live knobs can be varied"
+    )
+    settings_file: SettingsFile | None = Field(
+        default=None, description="of `attach`: what the process reads when it is restarted"
+    )
     port: Annotated[int, count(65_535)] | None = Field(
         default=None, description="of an application that takes none; a free one, as ${port}, if absent"
     )
@@ -364,8 +410,8 @@ class OwnStack(Strict):
     )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
-    catalogue: Literal["spring-boot"] | None = Field(
-        default=None, description="every property in the jar's own metadata is a knob, `app.` before its name"
+    catalogue: Literal["spring-boot", "quarkus"] | None = Field(
+        default=None, description="every property in the artifact's own metadata is a knob, `app.` before its name"
     )
     knobs: dict[Label, OwnKnob] = Field(default_factory=dict, max_length=200, description="names begin with `app.`")
     audits: list[Audit] = Field(default_factory=list, max_length=100)
@@ -374,17 +420,64 @@ class OwnStack(Strict):
     @property
     def java_program(self) -> bool:
         """Whether the first word of the command is the JVM itself."""
-        return self.command[0].rpartition("/")[2] == "java"
+        return bool(self.command) and self.words[0].rpartition("/")[2] == "java"
+
+    @property
+    def words(self) -> list[str]:
+        """Of the command, none where there is none."""
+        return self.command or []
+
+    @property
+    def fixed_port(self) -> int | None:
+        """A port that is the application's own."""
+        return self.port or (self.attach.port if self.attach else None)
 
     @property
     def jvm(self) -> bool:
         """Whether options of a JVM can be given: its command is known, or the file says where they go."""
-        return self.java_program or any("${jvm}" in text for _, text in self.texts())
+        return self.java_program or self.attach is not None or any("${jvm}" in text for _, text in self.texts())
 
     def texts(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every text with placeholders, and its key."""
-        yield from ((("command", at), word) for at, word in enumerate(self.command))
+        yield from ((("command", at), word) for at, word in enumerate(self.words))
+        yield from ((("restart", at), word) for at, word in enumerate(self.restart or ()))
         yield from ((("environment", name), text) for name, text in self.environment.items())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _data_of_its_own(cls, found: object) -> object:
+        attached = isinstance(found, Mapping) and found.get("attach") is not None and "database" not in found
+        return {**found, "database": "keep"} if attached and isinstance(found, Mapping) else found
+
+    @model_validator(mode="after")
+    def _one_start(self) -> OwnStack:
+        if bool(self.command) == (self.attach is not None):
+            told = "a command and attach" if self.command else "nothing that runs"
+            raise KeyedError(("attach",) if self.command else (), f"it says {told}; write one of command and attach")
+        if self.attach is None:
+            for name in ("mine", "artifact", "restart", "settings_file"):
+                if getattr(self, name) is not None:
+                    raise KeyedError((name,), f"{name} is for a process that runs already: write `attach`")
+            return self
+        if self.mine is None:
+            told = "leadline did not start it: write `mine: true` beside it to say that it is yours to measure"
+            raise KeyedError(("attach",), told)
+        if self.fixed_port is None:
+            raise KeyedError(("attach",), f"say by `port: 8080` where {self.attach.title} listens")
+        if self.directory is not None:
+            raise KeyedError(("directory",), "a process that runs already has its directory: leave it out")
+        if self.database.private:
+            told = f"`database: {self.database.kind}` is started with the application, and this one runs already"
+            raise KeyedError(("database",), f"{told}: write keep, none, or a reset command")
+        if self.catalogue is not None and self.artifact is None:
+            raise KeyedError(("catalogue",), "say by `artifact: shop.jar` which file's properties they are")
+        if self.restart is not None and self.attach.pid is not None:
+            raise KeyedError(("restart",), "its pid is another one then: write attach by port, pid_file or unit")
+        if self.settings_file is not None and self.restart is None:
+            raise KeyedError(("settings_file",), "it is read at a start: write the `restart` command, too")
+        if self.environment and self.settings_file is None:
+            raise KeyedError(("environment",), "it is given at a start: by a settings_file with ${environment}")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> OwnStack:
@@ -392,8 +485,8 @@ class OwnStack(Strict):
         for path, text in self.texts():
             for name in _PLACEHOLDER.findall(text):
                 if name not in known:
-                    raise KeyedError(path, _unknown(name, known, self.database.kind))
-        if self.port is None and not any("${port}" in text for _, text in self.texts()):
+                    raise KeyedError(path, unknown_placeholder(name, known, self.database.kind))
+        if self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
             raise KeyedError(
                 ("command",),
                 "nothing takes the port: write ${port} where the command or the environment says it, such as"
@@ -419,10 +512,16 @@ class OwnStack(Strict):
         return self
 
 
-def _unknown(name: str, known: list[str], database: str) -> str:
+def placeholders(text: str) -> list[str]:
+    """Names of the placeholders in a text."""
+    return _PLACEHOLDER.findall(text)
+
+
+def unknown_placeholder(name: str, known: Sequence[str], database: str = "none") -> str:
+    """What is told of a placeholder that is not known."""
     if name in OF_DATABASE:
         return f"${{{name}}} is of leadline's own database, and `database` is {database}: write postgres or mariadb"
-    near = nearest(name, known)
+    near = nearest(name, list(known))
     hint = f"did you mean ${{{near}}}?" if near else f"there is {', '.join(f'${{{each}}}' for each in known)}"
     return f"unknown placeholder ${{{name}}}; {hint}"
 
@@ -438,7 +537,7 @@ def named_after(found: object) -> object:
     content = own.get("content") if isinstance(own, Mapping) else None
     if not isinstance(found, Mapping) or not isinstance(content, Mapping):
         return found
-    database = content.get("database", "none")
+    database = content.get("database", "keep" if content.get("attach") else "none")
     kind = database.get("kind", "none") if isinstance(database, Mapping) else database
     java = {"java": content["java"]} if content.get("java") is not None else {}
     return {**java, **found, "app": content.get("stack"), "server": COMMAND, "database": kind}

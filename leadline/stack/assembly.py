@@ -248,7 +248,7 @@ class Stack:
         self._make_work()
         self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
-        fixed = self.choice.own.content.port if self.choice.own else None
+        fixed = self.choice.own.content.fixed_port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
         self._http_port = self._url_port = given or self._host.free_port()
         self._start_companion(directory)

@@ -5,6 +5,8 @@ said by its class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
@@ -15,12 +17,13 @@ from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.mariadb import MariaDb
-from leadline.stack.own import spring
+from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
+from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import artifact
 from leadline.stack.postgres import Postgres
+from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
@@ -67,8 +70,19 @@ def application(name: str) -> Application:
 
 
 def server_of(choice: StackChoice) -> JavaServer:
-    """A new server of a stack. Raises UsageError for an unknown name."""
-    return CommandServer(choice.own) if choice.own else server(choice.server)
+    """A new server of a stack; the flags of its JVM are knobs, too. Raises UsageError for an unknown name."""
+    found = _server_of(choice)
+    with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
+        found.jvm.of(found.find_java(Path(choice.java) if choice.java else None))
+    if isinstance(found, AttachedServer):
+        found.flags_of_running()
+    return found
+
+
+def _server_of(choice: StackChoice) -> JavaServer:
+    if choice.own is None:
+        return server(choice.server)
+    return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
 
 
 def database_of(choice: StackChoice, port: int = 0) -> Database:
@@ -105,10 +119,16 @@ def knob_of_others(name: str, server_name: str, database_name: str) -> str:
 
 def not_a_knob(choice: StackChoice, name: str) -> str:
     """Why a stack has no knob ``name``, where more can be said than what is like it; empty where not."""
-    if choice.own is not None and choice.own.content.catalogue is not None:
-        removed = spring.catalogue(artifact(choice.own)).removed.get(name.removeprefix(PREFIX))
+    if choice.own is not None:
+        removed = frameworks.catalogue(choice.own).removed.get(name.removeprefix(PREFIX))
         if removed is not None:
             return removed
+    if choice.own is not None and choice.own.content.attach and not choice.own.content.restart:
+        owner = server_of(choice)
+        if isinstance(owner, CommandServer) and name in {knob.name for knob in CommandServer.knobs(owner)}:
+            return f"{name} takes effect at a start, and leadline starts nothing here: give the stack file a `restart`"
+    if name.startswith(jvm_flags.PREFIX):
+        return jvm_flags.elsewhere(name, server_of(choice).jvm.flags)
     return knob_of_others(name, choice.server, choice.database)
 
 
@@ -122,7 +142,7 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS]
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)
-    return [*service_catalogue(choice.server, choice.database), *own]
+    return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *own]
 
 
 def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:

@@ -10,12 +10,12 @@ import typer
 from rich.text import Text
 
 from leadline.api.hosts import today
-from leadline.api.knobs import every_knob, knobs_of, knobs_of_stack, machine, present
+from leadline.api.knobs import FLAGS, asks_flags, every_knob, flags, knobs_of, knobs_of_stack, machine, present
 from leadline.catalogue import text
 from leadline.cli.options import HostOption, JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import Knob, Level, Owner
+from leadline.model.knob import Catalogue, Knob, Level, Owner
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,8 @@ def knobs(
 ) -> None:
     """List knobs: unit, range, default, risk, apply cost; for the host's also today's value.
 
-    With --server or --database: its own names and defaults, and the knobs of others that it lacks.
+    With --server or --database: its own names and defaults, and the knobs of others that it lacks. Every product flag
+    of a JVM is a knob as well: leadline knobs jvm.flag lists them.
     """
     if stack and (server or database):
         raise UsageError("--stack names a server and a database already; leave --server and --database out")
@@ -42,6 +43,10 @@ def knobs(
         catalogue = knobs_of_stack(stack)
     else:
         catalogue, absent = knobs_of(server, database) if server or database else (every_knob(), {})
+        if asks_flags(pattern):
+            catalogue = Catalogue([*catalogue, *flags()])
+    if not asks_flags(pattern):
+        catalogue = Catalogue(knob for knob in catalogue if not knob.name.startswith(FLAGS))
     limits, there = (machine(), None) if host == "here" else today(host, lambda line: say(line, to=errors))
     found = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}

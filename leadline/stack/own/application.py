@@ -97,7 +97,7 @@ class OwnApplication:
             digest.update(beside(self._own, name).read_bytes() + b"\0")
         if database.first_start:
             digest.update(_digest(artifact(self._own)).encode())
-            digest.update(json.dumps([self._own.content.command, dict(self._own.content.environment)]).encode())
+            digest.update(json.dumps([self._own.content.words, dict(self._own.content.environment)]).encode())
         return f"{self.name}-{digest.hexdigest()[:_SHOWN]}"
 
     def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:

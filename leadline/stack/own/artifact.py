@@ -122,6 +122,8 @@ def _quarkus(found: Artifact, word: str) -> list[str]:
     says = ", says: { status: UP }" if probe != "/" else ""
     lines = [
         'command: [java, "-Dquarkus.http.port=${port}", "-Dquarkus.http.host=${address}", -jar, ' + f"{word}]",
+        "# Its properties are knobs, app.quarkus.thread-pool.max-threads, say: leadline knobs app.quarkus --stack FILE",
+        "catalogue: quarkus",
         f"ready: {{ path: {probe}{says}, within: 1m }}",
     ]
     if found.has("quarkus-jdbc-postgresql"):

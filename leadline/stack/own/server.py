@@ -16,10 +16,12 @@ from leadline.model.knob import Knob, Level
 from leadline.model.ownstack import PREFIX, Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
-from leadline.stack.own import spring
+from leadline.stack.own import frameworks
 from leadline.stack.own.application import fetched, picked
+from leadline.stack.own.catalogue import live_value
+from leadline.stack.own.frameworks import FRAMEWORKS
 from leadline.stack.own.words import artifact, beside, full
-from leadline.stack.servers import evidence
+from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer, JavaServer
 
@@ -42,7 +44,7 @@ class CommandServer(JavaServer):
     @property
     def version(self) -> str:
         """The command line of the stack file."""
-        return shlex.join(self._spec.command)
+        return shlex.join(self._spec.words)
 
     def knobs(self) -> Sequence[Knob]:
         own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
@@ -51,9 +53,7 @@ class CommandServer(JavaServer):
     @property
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
-        if self._spec.catalogue is None:
-            return {}
-        found = spring.catalogue(artifact(self._own)).knobs
+        found = frameworks.catalogue(self._own).knobs
         return {name: knob for name, knob in found.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
@@ -87,9 +87,7 @@ class CommandServer(JavaServer):
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         options = self._options(context) if self._spec.jvm else []
-        known = self._properties
-        properties = [spring.argument(known[name], level) for name, level in self._settings.items() if name in known]
-        arguments = [*self._given("argument"), *properties]
+        arguments = [*self._given("argument"), *self._assigned("--")]
         java = self.java_home(context) / "bin" / "java" if self._spec.jvm else None
         values = {
             "port": str(context.http_port),
@@ -102,8 +100,8 @@ class CommandServer(JavaServer):
             **self._database(context),
         }
         words: list[str] = []
-        placed = [word for word in self._spec.command if word in ("${jvm}", "${args}")]
-        for word in full(self._own, self._spec.command, context.directory):
+        placed = [word for word in self._spec.words if word in ("${jvm}", "${args}")]
+        for word in full(self._own, self._spec.words, context.directory):
             words += options if word == "${jvm}" else arguments if word == "${args}" else [filled(word, values)]
         if self._spec.java_program:
             words[0] = str(java)
@@ -116,7 +114,19 @@ class CommandServer(JavaServer):
         return words, environment
 
     def _options(self, context: ServiceContext) -> list[str]:
-        return [*self.jvm_options(context), *(f"-D{given}" for given in self._given("system_property"))]
+        given = [f"-D{given}" for given in self._given("system_property")]
+        return [*self.jvm_options(context), *given, *self._assigned("-D")]
+
+    def _assigned(self, option: str) -> list[str]:
+        """Words for the levels of the framework's properties, where they are given in this way."""
+        framework, known = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
+        if framework is None or option != framework.OPTION:
+            return []
+        levels = {name: level for name, level in self._settings.items() if name in known}
+        return [
+            f"{option}{name.removeprefix(PREFIX)}={framework.value(known[name], level)}"
+            for name, level in levels.items()
+        ]
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
@@ -140,9 +150,10 @@ class CommandServer(JavaServer):
         return super().owns(context) if self._spec.jvm else [context.directory, self.own_artefacts(context)]
 
     def reads(self, context: ServiceContext) -> list[Path]:
-        files = [Path(word) for word in full(self._own, self._spec.command, context.directory) if word.startswith("/")]
+        files = [Path(word) for word in full(self._own, self._spec.words, context.directory) if word.startswith("/")]
         found = [*files, artifact(self._own), self._exchange(context), context.raw]
         found += [self.java_home(context), agent_jar()] if self._spec.jvm else []
+        found += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]
         return [path for path in found if path is not None and path.exists()]
 
     def wait_ready(self, timeout: float) -> float:
@@ -164,22 +175,24 @@ class CommandServer(JavaServer):
         return {}
 
     def change(self, levels: Settings) -> None:
-        own, properties = [name for name in levels if name in self._spec.knobs], self._properties
-        if flags := {name: level for name, level in levels.items() if name not in own and name not in properties}:
-            super().change(flags)
-        told: dict[str, str] = {}
-        for number, name in enumerate(own):
-            knob = self._spec.knobs[name]
+        self.tell(self.asked_for(levels), _invoked)
+        self._settings = {**self._settings, **levels}
+
+    def asked_for(self, levels: Settings) -> dict[str, str]:
+        """What the agent is told to bring these live levels about."""
+        properties, own = self._properties, self._spec.knobs
+        told = dict(jvm.flags({name: level for name, level in levels.items() if self._is_flag(name)}))
+        for number, name in enumerate(name for name in levels if name in own):
+            knob = own[name]
             assert knob.read_back is not None
             way, text = knob.read_back, written(knob, levels[name])
             told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
             if isinstance(knob.live, Live):
                 told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
         for number, name in enumerate(name for name in levels if name in properties):
-            told[f"spring-set.{number:03}"] = spring.argument(properties[name], levels[name]).removeprefix("--")
-        if told:
-            self.tell(told, _invoked)
-        self._settings = {**self._settings, **levels}
+            value = live_value(properties[name], levels[name])
+            told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
+        return told
 
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)
@@ -201,10 +214,10 @@ class CommandServer(JavaServer):
 
     def _property(self, knob: Knob) -> Level:
         name = knob.name.removeprefix(PREFIX)
-        answer = self._ask({"spring.0": name})
-        if name not in answer["spring"]:
+        answer = self._ask({"property.0": name})
+        if name not in answer["properties"]:
             raise LookupError(f"{knob.name} cannot be read: {answer['errors'].get(name, 'no word of it')}")
-        return spring.level_of(knob, answer["spring"][name])
+        return FRAMEWORKS[self._spec.catalogue or ""].level_of(knob, answer["properties"][name])
 
     def _level(self, name: str, knob: OwnKnob, way: ReadBack) -> Level:
         try:

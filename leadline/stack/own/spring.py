@@ -11,18 +11,23 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownstack import PREFIX
 from leadline.model.units import parse_duration, parse_size
+from leadline.stack.own.catalogue import Catalogue, level_of
+
+__all__ = ["OPTION", "catalogue", "level_of", "value"]
+
+OPTION = "--"  # before NAME=VALUE, at the end of the command
 
 _METADATA = "META-INF/spring-configuration-metadata.json"
 _INSIDE = ("", "BOOT-INF/classes/")
+_TOMCAT = "server.tomcat."
 _HIKARI = "spring.datasource.hikari."
 # HikariConfigMXBean: what the running pool takes; the others are sealed at its start.
 _LIVE = ("connection-timeout", "idle-timeout", "max-lifetime", "maximum-pool-size", "minimum-idle")
@@ -43,29 +48,9 @@ _KINDS = {
     "java.time.Duration": Kind.DURATION,
     "org.springframework.util.unit.DataSize": Kind.SIZE,
 }
+# AbstractProtocol's own, as SpringBeans sets them in the running connector
+_OF_TOMCAT = ("max-connections", "threads.max", "threads.min-spare")
 _FREE = re.compile(r"java\.util\.(Map|Properties)\b")  # names below it are the application's
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """``removed``: name to what is told of it. ``free``: properties with names of the application's own below them."""
-
-    knobs: Mapping[str, Knob]
-    removed: Mapping[str, str]
-    free: frozenset[str]
-
-    def misspelt(self, property_name: str) -> str:
-        """Why a property that is set elsewhere has no effect: it was removed, or another of its group is like it;
-        empty where it may be the application's own.
-        """
-        name = _canonical(property_name)
-        if name in self.removed:
-            return self.removed[name]
-        group, _, last = name.rpartition(".")
-        known = PREFIX + name in self.knobs or any(name.startswith(f"{free}.") or name == free for free in self.free)
-        siblings = [own for each in self.knobs for above, _, own in [each.rpartition(".")] if above == PREFIX + group]
-        near = None if known or not group else nearest(last, siblings)
-        return f"there is no property {quoted(name)}; did you mean {group}.{near}?" if near else ""
 
 
 def catalogue(jar: Path) -> Catalogue:
@@ -123,7 +108,7 @@ def _knob(name: str, java: str, entry: Mapping[str, Any]) -> Knob:
     told = [str(entry.get("description", "")).split(". ")[0].rstrip(".")]
     if old or entry.get("deprecated"):
         told.append(f"deprecated{': write ' + str(old['replacement']) if old.get('replacement') else ''}")
-    live = pool and own in _LIVE
+    live = own in _LIVE if pool else name.removeprefix(_TOMCAT) in _OF_TOMCAT and name.startswith(_TOMCAT)
     return Knob(
         PREFIX + name,
         kind,
@@ -155,8 +140,8 @@ def _default(kind: Kind, raw: Any) -> Level | None:
         return None
 
 
-def argument(knob: Knob, level: Level) -> str:
-    """The word of the command that sets a level."""
+def value(knob: Knob, level: Level) -> str:
+    """A level as Spring Boot takes it."""
     text = str(level)
     if isinstance(level, bool):
         text = "true" if level else "false"
@@ -164,23 +149,4 @@ def argument(knob: Knob, level: Level) -> str:
         text = f"{round(float(level) * 1e6)}us"
     elif knob.kind is Kind.SIZE:
         text = f"{level}B"
-    return f"--{knob.name[len(PREFIX) :]}={text}"
-
-
-def level_of(knob: Knob, told: object) -> Level:
-    """The level from what a bean holds. Raises LookupError."""
-    if told is None:
-        raise LookupError(f"{knob.name} has no value in the running application")
-    try:
-        if knob.kind is Kind.DURATION:
-            return round(float(str(told)), 9)
-        if knob.kind is Kind.SIZE:
-            return int(str(told))
-        return knob.parse(told)
-    except ValueError as error:
-        raise LookupError(f"{knob.name}: {error}") from error
-
-
-def _canonical(name: str) -> str:
-    """Boot's own form of a name: ``maximumPoolSize`` is ``maximum-pool-size``."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).lower().replace("_", "-")
+    return text

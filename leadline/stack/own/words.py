@@ -44,9 +44,11 @@ def full(own: OwnFile, words: Sequence[str], directory: Path | None = None) -> l
 def artifact(own: OwnFile) -> Path:
     """The file that is measured: the archive of the command, else its program, else the stack file."""
     stack = own.content
-    for at in command_files(stack.command):
-        for path in (beside(own, stack.command[at]), beside(own, stack.directory or ".") / stack.command[at]):
+    if stack.attach is not None:
+        return beside(own, stack.artifact) if stack.artifact else Path(own.file)
+    for at in command_files(stack.words):
+        for path in (beside(own, stack.words[at]), beside(own, stack.directory or ".") / stack.words[at]):
             if path.is_file():
                 return path
-    program = beside(own, stack.command[0])
+    program = beside(own, stack.words[0])
     return program if program.is_file() else Path(own.file)

@@ -23,7 +23,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, places
+from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import PATIENCE, Changing
 
@@ -235,7 +235,7 @@ class JavaServer(Changing[ServiceContext]):
 
     def change(self, levels: Settings) -> None:
         settings = {**self._settings, **levels}
-        flags = {name: level for name, level in levels.items() if name in jvm.FLAG_OF}
+        flags = {name: level for name, level in levels.items() if self._is_flag(name)}
         own = {name: level for name, level in levels.items() if name not in flags}
         spoken = len(self.words())
         self.tell(
@@ -243,6 +243,9 @@ class JavaServer(Changing[ServiceContext]):
             lambda answer: not own or (self.taken(answer, self.words()[spoken:]) and self._holds(own, answer)),
         )
         self._settings = settings
+
+    def _is_flag(self, name: str) -> bool:
+        return name in jvm.FLAG_OF or name.startswith(jvm_flags.PREFIX)
 
     def _holds(self, levels: Settings, answer: Answer) -> bool:
         try:
@@ -354,7 +357,7 @@ class JavaServer(Changing[ServiceContext]):
         log = self._gc_log(context) if context.observe else None
         properties = [f"-D{name}={value}" for name, value in sorted(context.application.properties.items())]
         return [
-            *jvm.options(self._settings, log),
+            *jvm.options(self._settings, log, self.jvm.flags),
             f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
             *properties,
         ]
@@ -414,7 +417,8 @@ class JavaServer(Changing[ServiceContext]):
     def _ask(self, changes: Mapping[str, str] | None = None) -> Answer:
         try:
             host = self.context.host
-            question = {"flags": ",".join(jvm.FLAGS), **self.question(), **(changes or {})}
+            flags = [*jvm.FLAGS, *(name.removeprefix(jvm_flags.PREFIX) for name in self.jvm.flags)]
+            question = {"flags": ",".join(flags), **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)
             return ask(host, self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from leadline import catalogue
 from leadline.host.base import Files
 from leadline.model.errors import UsageError
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.owners import AtStart
-from leadline.stack.servers import large_pages
+from leadline.stack.servers import jvm_flags, large_pages
 
 _KNOBS = catalogue.load("jvm")
 KNOBS = tuple(_KNOBS.values())
@@ -94,8 +95,11 @@ _NO_TARGET = 2**53  # milliseconds; the parallel collector without one says abou
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
-def options(settings: Mapping[str, Level], log: Path | None) -> list[str]:
-    """Command-line options of the JVM for these levels; with ``log``, the collector's log goes there.
+def options(
+    settings: Mapping[str, Level], log: Path | None, known: Mapping[str, Knob] = MappingProxyType({})
+) -> list[str]:
+    """Command-line options of the JVM for these levels; with ``log``, the collector's log goes there. ``known``: flags
+    of this JVM (``jvm.flag.NAME``).
 
     Raises UsageError for levels that contradict each other.
     """
@@ -114,6 +118,7 @@ def options(settings: Mapping[str, Level], log: Path | None) -> list[str]:
             chosen.append(f"{_SHORT[name]}{level_}")
         else:
             chosen.append(_flag_option(name, level_))
+    chosen += [jvm_flags.option(known[name], level_) for name, level_ in settings.items() if name in known]
     if log is not None:
         chosen.append(f"-Xlog:gc*,safepoint:file={_log_path(log)}:uptime,time,level,tags:filecount=0")
     return chosen
@@ -132,7 +137,10 @@ def _flag(name: str, level_: Level) -> str:
 
 def flags(levels: Mapping[str, Level]) -> dict[str, str]:
     """What the agent is told for live levels: flags that the JVM lets change while it runs (``manageable``)."""
-    return {f"flag.{name}": _flag(name, level_) for name, level_ in levels.items()}
+    return {
+        f"flag.{name}": _flag(name, level_) if name in FLAG_OF else jvm_flags.assigned(name, level_)
+        for name, level_ in levels.items()
+    }
 
 
 def _check(settings: Mapping[str, Level]) -> None:
@@ -178,12 +186,25 @@ class Jvm(AtStart):
 
     def __init__(self, asked: Callable[[], tuple[Mapping[str, str], Files, int]]) -> None:
         self._asked = asked
+        self._home: Path | None = None
+
+    def of(self, home: Path | None) -> None:
+        """Have the flags of the JVM in this JAVA_HOME as knobs, too."""
+        self._home = home
+
+    @property
+    def flags(self) -> Mapping[str, Knob]:
+        """``jvm.flag.NAME`` of every product flag that has no knob of another name; empty before ``of``."""
+        return jvm_flags.flag_knobs(self._home) if self._home is not None else {}
 
     def knobs(self) -> Sequence[Knob]:
-        return KNOBS
+        return (*KNOBS, *self.flags.values())
 
     def read_back(self, name: str) -> Level:
         """Raises LookupError, KeyError."""
+        if (knob := self.flags.get(name)) is not None:
+            values, _, _ = self._asked()
+            return jvm_flags.level_of(knob, values[name.removeprefix(jvm_flags.PREFIX)])
         return level(name, *self._asked())
 
 

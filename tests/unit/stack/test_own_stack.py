@@ -25,7 +25,7 @@ from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, writte
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
-from leadline.stack.own import spring
+from leadline.stack.own import quarkus, spring
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
 POOL = "spring.datasource.hikari.maximum-pool-size"
@@ -133,6 +133,8 @@ def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path
         ("http: /state, key: starts", "sql: select 1", 17, "sql is asked of leadline's own database"),
         ("directory: data", "database: { kind: command }", 4, "its `reset` command come together"),
         ("directory: data", "database: postgrs", 4, "did you mean postgres?"),
+        ("directory: data", "attach: { port: 80 }", 4, "it says a command and attach; write one of"),
+        ("directory: data", "mine: true", 4, "mine is for a process that runs already: write `attach`"),
     ],
 )
 def test_mistakes_are_told_with_their_line(stack_file: Path, before: str, after: str, line: int, told: str) -> None:
@@ -293,14 +295,14 @@ def test_a_check_starts_it_once_and_tells_every_step(
 def test_properties_of_a_spring_boot_jar_are_knobs(tmp_path: Path) -> None:
     known = spring.catalogue(spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7"))
     threads, pool = known.knobs["app.server.tomcat.threads.max"], known.knobs[f"app.{POOL}"]
-    assert (threads.default, threads.summary, threads.apply_cost) == (200, "Most", ApplyCost.RESTART)
+    assert (threads.default, threads.summary, threads.apply_cost) == (200, "Most", ApplyCost.LIVE)
     assert (pool.default, pool.apply_cost) == (10, ApplyCost.LIVE)
     size = known.knobs["app.server.header-size"]
     keep = known.knobs["app.server.tomcat.keep-alive-timeout"]
     assert (size.default, keep.default) == (8192, 20)
-    assert spring.argument(size, 16 << 10) == "--server.header-size=16384B"
-    assert spring.argument(keep, 2.5) == "--server.tomcat.keep-alive-timeout=2500000us"
-    assert spring.argument(known.knobs["app.spring.jpa.open-in-view"], False) == "--spring.jpa.open-in-view=false"
+    assert spring.value(size, 16 << 10) == "16384B"
+    assert spring.value(keep, 2.5) == "2500000us"
+    assert spring.value(known.knobs["app.spring.jpa.open-in-view"], False) == "false"
     assert (spring.level_of(keep, 2.5), spring.level_of(size, 16384), spring.level_of(pool, 7)) == (2.5, 16384, 7)
     with pytest.raises(LookupError, match="has no value"):
         spring.level_of(pool, None)
@@ -370,3 +372,114 @@ def test_instances_side_by_side_need_ports_and_data_of_their_own(stack_file: Pat
         assert lack is not None
         assert lack[0] == ("stack",)
         assert told in lack[1]
+
+
+ATTACHED = """stack: toy
+attach: { port: 8080 }
+mine: true
+ready: { path: /up }
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "told"),
+    [
+        ("mine: true\n", "", 2, "leadline did not start it: write `mine: true` beside it"),
+        (
+            "{ port: 8080 }",
+            "{ port: 8080, pid: 3 }",
+            2,
+            "it says port and pid; write one of port, pid, pid_file and unit",
+        ),
+        ("{ port: 8080 }", "{ unit: shop }", 2, "say by `port: 8080` where unit shop listens"),
+        ("ready:", "directory: data\nready:", 4, "a process that runs already has its directory"),
+        ("ready:", "database: postgres\nready:", 4, "this one runs already: write keep, none, or a reset command"),
+        ("ready:", "catalogue: spring-boot\nready:", 4, "say by `artifact: shop.jar`"),
+        ("{ port: 8080 }", "{ pid: 3 }\nport: 80\nrestart: [sh]", 4, "its pid is another one then"),
+        ("ready:", "settings_file: { path: a, template: b }\nready:", 4, "write the `restart` command, too"),
+        ("ready:", "environment: { A: b }\nready:", 4, "by a settings_file with ${environment}"),
+        ("ready:", "restart: [sh]\nsettings_file: { path: a, template: t }\nready:", 5, "there is no file"),
+        ("ready:", "restart: [sh]\nsettings_file: { path: a, template: u }\nready:", 5, "did you mean ${args}?"),
+    ],
+)
+def test_mistakes_of_an_attached_process_are_told_with_their_line(
+    tmp_path: Path, before: str, after: str, line: int, told: str
+) -> None:
+    (tmp_path / "u").write_text("OPTIONS=${arg}\n")
+    path = tmp_path / "toy.stack.yaml"
+    path.write_text(ATTACHED.replace(before, after, 1))
+    with pytest.raises(UsageError) as caught:
+        read_stack(path)
+    assert told in str(caught.value)
+    assert f"toy.stack.yaml:{line}: " in str(caught.value)
+
+
+def test_an_attached_process_keeps_its_data_and_offers_live_knobs_only(tmp_path: Path) -> None:
+    path = tmp_path / "toy.stack.yaml"
+    path.write_text(f"{ATTACHED.replace('8080', '9')}artifact: shop.jar\ncatalogue: spring-boot\n")
+    spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7")
+    choice = choice_of(str(path))
+    assert (choice.database, choice.own and choice.own.content.database.kind) == ("keep", "keep")
+    knobs = {knob.name: knob for knob in server_of(choice).knobs()}
+    assert f"app.{POOL}" in knobs
+    assert {knob.apply_cost for knob in knobs.values()} == {ApplyCost.LIVE}
+    why = not_a_knob(choice, "app.spring.jpa.open-in-view")
+    assert why.endswith("takes effect at a start, and leadline starts nothing here: give the stack file a `restart`")
+    stack = Stack(choice, LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    with pytest.raises(TrialFailure, match="listens on port 9; start it, leadline only attaches"):
+        stack.up({}, tmp_path / "trial")
+
+
+QUARKUS_ITEM = {"phase": "RUN_TIME", "sourceType": "Config", "sourceElementName": "maxSize"}
+
+
+def quarkus_app(folder: Path) -> Path:
+    """A fast-jar with one extension's configuration model."""
+    (folder / "lib" / "main").mkdir(parents=True)
+    items = [
+        {**QUARKUS_ITEM, "type": "int", "defaultValue": "20", "path": {"property": "quarkus.datasource.jdbc.max-size"}},
+        {**QUARKUS_ITEM, "type": "java.time.Duration", "defaultValue": "5S", "path": {"property": "quarkus.http.wait"}},
+        {"phase": "BUILD_AND_RUN_TIME_FIXED", "type": "boolean", "path": {"property": "quarkus.http.compress"}},
+        {**QUARKUS_ITEM, "type": "int", "path": {"property": 'quarkus.pool."name".size'}},
+    ]
+    with zipfile.ZipFile(folder / "lib" / "main" / "http.jar", "w") as jar:
+        section = {"items": [{"items": items[:1]}, *items[1:]]}
+        jar.writestr("META-INF/quarkus-config-doc/quarkus-config-model.json", json.dumps({"configRoots": [section]}))
+        words = {"elements": {"Config.maxSize": {"description": "The <b>size</b>. More."}}}
+        jar.writestr("META-INF/quarkus-config-doc/quarkus-config-javadoc.json", json.dumps(words))
+    with zipfile.ZipFile(folder / "quarkus-run.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Main-Class: io.quarkus.bootstrap.runner.QuarkusEntryPoint\n")
+    return folder / "quarkus-run.jar"
+
+
+def test_properties_of_a_quarkus_application_are_knobs(tmp_path: Path) -> None:
+    known = quarkus.catalogue(quarkus_app(tmp_path))
+    pool, wait = known.knobs["app.quarkus.datasource.jdbc.max-size"], known.knobs["app.quarkus.http.wait"]
+    assert (pool.default, pool.apply_cost, pool.summary) == (20, ApplyCost.LIVE, "The size")
+    assert (wait.default, wait.apply_cost) == (5, ApplyCost.RESTART)
+    assert (quarkus.value(pool, 7), quarkus.value(wait, 0.25)) == ("7", "250ms")
+    assert (quarkus.level_of(pool, 7), quarkus.level_of(wait, 2.5), quarkus.level_of(wait, "PT1M30S")) == (7, 2.5, 90)
+    assert known.misspelt("quarkus.http.compress").startswith("quarkus.http.compress is fixed when the application is")
+    assert known.misspelt("quarkus.datasource.jdbc.max-sise").endswith("did you mean quarkus.datasource.jdbc.max-size?")
+    assert known.misspelt("quarkus.pool.orders.size") == ""
+    with pytest.raises(LookupError, match="soon is no duration"):
+        quarkus.level_of(wait, "soon")
+    (tmp_path / "lib" / "main" / "http.jar").unlink()
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match="it is no fast-jar of Quarkus"):
+        quarkus.catalogue(Path((tmp_path / "quarkus-run.jar").rename(tmp_path / "other" / "quarkus-run.jar")))
+
+
+def test_levels_of_quarkus_are_options_of_the_jvm(tmp_path: Path) -> None:
+    quarkus_app(tmp_path / "quarkus-app")
+    path = tmp_path / "q.stack.yaml"
+    command = '[java, "-Dquarkus.http.port=${port}", -jar, quarkus-app/quarkus-run.jar]'
+    path.write_text(f"stack: q\ncommand: {command}\ncatalogue: quarkus\n")
+    choice = choice_of(str(path))
+    assert not_a_knob(choice, "app.quarkus.http.compress").startswith("quarkus.http.compress is fixed")
+    server, host = server_of(choice), LocalHost(state=tmp_path / "state")
+    shop = Deployment("q", tmp_path / "quarkus-app" / "quarkus-run.jar", "/", DataSource("jdbc/q"))
+    context = ServiceContext(host, tmp_path / "own", tmp_path / "logs", http_port=99, observe=False, deployment=shop)
+    server.configure(context, {"app.quarkus.http.wait": 0.5})
+    words, _ = server.command(context)
+    assert "-Dquarkus.http.wait=500ms" in words[: words.index("-jar")]

@@ -28,7 +28,9 @@ public final class Agent {
         Optional<Path> answer = options.path("answer");
         if (answer.isPresent()) {
             Osgi osgi = new Osgi(instrumentation);
-            Answer collected = new Answer(server, new Configurations(osgi), new SpringBeans(osgi::loaded));
+            QuarkusBeans quarkus = new QuarkusBeans(osgi::loaded);
+            Properties properties = quarkus.present() ? quarkus : new SpringBeans(osgi::loaded);
+            Answer collected = new Answer(server, new Configurations(osgi), properties);
             Answer.write(answer.get(), collected.collect(options));
         }
         Optional<Path> samples = options.path("samples");

@@ -14,23 +14,23 @@ import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** The configuration in force in this JVM: flags, attributes of MBeans, OSGi configurations, Spring. */
+/** The configuration in force in this JVM: flags, attributes of MBeans, OSGi configurations, the framework's properties. */
 final class Answer {
     private final MBeanServer server;
     private final Configurations configurations;
-    private final SpringBeans spring;
+    private final Properties properties;
 
-    Answer(MBeanServer server, Configurations configurations, SpringBeans spring) {
+    Answer(MBeanServer server, Configurations configurations, Properties properties) {
         this.server = server;
         this.configurations = configurations;
-        this.spring = spring;
+        this.properties = properties;
     }
 
     /** Makes the changes that {@code options} ask for, then tells the rest; a part that cannot be read is answered with its error under "errors". */
     Map<String, Object> collect(Options options) {
         Map<String, Object> answer = new LinkedHashMap<>();
         Map<String, Object> errors = new LinkedHashMap<>();
-        answer.put("refused", new Changes(server, spring).make(options));
+        answer.put("refused", new Changes(server, properties).make(options));
         answer.put("flags", flags(options));
         for (String operation : options.list("invoke.")) {
             try {
@@ -57,18 +57,18 @@ final class Answer {
             }
         }
         answer.put("configurations", found);
-        answer.put("spring", spring(options, errors));
+        answer.put("properties", properties(options, errors));
         answer.put("errors", errors);
         return answer;
     }
 
-    private Map<String, Object> spring(Options options, Map<String, Object> errors) {
+    private Map<String, Object> properties(Options options, Map<String, Object> errors) {
         Map<String, Object> found = new TreeMap<>();
-        for (String property : options.list("spring.")) {
+        for (String property : options.list("property.")) {
             try {
-                found.put(property, spring.read(property));
+                found.put(property, properties.read(property));
             } catch (ReflectiveOperationException | RuntimeException error) {
-                errors.put(property, SpringBeans.cause(error).toString());
+                errors.put(property, Reflection.cause(error).toString());
             }
         }
         return found;

@@ -14,16 +14,16 @@ import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** Changes of what runs: flags of the JVM, attributes of MBeans, Spring's pool, files that Open Liberty is told have changed. */
+/** Changes of what runs: flags of the JVM, attributes of MBeans, properties of the framework, files that Open Liberty is told have changed. */
 final class Changes {
     private static final String FILES = "WebSphere:service=com.ibm.ws.kernel.filemonitor.FileNotificationMBean";
 
     private final MBeanServer server;
-    private final SpringBeans spring;
+    private final Properties properties;
 
-    Changes(MBeanServer server, SpringBeans spring) {
+    Changes(MBeanServer server, Properties properties) {
         this.server = server;
-        this.spring = spring;
+        this.properties = properties;
     }
 
     /** Makes the changes in the order of their names; the first that is refused ends it, and is told. */
@@ -40,9 +40,9 @@ final class Changes {
                 now = attribute;
                 set(attribute);
             }
-            for (String property : options.list("spring-set.")) {
+            for (String property : options.list("property-set.")) {
                 now = property;
-                spring.change(property);
+                properties.change(property);
             }
             List<String> files = options.list("changed.");
             if (!files.isEmpty()) {

@@ -36,6 +36,7 @@ final class Sampler implements Runnable {
     static Sampler start(Path control, Path samples, Options options, MBeanServer server, Osgi osgi)
             throws IOException, JMException {
         SpringBeans spring = new SpringBeans(osgi::loaded);
+        QuarkusBeans quarkus = new QuarkusBeans(osgi::loaded);
         JvmProbe jvm = new JvmProbe(server, options.path("compilations"));
         List<Probe> probes = new ArrayList<>(List.of(jvm));
         if (!server.queryNames(new ObjectName("Catalina:type=Server"), null).isEmpty()) {
@@ -51,6 +52,8 @@ final class Sampler implements Runnable {
             probes.add(new GlassFishProbe(new GlassFishStatistics(osgi::loaded)));
         } else if (spring.present()) {
             probes.add(new SpringProbe(spring));
+        } else if (quarkus.present()) {
+            probes.add(new QuarkusProbe(quarkus));
         } else {
             probes.add(new LibertyProbe(server));
             probes.add(new LibertyStatementsProbe(osgi));

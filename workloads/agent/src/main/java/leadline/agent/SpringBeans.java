@@ -2,14 +2,11 @@ package leadline.agent;
 
 import java.lang.annotation.Annotation;
 import java.lang.reflect.Field;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 
 /**
  * Properties of a Spring Boot application as its beans hold them, by reflection: the pool and the web server where they
@@ -17,7 +14,7 @@ import java.util.Map;
  *
  * <p>Boot keeps its contexts for its shutdown hook (SpringApplicationShutdownHook.contexts).
  */
-final class SpringBeans {
+final class SpringBeans implements Properties {
     private static final String APPLICATION = "org.springframework.boot.SpringApplication";
     private static final String PROPERTIES = "org.springframework.boot.context.properties.ConfigurationProperties";
     private static final String HIKARI = "com.zaxxer.hikari.HikariDataSource";
@@ -42,11 +39,18 @@ final class SpringBeans {
     }
 
     /** The level in force of {@code spring.datasource.hikari.maximum-pool-size}, say; durations in seconds, sizes in bytes. */
-    Object read(String property) throws ReflectiveOperationException {
+    @Override
+    public Object read(String property) throws ReflectiveOperationException {
         List<Object> contexts = contexts();
         if (property.startsWith(HIKARI_PREFIX)) {
             for (Object pool : beans(contexts, HIKARI)) {
-                return plain(get(pool, property.substring(HIKARI_PREFIX.length())));
+                return Reflection.plain(Reflection.get(pool, property.substring(HIKARI_PREFIX.length())));
+            }
+        }
+        if (WebThreads.known(property)) {
+            Optional<WebThreads> web = web();
+            if (web.isPresent()) {
+                return web.get().read(property);
             }
         }
         for (Object context : contexts) {
@@ -57,9 +61,9 @@ final class SpringBeans {
                         Object found = bean;
                         for (String part :
                                 property.substring(prefix.length() + 1).split("\\.")) {
-                            found = get(found, part);
+                            found = Reflection.get(found, part);
                         }
-                        return plain(found);
+                        return Reflection.plain(found);
                     } catch (NoSuchMethodException elsewhere) {
                         // Another bean has a shorter prefix.
                         continue;
@@ -69,7 +73,7 @@ final class SpringBeans {
         }
         for (Object context : contexts) {
             Object environment = Osgi.call(context, "getEnvironment");
-            Object found = call(environment, "getProperty", String.class, property);
+            Object found = Reflection.call(environment, "getProperty", String.class, property);
             if (found != null) {
                 return found;
             }
@@ -78,19 +82,22 @@ final class SpringBeans {
     }
 
     /** Has the running pool take {@code PROPERTY=VALUE}; connections above a new maximum are evicted once they are free. */
-    void change(String asked) throws ReflectiveOperationException {
+    @Override
+    public void change(String asked) throws ReflectiveOperationException {
         String[] parts = asked.split("=", 2);
+        Optional<WebThreads> web = WebThreads.known(parts[0]) ? web() : Optional.empty();
+        if (web.isPresent()) {
+            web.get().change(parts[0], parts[1]);
+            return;
+        }
         if (!parts[0].startsWith(HIKARI_PREFIX)) {
             throw new NoSuchMethodException(parts[0] + " does not change while the application runs");
         }
         for (Object pool : beans(contexts(), HIKARI)) {
-            String setter = "set" + camel(parts[0].substring(HIKARI_PREFIX.length()));
-            Method method = method(pool, setter, 1);
-            Class<?> type = method.getParameterTypes()[0];
-            method.invoke(pool, type == int.class ? (Object) Integer.valueOf(parts[1]) : Long.valueOf(parts[1]));
+            Reflection.set(pool, parts[0].substring(HIKARI_PREFIX.length()), parts[1]);
             Object running = Osgi.call(pool, "getHikariPoolMXBean");
             if (running != null) {
-                method(running, "softEvictConnections", 0).invoke(running);
+                Reflection.method(running, "softEvictConnections", 0).invoke(running);
             }
         }
     }
@@ -102,6 +109,21 @@ final class SpringBeans {
         } catch (ClassNotFoundException none) {
             return List.of();
         }
+    }
+
+    /** The web server inside the application; empty where it has none. */
+    Optional<WebThreads> web() throws ReflectiveOperationException {
+        for (Object context : contexts()) {
+            try {
+                Object server = Reflection.method(context, "getWebServer", 0).invoke(context);
+                if (server != null) {
+                    return Optional.of(new WebThreads(server));
+                }
+            } catch (NoSuchMethodException none) {
+                continue;
+            }
+        }
+        return Optional.empty();
     }
 
     /** Whether this JVM runs a Spring Boot application. */
@@ -122,7 +144,7 @@ final class SpringBeans {
     private List<Object> beans(List<Object> contexts, String type) throws ReflectiveOperationException {
         List<Object> found = new ArrayList<>();
         for (Object context : contexts) {
-            Object named = call(context, "getBeansOfType", Class.class, classes.loaded(type));
+            Object named = Reflection.call(context, "getBeansOfType", Class.class, classes.loaded(type));
             found.addAll(((Map<?, ?>) named).values());
         }
         if (found.isEmpty()) {
@@ -132,7 +154,7 @@ final class SpringBeans {
     }
 
     private Collection<?> bound(Object context) throws ReflectiveOperationException {
-        Object named = call(context, "getBeansWithAnnotation", Class.class, classes.loaded(annotation));
+        Object named = Reflection.call(context, "getBeansWithAnnotation", Class.class, classes.loaded(annotation));
         return ((Map<?, ?>) named).values();
     }
 
@@ -146,58 +168,5 @@ final class SpringBeans {
             }
         }
         return "";
-    }
-
-    private static Object get(Object target, String part) throws ReflectiveOperationException {
-        if (target == null) {
-            throw new NoSuchMethodException(part);
-        }
-        String name = camel(part);
-        try {
-            return method(target, "get" + name, 0).invoke(target);
-        } catch (NoSuchMethodException flag) {
-            return method(target, "is" + name, 0).invoke(target);
-        }
-    }
-
-    private static Object call(Object target, String name, Class<?> type, Object argument)
-            throws ReflectiveOperationException {
-        Method method = target.getClass().getMethod(name, type);
-        method.setAccessible(true);
-        return method.invoke(target, argument);
-    }
-
-    /** Names differ in letters' case only: {@code jdbc-url} is getJdbcUrl, {@code enabled-ssl} may be getEnabledSSL. */
-    private static Method method(Object target, String name, int parameters) throws NoSuchMethodException {
-        for (Method method : target.getClass().getMethods()) {
-            if (method.getName().equalsIgnoreCase(name) && method.getParameterCount() == parameters) {
-                method.setAccessible(true);
-                return method;
-            }
-        }
-        throw new NoSuchMethodException(target.getClass().getName() + "." + name);
-    }
-
-    private static String camel(String part) {
-        StringBuilder name = new StringBuilder();
-        for (String word : part.split("-")) {
-            name.append(word.substring(0, 1).toUpperCase(Locale.ROOT)).append(word.substring(1));
-        }
-        return name.toString();
-    }
-
-    private static Object plain(Object value) throws ReflectiveOperationException {
-        if (value instanceof Duration duration) {
-            return duration.toNanos() / 1e9;
-        }
-        if (value != null && value.getClass().getName().equals("org.springframework.util.unit.DataSize")) {
-            return Osgi.call(value, "toBytes");
-        }
-        return value instanceof Enum<?> word ? word.name() : Values.plain(value);
-    }
-
-    /** What went wrong in the application, not in the call of it. */
-    static Throwable cause(Exception error) {
-        return error instanceof InvocationTargetException wrapped ? wrapped.getCause() : error;
     }
 }

@@ -2,13 +2,15 @@ package leadline.agent;
 
 import java.io.IOException;
 import java.util.List;
+import java.util.Optional;
 
-/** HikariCP's pools of a Spring Boot application: beans that stay, so they are looked up until there are some. */
+/** HikariCP's pools and the web server's threads of a Spring Boot application: beans that stay, so they are looked up until there are some. */
 final class SpringProbe implements Probe {
     private static final int EVERY = 5; // samples: it takes a look at every class that is loaded
 
     private final SpringBeans spring;
     private List<Object> pools = List.of();
+    private Optional<WebThreads> web = Optional.empty();
     private int samples;
 
     SpringProbe(SpringBeans spring) {
@@ -17,26 +19,26 @@ final class SpringProbe implements Probe {
 
     @Override
     public void sample(SampleFile out) throws ReflectiveOperationException, IOException {
-        if (pools.isEmpty() && samples++ % EVERY == 0) {
+        if ((pools.isEmpty() || web.isEmpty()) && samples++ % EVERY == 0) {
             pools = spring.pools();
+            web = spring.web();
         }
         int found = 0;
         for (Object pool : pools) {
             Object running = Osgi.call(pool, "getHikariPoolMXBean");
             if (running != null) { // it is there from the first request on
                 String subject = String.valueOf(Osgi.call(pool, "getPoolName"));
-                out.add("pool.in_use", subject, number(running, "getActiveConnections"));
-                out.add("pool.free", subject, number(running, "getIdleConnections"));
-                out.add("pool.size", subject, number(running, "getTotalConnections"));
-                out.add("pool.max", subject, number(pool, "getMaximumPoolSize"));
-                out.add("pool.waiting", subject, number(running, "getThreadsAwaitingConnection"));
+                out.add("pool.in_use", subject, Reflection.number(running, "active-connections"));
+                out.add("pool.free", subject, Reflection.number(running, "idle-connections"));
+                out.add("pool.size", subject, Reflection.number(running, "total-connections"));
+                out.add("pool.max", subject, Reflection.number(pool, "maximum-pool-size"));
+                out.add("pool.waiting", subject, Reflection.number(running, "threads-awaiting-connection"));
                 found++;
             }
         }
         out.add("agent.pools", "spring", found);
-    }
-
-    private static double number(Object target, String name) throws ReflectiveOperationException {
-        return ((Number) Osgi.call(target, name)).doubleValue();
+        if (web.isPresent()) {
+            web.get().sample(out);
+        }
     }
 }

@@ -1,0 +1,359 @@
+"""A ready-made first study of an application: what is started, what loads it, which settings are screened."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.api.scenarios import of_openapi
+from leadline.api.stackfiles import first, name_of
+from leadline.host import here
+from leadline.host.base import Host
+from leadline.host.java import java_home
+from leadline.host.local import LocalHost
+from leadline.host.scratch import Scratch
+from leadline.host.textfile import write_private
+from leadline.lab.planning import Planned, cost, first_overhead
+from leadline.lab.stackfile import is_stack_file, read_stack
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.testbed import LocalTestbed
+from leadline.load.driver import DriverRun, read_summary
+from leadline.load.scenario import sent_variables
+from leadline.model.errors import LeadlineError, TrialFailure, UsageError
+from leadline.model.knob import ApplyCost, Catalogue
+from leadline.model.ownstack import OwnFile
+from leadline.model.study import StackChoice
+from leadline.model.units import parse_duration
+from leadline.model.workload import Workload
+from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.own.application import fetched
+from leadline.stack.own.artifact import read_artifact
+from leadline.stack.own.words import artifact
+from leadline.stack.registry import server_of, stack_catalogue
+from leadline.stack.running import require_none_running
+
+DESCRIPTIONS = ("/v3/api-docs", "/q/openapi?format=json", "/openapi?format=json", "/openapi.json")
+ARCHIVE_OPTION, ARCHIVE = "jvm.flag.ArchiveClassesAtExit", "jvm.flag.SharedArchiveFile"
+_ARCHIVE_MADE = "leadline.jsa"  # in the application's directory
+_TRIED = 3.0  # seconds of load by one user that a new scenario is tried with
+_FEWEST = 2  # factors of a screening design
+# replicates and seconds of load, the best that fits into the budget is taken
+_SIZES = ((3, 30), (2, 30), (2, 20), (2, 12), (1, 30), (1, 20), (1, 12), (1, 6))
+_LIVE_SIZES = ((4, 120), (3, 120), (2, 120), (2, 60), (1, 60))
+_VIRTUAL = "app.spring.threads.virtual.enabled"
+# Settings by the knobs that are there: the first level is the baseline.
+SETTINGS: Mapping[str, str] = {
+    "jvm.collector": "[g1, parallel]",
+    "jvm.pre_touch": "[false, true]",
+    "jvm.flag.TieredStopAtLevel": "[4, 1]",
+    "jvm.flag.UseCompactObjectHeaders": "[false, true]",
+    "app.spring.datasource.hikari.maximum-pool-size": "[10, 30]",
+    _VIRTUAL: "[false, true]",
+    "app.server.tomcat.threads.max": "[200, 20]",
+    "app.spring.jpa.open-in-view": "[true, false]",
+    "app.quarkus.datasource.jdbc.max-size": "[20, 5]",
+    "app.quarkus.thread-pool.max-threads": "[200, 16]",
+    "mm.transparent_hugepage.enabled": "[madvise, always]",
+}
+# Properties that are in the catalogue whether or not the application has what they are of.
+NEEDS = {
+    "app.spring.datasource.hikari.maximum-pool-size": "HikariCP",
+    "app.server.tomcat.threads.max": "tomcat-embed-core",
+    "app.spring.jpa.open-in-view": "spring-orm",
+}
+_VIRTUAL_SINCE = 21
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The study file that was written, or would be; what was done on the way to it; the study and its plan."""
+
+    study: Path
+    notes: Sequence[str]
+    file: StudyFile
+    planned: Planned
+
+
+@dataclass
+class _Files:
+    """Beside the current directory: what is written, by the name of the application."""
+
+    name: str
+    notes: list[str] = field(default_factory=list)
+
+    def path(self, ending: str) -> Path:
+        return Path(f"{self.name}.{ending}").absolute()
+
+
+def prepare(
+    target: Path,
+    scenario: Path | None,
+    budget: str,
+    lab: Path,
+    message: Callable[[str], None],
+    on_plan: Callable[[Attempt], None],
+    *,
+    dry_run: bool = False,
+) -> Attempt:
+    """Write a stack file where there is none, a scenario from the OpenAPI description of the running application where
+    none is given, and a study that screens the settings that matter to this kind of application within ``budget``.
+    ``on_plan`` hears the outcome. With ``dry_run`` nothing is started or kept.
+
+    Raises UsageError, LeadlineError.
+    """
+    try:
+        seconds = parse_duration(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget {budget}: {error}") from None
+    with Scratch() as scratch:  # of a dry run: the stack file that would be written
+        kept = scratch if dry_run else None
+        own, files = _own(target, kept)
+        attempt = _prepared(own, files, scenario, (budget, seconds), lab, message, kept)
+        on_plan(attempt)
+        return attempt
+
+
+def _prepared(
+    own: OwnFile,
+    files: _Files,
+    scenario: Path | None,
+    budget: tuple[str, float],
+    lab: Path,
+    message: Callable[[str], None],
+    scratch: Path | None,
+) -> Attempt:
+    choice = StackChoice.model_validate({"own": own.model_dump(mode="json", exclude_unset=True)})
+    load = scenario or (Path(own.file).parent / own.content.scenario if own.content.scenario else None)
+    made = files.path("jsa") if _can_archive(choice) else None
+    if scratch is not None:
+        files.notes += [] if load else [f"the load will come from the OpenAPI description of {own.content.stack}"]
+        load = load or _placeholder(scratch, own)
+    elif load is None or (made is not None and not made.exists()):
+        load = _first_start(own, choice, load, files, made, lab, message)
+    archive = made if made is not None and (scratch is not None or made.exists()) else None
+    text, file, planned = _study(own, choice, load, archive, budget, lab)
+    path = files.path("try.study.yaml")
+    if scratch is None:
+        write_private(path, text)
+        path.chmod(0o644)
+        files.notes.append(f"wrote {path.name}: edit it and run it again by leadline run {path.name}")
+    return Attempt(path, tuple(files.notes), file, planned)
+
+
+def _own(target: Path, scratch: Path | None) -> tuple[OwnFile, _Files]:
+    """The stack file, written where there is none; below ``scratch`` for a dry run."""
+    if target.suffix in (".yaml", ".yml"):
+        if not is_stack_file(str(target)):
+            raise UsageError(f"{target} is no stack file: it says no `stack` with a `command` or `attach`")
+        own = read_stack(target)
+        return own, _Files(own.content.stack)
+    name = name_of(read_artifact(target))
+    files = _Files(name)
+    kept = files.path("stack.yaml")
+    if kept.exists():
+        files.notes.append(f"{kept.name} is there and used")
+        return read_stack(kept), files
+    path, _ = first(target, kept if scratch is None else scratch / kept.name)
+    files.notes.append(f"{'wrote' if scratch is None else 'would write'} {kept.name}")
+    return read_stack(path), files
+
+
+def _can_archive(choice: StackChoice) -> bool:
+    """Whether classes of the application can be archived: by its own command, on a JVM that has the flag."""
+    assert choice.own is not None
+    known = {knob.name for knob in stack_catalogue(choice)}
+    return choice.own.content.attach is None and {ARCHIVE_OPTION, ARCHIVE} <= known
+
+
+# the first start ---------------------------------------------------------------------------------------------------
+
+
+def _first_start(
+    own: OwnFile,
+    choice: StackChoice,
+    load: Path | None,
+    files: _Files,
+    archive: Path | None,
+    lab: Path,
+    message: Callable[[str], None],
+) -> Path:
+    """Start it once: a scenario from its description, where ``load`` is None, and an archive of its classes."""
+    if load is None and own.content.database.kind == "keep":
+        told = "its data are never put back, so nothing is written by guess"
+        raise UsageError(f"{own.file}: {told}: name what loads it by --scenario")
+    lab.mkdir(parents=True, exist_ok=True)
+    host = LocalHost()
+    with host.lease():
+        require_none_running(lab, host)
+        stack = Stack(choice, host, lab / "services" / f"try-{files.name}", StackOptions(observe=False))
+        directory = lab / "try" / f"{files.name}-{int(time.time())}"
+        try:
+            stack.provision(message)
+            stack.prepare_data(message)
+            stack.reset_data(directory)
+            message(f"starting {files.name} once")
+            seconds = stack.up({ARCHIVE_OPTION: _ARCHIVE_MADE} if archive else {}, directory)
+            files.notes.append(f"it is up after {seconds:.1f} s")
+            if load is None:
+                load = _scenario(stack, files, directory, host)
+        except TrialFailure as failure:
+            raise LeadlineError(f"{own.file}: {failure}") from failure
+        finally:
+            stack.down()
+            host.restore()
+    work = stack.server.context.directory / _ARCHIVE_MADE
+    if archive is not None and work.is_file():
+        shutil.copyfile(work, archive)
+        files.notes.append(f"wrote {archive.name}: its classes, for a start without loading them anew")
+    return load
+
+
+def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
+    """From the first description that is served; transactions that fail at the first try have no weight."""
+    base = stack.url().removesuffix(stack.deployment().path)
+    for path in DESCRIPTIONS:
+        try:
+            status, text = fetched(base, path)
+        except (OSError, ValueError):
+            continue
+        if status == 200:
+            break
+    else:
+        asked = ", ".join(DESCRIPTIONS)
+        raise UsageError(f"{files.name} serves no OpenAPI description ({asked}); name what loads it by --scenario")
+    with Scratch() as scratch:
+        description = scratch / f"{files.name}.json"
+        description.write_text(text)
+        scenario = of_openapi(description)
+    kept = files.path("scenario.yaml")
+    if kept.exists():
+        files.notes.append(f"{kept.name} is there and used")
+        return kept
+    write_private(kept, scenario)
+    kept.chmod(0o644)
+    failed, succeeded = _tried(stack, kept, directory, host)
+    if not succeeded:
+        raise UsageError(f"{kept}: no operation of {path} succeeded ({', '.join(failed)}); mend it, and run this again")
+    for name in failed:
+        scenario = re.sub(rf"(?m)^(\s+{re.escape(name)}): [1-9]\d*$", r"\1: 0  # it failed at the first try", scenario)
+    kept.write_text(scenario)
+    left_out = f"; left out as they failed: {', '.join(failed)}" if failed else ""
+    files.notes.append(f"wrote {kept.name} from {path}: {', '.join(succeeded)}{left_out}")
+    return kept
+
+
+def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[list[str], list[str]]:
+    """Transactions that failed and that succeeded under a moment of load."""
+    workload = Workload(scenario=str(scenario), users=1, ramp_up=0, steady=_TRIED, ramp_down=0)
+    run = DriverRun(workload, stack.url(), 1, directory / "driver", sent_variables(workload))
+    log = directory / "logs" / "driver.log"
+    from leadline.lab.real import load_outcome  # its libraries take seconds to import
+
+    process = host.start(run.spec(log))
+    deadline = time.monotonic() + _TRIED + 30
+    try:
+        while process.alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        process.stop(grace=1.0)
+    counts = load_outcome(read_summary(directory / "driver")).counts
+    failed = [name for name, count in counts.items() if count["failed"]]
+    return failed, [name for name, count in counts.items() if count["ok"] and not count["failed"]]
+
+
+# the study ---------------------------------------------------------------------------------------------------------
+
+
+def _study(
+    own: OwnFile, choice: StackChoice, load: Path, archive: Path | None, budget: tuple[str, float], lab: Path
+) -> tuple[str, StudyFile, Planned]:
+    """The largest of the sizes that fits into the budget (as it is written, and in seconds). Raises UsageError."""
+    factors = factors_of(own, choice, archive)
+    if len(factors) < _FEWEST and own.content.restart is None and own.content.attach is not None:
+        raise UsageError(f"{own.file}: it has {len(factors)} live knobs to try; a `restart` command would give more")
+    live = own.content.attach is not None and own.content.restart is None
+    needed = 0.0
+    for size in _LIVE_SIZES if live else _SIZES:
+        text = _text(own, load, factors, size, budget[0], live)
+        parsed = parse_study(text, "the study that was written")
+        planned = LocalTestbed(lab).plan(parsed)
+        needed = cost(parsed.study, planned.plan, first_overhead(parsed.study))
+        if needed <= budget[1]:
+            return text, parsed, planned
+    raise UsageError(
+        f"--budget {budget[0]}: the smallest screening of {len(factors)} settings takes {needed / 60:.0f} min"
+    )
+
+
+def _placeholder(scratch: Path, own: OwnFile) -> Path:
+    path = scratch / "placeholder.scenario.yaml"
+    path.write_text(
+        f"scenario: placeholder\nmix: {{ ready: 1 }}\ntransactions:\n  ready:\n    - get: {own.content.ready.path}\n"
+    )
+    return path
+
+
+def factors_of(own: OwnFile, choice: StackChoice, archive: Path | None) -> dict[str, str]:
+    """Factors by the knobs of this stack and this host; the levels as a study file has them."""
+    host = LocalHost()
+    knobs = Catalogue([*host.knobs(), *stack_catalogue(choice)])
+    live = own.content.attach is not None and own.content.restart is None
+    found: dict[str, str] = {}
+    if "jvm.heap" in knobs and own.content.attach is None:
+        heap = _heap_mib(host.machine().memory)
+        found["jvm.heap"] = f"[{heap}m, {heap // 2}m]"
+    libraries = _libraries(own)
+    server = server_of(choice)
+    home = server.find_java(Path(choice.java) if choice.java else None) if own.content.jvm else None
+    for name, levels in SETTINGS.items():
+        lacks = name in NEEDS and libraries is not None and not libraries(NEEDS[name])
+        if name not in knobs or lacks or (live and knobs.get(name).apply_cost is not ApplyCost.LIVE):
+            continue
+        if name == _VIRTUAL and (home is None or java_home(home).major < _VIRTUAL_SINCE):
+            continue
+        if name == "app.server.tomcat.threads.max" and _VIRTUAL in found:  # no pool then
+            continue
+        if name.startswith("mm.") and host.writable(name):
+            continue
+        found[name] = levels
+    if archive is not None and home is not None:
+        whole = home / "lib" / "server" / "classes.jsa"
+        found |= {ARCHIVE: f'["{whole}", "{archive}"]'} if whole.exists() else {}
+    return found
+
+
+def _libraries(own: OwnFile) -> Callable[[str], bool] | None:
+    try:
+        return read_artifact(artifact(own)).has
+    except UsageError:  # no jar
+        return None
+
+
+def _heap_mib(memory: int) -> int:
+    """A power of two, about an eighth of memory: room for the database and for others."""
+    return int(min(2048, max(256, 1 << (memory // 8 >> 20).bit_length() - 1)))
+
+
+def _text(
+    own: OwnFile, scenario: Path, factors: Mapping[str, str], size: tuple[int, int], budget: str, live: bool
+) -> str:
+    replicates, steady = size
+    kind = f"{{ replicates: {replicates}, switchback: {{ slot: 5s }} }}"
+    screening = f"{{ kind: plackett-burman, replicates: {replicates} }}"
+    responses = ["throughput", "p50", "p99", *([] if live else ["cpu_per_transaction", "startup"])]
+    lines = [
+        f"study: {own.content.stack}-try",
+        f"question: Which of these settings matter to {own.content.stack}?",
+        f"stack: {own.file}",
+        f"workload: {{ scenario: {scenario}, users: {8 * here.cpus()}, ramp_up: 10s, steady: {steady}s }}",
+        "factors:",
+        *(f"  {name}: {levels}" for name, levels in factors.items()),
+        f"design: {kind if live else screening}",
+        f"responses: [{', '.join(responses)}]",
+        f"budget: {budget}",
+    ]
+    return "\n".join([*lines, ""])

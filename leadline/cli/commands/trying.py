@@ -1,0 +1,44 @@
+"""``try``: a ready-made first study of an application of one's own."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.api import trying
+from leadline.api.studies import Study
+from leadline.cli.commands.dry_run import print_plan
+from leadline.cli.commands.execute import execute
+from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.output import console, errors, say
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command("try", epilog="Example: leadline try target/shop.jar --dry-run")(try_)
+
+
+def try_(
+    target: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or a stack file.")],
+    scenario: Annotated[
+        Path | None, file_option("What loads it; from its OpenAPI description if absent.", "--scenario")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Wall time of the study: 10m")] = "20m",
+    lab: LabOption = Path("lab"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; start nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write and run a first study: the dozen settings that matter to this kind of application, within a budget."""
+    output = errors if json else console
+
+    def tell(attempt: trying.Attempt) -> None:
+        say(*attempt.notes, to=output)
+        if dry_run:
+            print_plan(attempt.file, attempt.planned, json, lab)
+
+    attempt = trying.prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
+    if not dry_run:
+        execute(Study.read(attempt.study), lab, json=json)

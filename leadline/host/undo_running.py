@@ -1,0 +1,127 @@
+"""What is put back in a process that leadline did not start: levels of the running JVM, a settings file with the
+restart that follows it. Standard library only: the watchdog loads it.
+
+A level is put back by the agent, over the socket that HotSpot's attach mechanism opened when the level was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leadline.host import procfs
+from leadline.host.scratch import Scratch
+from leadline.host.undo import CannotUndo, Entry
+
+LEVEL, SETTINGS = "level", "settings"
+_LONGEST = 30.0  # seconds until a JVM has put a level back
+
+
+def undo_level(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
+    """Have the JVM take the original, and hold what it tells then against what it told before the change."""
+    entry = entries[-1]
+    pid, start = int(entry.data["pid"]), int(entry.data["start"])
+    found = procfs.read_stat(pid)
+    if found is None or found.start != start or not found.alive:
+        return f"{entry.target}: process {pid} has ended, and its level with it"
+    original: Mapping[str, Any] = entry.original
+    try:
+        answer = _ask(pid, Path(entry.data["agent"]), {**original["changes"], **original["question"]})
+    except (OSError, ValueError) as error:
+        raise CannotUndo(f"{entry.target} of process {pid}: {error}; set it back to {original['shown']}") from None
+    if answer.get("refused"):
+        raise CannotUndo(f"{entry.target} of process {pid}: refused: {'; '.join(answer['refused'])}")
+    told = {part: answer.get(part) for part in original["told"]}
+    if told != original["told"]:
+        raise CannotUndo(f"{entry.target} of process {pid} is {told}, it was {original['told']}")
+    return f"{entry.target} of process {pid}: put back to {original['shown']}"
+
+
+def _ask(pid: int, agent: Path, options: Mapping[str, str]) -> dict[str, Any]:
+    """What the agent answers. Raises OSError, ValueError."""
+    with Scratch(shared=True) as directory:
+        answer, question = directory / "answer.json", directory / "question.properties"
+        answer.touch(mode=0o600)
+        owner = Path(f"/proc/{pid}").stat()
+        if os.geteuid() == 0:
+            os.chown(answer, owner.st_uid, owner.st_gid)
+        lines = {"answer": str(answer), **options}
+        question.write_text("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in lines.items()))
+        question.chmod(0o644)
+        said = jcmd_by_socket(pid, pid_inside(pid), f"JVMTI.agent_load {agent} {question}", _LONGEST)
+        if said is None:
+            raise OSError("its attach socket cannot be reached")
+        if said[0] or "return code: 0" not in said[1]:
+            raise OSError(f"it did not load the agent: {said[1].strip()[-200:]}")
+        found: dict[str, Any] = json.loads(answer.read_text())
+        return found
+
+
+def _escaped(text: str) -> str:
+    """A key or a value of a Java properties file (java.util.Properties.load)."""
+    plain = "".join(f"\\{letter}" if letter in "\\=:#! " else letter for letter in text)
+    return "".join(letter if " " <= letter <= "~" else f"\\u{ord(letter):04x}" for letter in plain)
+
+
+def pid_inside(pid: int) -> str:
+    """Its number in its own pid namespace. Raises OSError."""
+    return Path(f"/proc/{pid}/status").read_text().partition("NSpid:")[2].split("\n", 1)[0].split()[-1]
+
+
+def jcmd_by_socket(pid: int, inside: str, command: str, timeout: float) -> tuple[int, str] | None:
+    """Exit code and answer of a command of jcmd, written to the socket that HotSpot's attach mechanism has opened;
+    None where there is none (HotSpot, attachListener_posix.cpp: version, name, three arguments). Raises OSError.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout)
+        try:
+            connection.connect(f"/proc/{pid}/root/tmp/.java_pid{inside}")
+        except OSError:
+            return None
+        connection.sendall("".join(f"{word}\0" for word in ("1", "jcmd", command, "", "")).encode())
+        answer = bytearray()
+        while part := connection.recv(65536):
+            answer += part
+    code, _, said = answer.decode(errors="replace").partition("\n")
+    return (int(code) if code.strip().isdigit() else 1), said
+
+
+def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
+    """Put the oldest contents of a settings file back, read them back, and restart what reads it."""
+    entry = entries[-1]
+    path, original = Path(entry.target), entry.original
+    try:
+        if original is None:
+            path.unlink(missing_ok=True)
+        elif not path.exists() or path.read_text() != original:
+            path.write_text(original)
+        same = (path.read_text() if path.exists() else None) == original
+    except OSError as error:
+        raise CannotUndo(f"{path}: {error.strerror}") from None
+    if not same:
+        raise CannotUndo(f"{path} does not hold its original contents")
+    words = [str(word) for word in entry.data["restart"]]
+    try:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=float(entry.data["within"]),
+            cwd=entry.data["folder"],
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotUndo(f"{path} holds its original contents, but {words[0]} failed: {error}") from None
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip()[-200:]
+        raise CannotUndo(f"{path} holds its original contents, but {words[0]} ended with {done.returncode}: {last}")
+    return f"{path}: put back, and {words[0]} run"
+
+
+UNDO = {LEVEL: undo_level, SETTINGS: undo_settings}

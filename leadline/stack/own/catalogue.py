@@ -1,0 +1,63 @@
+"""What an artifact tells of its framework's properties: those that are knobs, and why others are none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leadline.model.errors import nearest, quoted
+from leadline.model.knob import Kind, Knob, Level
+from leadline.model.ownstack import PREFIX
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """``removed``: names that have no effect at a start, with what is told of them. ``free``: properties with names of
+    the application's own below them; ``patterns``: names with a part of the application's own.
+    """
+
+    knobs: Mapping[str, Knob]
+    removed: Mapping[str, str]
+    free: frozenset[str]
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def misspelt(self, property_name: str) -> str:
+        """Why a property that is set elsewhere has no effect: it was removed, or another of its group is like it;
+        empty where it may be the application's own.
+        """
+        name = _canonical(property_name)
+        if name in self.removed:
+            return self.removed[name]
+        group, _, last = name.rpartition(".")
+        known = PREFIX + name in self.knobs or any(name.startswith(f"{free}.") or name == free for free in self.free)
+        known = known or any(pattern.fullmatch(property_name) for pattern in self.patterns)
+        siblings = [own for each in self.knobs for above, _, own in [each.rpartition(".")] if above == PREFIX + group]
+        near = None if known or not group else nearest(last, siblings)
+        return f"there is no property {quoted(name)}; did you mean {group}.{near}?" if near else ""
+
+
+def level_of(knob: Knob, told: object) -> Level:
+    """The level from what a bean holds: durations in seconds, sizes in bytes. Raises LookupError."""
+    if told is None:
+        raise LookupError(f"{knob.name} has no value in the running application")
+    try:
+        if knob.kind is Kind.DURATION:
+            return round(float(str(told)), 9)
+        if knob.kind is Kind.SIZE:
+            return int(str(told))
+        return knob.parse(told)
+    except ValueError as error:
+        raise LookupError(f"{knob.name}: {error}") from error
+
+
+def live_value(knob: Knob, level: Level) -> str:
+    """A level as a setter of the running application takes it: durations in milliseconds."""
+    if knob.kind is Kind.DURATION:
+        return str(round(float(level) * 1000))
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _canonical(name: str) -> str:
+    """Boot's own form of a name: ``maximumPoolSize`` is ``maximum-pool-size``."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).lower().replace("_", "-")
