@@ -25,7 +25,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)]
 Raw = bool | int | float | str
 Within = Annotated[float, duration(0.1, HOUR)]
 COMMAND = "command"  # in place of a server's name
-ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
+ServerName = Literal["liberty", "tomcat", "tomee", "wildfly"]
 _OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
 PREFIX = "app."  # of the names of an application's own knobs
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
@@ -532,7 +532,7 @@ class OwnStack(Strict):
         if kind not in ("war", "ear"):
             raise KeyedError(("war",), f"{quoted(self.war)} is no .war and no .ear; a jar is started by a `command`")
         if kind == "ear" and self.server in ("tomcat", "tomee"):
-            raise KeyedError(("war",), f"{self.server} takes no EAR here; write liberty, wildfly or glassfish")
+            raise KeyedError(("war",), f"{self.server} takes no EAR here; write liberty or wildfly")
         for name in ("directory", "catalogue"):
             if getattr(self, name) is not None:
                 raise KeyedError((name,), f"{name} is of a command; a server has `server_config` and `data`")

@@ -49,22 +49,6 @@ def written(
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def written_over(shipped: str, settings: Settings, context: ServiceContext, broker: int, pool: str) -> str:
-    """A domain of the user's with one port for HTTP as ``context`` has it, its other ports free ones of the loopback,
-    and the levels over it; ``pool`` is the name of the pool that has them. Raises AssertionError for one without the
-    names of the shipped one.
-    """
-    root = ElementTree.fromstring(shipped)
-    config = only(root, "configs/config[@name='server-config']")
-    _ports(config, context.http_address, context.http_port)
-    for host in config.findall("jms-service/jms-host"):
-        host.set("host", _LOOPBACK)
-        host.set("port", str(broker))
-    added(added(config, "monitoring-service"), "module-monitoring-levels")
-    glassfish_levels.apply(root, settings, pool)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
-
-
 def administrator() -> str:
     """The realm of administration: a user whose password nobody knows, as a salted hash (SHA-256) of random bytes. The
     shipped one has an empty password.

@@ -125,6 +125,9 @@ class OwnTomcat(WarServer, Tomcat):
 class OwnTomEE(OwnTomcat, TomEE):
     """TomEE with an archive of one's own; its pools are in ``tomee.xml``."""
 
+    # an archive without session beans has no pool of them to read
+    lacks: ClassVar[Collection[str]] = (*OwnTomcat.lacks, knobs.BEAN_INSTANCES.name)
+
     def pools_in(self, directory: Path) -> Collection[str]:
         super().pools_in(directory)
         if not (directory / _TOMEE).exists():
