@@ -15,12 +15,13 @@ from leadline.lab.loadcheck import check_load
 from leadline.lab.stackfile import read_stack
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import System
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.owners import KnobOwner
 from leadline.model.study import StackChoice
 from leadline.stack.base import Settings
 from leadline.stack.own.artifact import Artifact, first_file, read_artifact
+from leadline.stack.own.wars import WARS
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
 
@@ -40,11 +41,12 @@ class Step:
 OnStep = Callable[[Step], None]
 
 
-def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
-    """Path and text of a first stack file for a jar, ``NAME.stack.yaml`` in the current directory unless ``out`` says
-    another. Raises UsageError, also where that file exists.
+def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[Path, str]:
+    """Path and text of a first stack file for a jar, or for a WAR or EAR on ``server``, ``NAME.stack.yaml`` in the
+    current directory unless ``out`` says another. Raises UsageError, also where that file exists.
     """
     found = read_artifact(artifact)
+    _check_server(found, server)
     name = name_of(found)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
@@ -53,7 +55,7 @@ def first(artifact: Path, out: Path | None) -> tuple[Path, str]:
         word = str(found.file.resolve().relative_to(path.parent.resolve()))
     except ValueError:
         word = str(found.file.resolve())
-    text = first_file(found, name, word)
+    text = first_file(found, name, word, server or "")
     write_private(path, text)
     path.chmod(0o644)
     return path, text
@@ -64,6 +66,18 @@ def name_of(found: Artifact) -> str:
     stem = found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
     words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
     return words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
+
+
+def _check_server(found: Artifact, server: str | None) -> None:
+    if (found.framework == "war") != (server is not None):
+        kind = found.file.suffix[1:].upper()
+        if server is not None:
+            raise UsageError(f"{found.file} is started by java -jar: leave --server {server} out")
+        raise UsageError(f"{found.file}: a {kind} needs a server: write --server {' or '.join(WARS)}")
+    if server is not None and server not in WARS:
+        near = nearest(server, list(WARS))
+        hint = f"did you mean {near}?" if near else f"there is {', '.join(WARS)}"
+        raise UsageError(f"--server: unknown server {quoted(server)}; {hint}")
 
 
 def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:
@@ -87,7 +101,11 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
     knobs = own_knobs(study.stack)
-    levels = {knob.name: knob.default for knob in knobs if knob.default is not None and not own.content.attach}
+    levels = {
+        knob.name: knob.default
+        for knob in knobs
+        if knob.default is not None and not own.content.attach and knob.name in own.content.knobs
+    }
     with host.lease():
         require_none_running(lab, host)
         system = RealSystem(study, host, lab)
@@ -133,7 +151,9 @@ def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, steps
             try:
                 level = stack.read_back(knob.name)
             except LookupError as error:
-                found.append(str(error))
+                if knob.name in levels or not knob.name.startswith("server."):
+                    found.append(str(error))
+                steps.told = str(error)
                 continue
             steps.told = knob.format(level)
             if knob.name in levels and level != levels[knob.name]:
@@ -141,9 +161,14 @@ def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, steps
 
 
 def own_knobs(choice: StackChoice) -> list[Knob]:
-    """Those that the stack file itself declares."""
+    """Those that the stack file itself declares, and of a WAR those of its server."""
     assert choice.own is not None
-    return [knob for knob in stack_catalogue(choice) if knob.name in choice.own.content.knobs]
+    own = choice.own.content
+    return [
+        knob
+        for knob in stack_catalogue(choice)
+        if knob.name in own.knobs or (own.war is not None and knob.name.startswith("server."))
+    ]
 
 
 class _Steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -260,6 +260,10 @@ class FarHosts(FarHost):
         super().__init__(ssh, disposable, tell)
         self.local = LocalHost()
         self.database = FarHost(database, disposable, tell) if database else None
+
+    def held(self) -> AbstractContextManager[object]:
+        """This machine's lease; those of the far hosts are taken by each study."""
+        return self.local.held()
 
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:

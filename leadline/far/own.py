@@ -48,7 +48,7 @@ def _files(own: OwnFile) -> Iterator[Path]:
     """What the stack file names that lies here beside it; an absolute path is one of the far host."""
     stack = own.content
     yield Path(own.file)
-    words = [*stack.command, *(word for audit in stack.audits for word in audit.command or ())]
+    words = [*(stack.command or ()), *(word for audit in stack.audits for word in audit.command or ())]
     words += [*stack.database.sql, *(stack.database.reset or ()), *([stack.directory] if stack.directory else [])]
     for word in dict.fromkeys(map(str, words)):
         if "${" not in word and not word.startswith(("-", "/")) and beside(own, word).exists():

@@ -13,15 +13,16 @@ from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
+from leadline.stack.own.wars import configured
 from leadline.stack.own.words import beside, command_files
 
 
 def is_stack_file(reference: str) -> bool:
-    """Whether a name is that of a file that starts with `stack:` and says a `command`, or to what it attaches."""
+    """Whether a name is that of a file that starts with `stack:` and says a `command`, a `war` or an `attach`."""
     if not is_file(expanded(reference)):
         return False
     lines = read_text(expanded(reference)).splitlines()
-    return all(any(line.startswith(keys) for line in lines) for keys in ("stack:", ("command:", "attach:")))
+    return all(any(line.startswith(keys) for line in lines) for keys in ("stack:", ("command:", "war:", "attach:")))
 
 
 def read_stack(path: Path) -> OwnFile:
@@ -70,6 +71,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     files: list[tuple[tuple[str | int, ...], str]] = [
         *((("database", "sql", at), name) for at, name in enumerate(stack.database.sql)),
         *([(("scenario",), stack.scenario)] if stack.scenario else []),
+        *([(("war",), stack.war)] if stack.war else []),
         *([(("artifact",), stack.artifact)] if stack.artifact else []),
         *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
         *((("command", at), stack.words[at]) for at in command_files(stack.words)),
@@ -77,10 +79,16 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
         if not in_copy and not beside(own, name).is_file():
-            built = "; build it first" if name.endswith((".jar", ".war")) else ""
+            built = "; build it first" if name.endswith((".jar", ".war", ".ear")) else ""
             found.append((key, f"there is no file {beside(own, name)}{built}"))
-    if stack.directory is not None and not beside(own, stack.directory).is_dir():
-        found.append((("directory",), f"there is no directory {beside(own, stack.directory)}"))
+    directories: list[tuple[tuple[str | int, ...], str | None]] = [
+        (("directory",), stack.directory),
+        (("server_config",), stack.server_config),
+        *((("data", place), name) for place, name in stack.data.items()),
+    ]
+    for key, directory in directories:
+        if directory is not None and not beside(own, directory).is_dir():
+            found.append((key, f"there is no directory {beside(own, directory)}"))
     commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
         (("command",), None if stack.java_program or not stack.words else stack.words),
         (("restart",), stack.restart),
@@ -90,6 +98,11 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    if stack.server_config is not None and not found:
+        try:
+            configured(own)
+        except UsageError as error:
+            found.append((("server_config",), str(error)))
     if stack.settings_file is not None and not found:
         text = read_text(beside(own, stack.settings_file.template))
         unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -25,10 +25,14 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)]
 Raw = bool | int | float | str
 Within = Annotated[float, duration(0.1, HOUR)]
 COMMAND = "command"  # in place of a server's name
+ServerName = Literal["liberty", "tomcat", "tomee", "wildfly"]
+_OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
 PREFIX = "app."  # of the names of an application's own knobs
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
 IN_SETTINGS = ("port", "folder", "jvm", "args", "environment")  # of a settings file's template
+IN_WAR = ("port", "address", "folder", "directory")
+DRIVER = "database.driver"  # path of the JDBC driver's jar
 OF_DATABASE = tuple(f"database.{word}" for word in ("jdbc", "host", "port", "name", "user", "password"))
 _UNITS = {
     "s": (Kind.DURATION, 1.0),
@@ -388,6 +392,31 @@ class OwnStack(Strict):
     mine: Literal[True] | None = Field(
         default=None, description="of `attach`: the process is yours to measure and to change"
     )
+    war: FilePath | None = Field(
+        default=None, description="in place of `command`: an archive (WAR or EAR) that `server` runs"
+    )
+    server: ServerName | None = Field(default=None, description="of `war`")
+    context_root: Annotated[str, AfterValidator(_root), Field(max_length=200)] | None = Field(
+        default=None, description="of `war`: where it begins below its address; / and the archive's name if absent"
+    )
+    server_config: FilePath | None = Field(
+        default=None,
+        description="of `war`: directory of your own configuration of the server, which is copied",
+    )
+    data_source: Label | None = Field(
+        default=None,
+        description="of `war`: the pool whose knobs are `server.datasource.`: its JNDI name; with `server_config` its "
+        "name there, needed where there are several",
+    )
+    data: dict[Label, FilePath] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="of `war`: a directory of the server's own and the one beside this file that is copied there at "
+        "every start: an embedded database, files",
+    )
+    properties: dict[Label, Annotated[str, BeforeValidator(_text), Field(max_length=4_000)]] = Field(
+        default_factory=dict, max_length=200, description="of `war`: system properties of the server's JVM"
+    )
     artifact: FilePath | None = Field(default=None, description="of `attach`: the jar that runs, for its catalogue")
     restart: Command | None = Field(
         default=None, description="of `attach`: restarts the process; without it only live knobs can be varied"
@@ -399,7 +428,7 @@ class OwnStack(Strict):
         default=None, description="of an application that takes none; a free one, as ${port}, if absent"
     )
     path: Annotated[str, AfterValidator(_root), Field(max_length=200)] = Field(
-        default="/", description="where it begins below its address"
+        default="/", description="where it begins below its address; of a `war` that is `context_root`"
     )
     ready: Ready = Ready()
     directory: FilePath | None = Field(
@@ -435,13 +464,27 @@ class OwnStack(Strict):
     @property
     def jvm(self) -> bool:
         """Whether options of a JVM can be given: its command is known, or the file says where they go."""
-        return self.java_program or self.attach is not None or any("${jvm}" in text for _, text in self.texts())
+        return (
+            self.war is not None
+            or self.java_program
+            or self.attach is not None
+            or any("${jvm}" in text for _, text in self.texts())
+        )
 
     def texts(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Every text with placeholders, and its key."""
         yield from ((("command", at), word) for at, word in enumerate(self.words))
         yield from ((("restart", at), word) for at, word in enumerate(self.restart or ()))
         yield from ((("environment", name), text) for name, text in self.environment.items())
+        yield from ((("properties", name), text) for name, text in self.properties.items())
+
+    @property
+    def root(self) -> str:
+        """Where the application begins below its address."""
+        if self.war is None:
+            return self.path
+        stem = re.sub(r"[^\w.-]", "-", self.war.rpartition("/")[2].rpartition(".")[0], flags=re.ASCII)
+        return self.context_root or f"/{stem}"
 
     @model_validator(mode="before")
     @classmethod
@@ -451,13 +494,15 @@ class OwnStack(Strict):
 
     @model_validator(mode="after")
     def _one_start(self) -> OwnStack:
-        if bool(self.command) == (self.attach is not None):
-            told = "a command and attach" if self.command else "nothing that runs"
-            raise KeyedError(("attach",) if self.command else (), f"it says {told}; write one of command and attach")
+        ways = [way for way in ("command", "war", "attach") if getattr(self, way)]
+        if len(ways) != 1:
+            told = " and ".join(ways) or "nothing that runs"
+            raise KeyedError((ways[1],) if ways else (), f"it says {told}; write one of command, war and attach")
         if self.attach is None:
             for name in ("mine", "artifact", "restart", "settings_file"):
                 if getattr(self, name) is not None:
                     raise KeyedError((name,), f"{name} is for a process that runs already: write `attach`")
+            self._check_war()
             return self
         if self.mine is None:
             told = "leadline did not start it: write `mine: true` beside it to say that it is yours to measure"
@@ -479,14 +524,52 @@ class OwnStack(Strict):
             raise KeyedError(("environment",), "it is given at a start: by a settings_file with ${environment}")
         return self
 
+    def _check_war(self) -> None:
+        if self.war is None:
+            for name in _OF_WAR:
+                if getattr(self, name):
+                    raise KeyedError((name,), f"{name} is for a server that runs an archive: write `war`")
+            return
+        if self.server is None:
+            servers = ", ".join(get_args(ServerName))
+            raise KeyedError(("war",), f"say by `server: liberty` which server runs it; there is {servers}")
+        kind = self.war.rpartition(".")[2].lower()
+        if kind not in ("war", "ear"):
+            raise KeyedError(("war",), f"{quoted(self.war)} is no .war and no .ear; a jar is started by a `command`")
+        if kind == "ear" and self.server in ("tomcat", "tomee"):
+            raise KeyedError(("war",), f"{self.server} takes no EAR here; write liberty or wildfly")
+        for name in ("directory", "catalogue"):
+            if getattr(self, name) is not None:
+                raise KeyedError((name,), f"{name} is of a command; a server has `server_config` and `data`")
+        if self.path != "/":
+            raise KeyedError(("path",), "of a `war` the key is `context_root`")
+        if self.data_source is not None and self.server_config is None and not self.database.private:
+            told = "there is no pool: write `database: postgres` or mariadb, or the `server_config` that has it"
+            raise KeyedError(("data_source",), told)
+        for place in self.data:
+            if place.startswith("/") or ".." in place.split("/"):
+                told = f"{quoted(place)} is not below the server's own directory: write it without / at its beginning"
+                raise KeyedError(("data", place), told)
+        for name, knob in self.knobs.items():
+            if knob.argument is not None:
+                told = "a server takes no arguments: set it by environment or system_property"
+                raise KeyedError(("knobs", name, "argument"), told)
+
+    @property
+    def _known(self) -> list[str]:
+        """Placeholders that it may use."""
+        own = IN_WAR if self.war is not None else PLACEHOLDERS
+        of_war = (DRIVER,) if self.war is not None else ()
+        return [*own, *((*OF_DATABASE, *of_war) if self.database.private else ())]
+
     @model_validator(mode="after")
     def _consistent(self) -> OwnStack:
-        known = [*PLACEHOLDERS, *(OF_DATABASE if self.database.private else ())]
+        known = self._known
         for path, text in self.texts():
             for name in _PLACEHOLDER.findall(text):
                 if name not in known:
                     raise KeyedError(path, unknown_placeholder(name, known, self.database.kind))
-        if self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
+        if self.war is None and self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
             raise KeyedError(
                 ("command",),
                 "nothing takes the port: write ${port} where the command or the environment says it, such as"
@@ -540,7 +623,8 @@ def named_after(found: object) -> object:
     database = content.get("database", "keep" if content.get("attach") else "none")
     kind = database.get("kind", "none") if isinstance(database, Mapping) else database
     java = {"java": content["java"]} if content.get("java") is not None else {}
-    return {**java, **found, "app": content.get("stack"), "server": COMMAND, "database": kind}
+    server = content.get("server") or COMMAND
+    return {**java, **found, "app": content.get("stack"), "server": server, "database": kind}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.-]*(/[A-Za-z_][\w.-]*)*", re.ASCII)  # stands in any configuration as it is
 _ROOT = re.compile(r"/[\w.-]*", re.ASCII)  # one part: servers that take it from the archive's name know no more
@@ -104,6 +104,7 @@ class Deployment:
     connection_factory: ConnectionFactory | None = None
     queues: tuple[Queue, ...] = ()
     topics: tuple[Topic, ...] = ()
+    profile: Literal["", "web", "full"] = ""  # of Jakarta EE, where it is not known which features it needs
     first_start: bool = False  # it is started once on loaded data before their snapshot: migrations
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
+from leadline.stack.own.wars import war_server
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
@@ -82,6 +83,8 @@ def server_of(choice: StackChoice) -> JavaServer:
 def _server_of(choice: StackChoice) -> JavaServer:
     if choice.own is None:
         return server(choice.server)
+    if choice.own.content.war is not None:
+        return war_server(choice.own)
     return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
 
 
@@ -94,7 +97,9 @@ def database_of(choice: StackChoice, port: int = 0) -> Database:
 
 def application_of(choice: StackChoice) -> Application:
     """A new application of a stack. Raises UsageError for an unknown name."""
-    return OwnApplication(choice.own) if choice.own else application(choice.app)
+    if choice.own is None:
+        return application(choice.app)
+    return OwnApplication(choice.own, war_server(choice.own).pool if choice.own.content.war else "")
 
 
 def service_catalogue(server_name: str, database_name: str) -> list[Knob]:

@@ -26,11 +26,14 @@ def register(parent: typer.Typer) -> None:
 
 
 def init(
-    artifact: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or Quarkus's folder quarkus-app.")],
+    artifact: Annotated[
+        Path, typer.Argument(help="A jar that java -jar starts, Quarkus's folder quarkus-app, a WAR or an EAR.")
+    ],
+    server: Annotated[str | None, typer.Option(help="Of a WAR or an EAR: the server that runs it.")] = None,
     out: Annotated[Path | None, file_option("The stack file; NAME.stack.yaml if absent.", "--out", "-o")] = None,
 ) -> None:
-    """Write a first stack file from what a jar tells of itself."""
-    path, text = stackfiles.first(artifact, out)
+    """Write a first stack file from what a jar or another archive tells of itself."""
+    path, text = stackfiles.first(artifact, out, server)
     say(text.rstrip())
     say(f"wrote {path}; next: leadline stack check {path}", to=errors)
 

@@ -32,6 +32,7 @@ from leadline.observe.gc import GcObserver
 from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.processes import ProcessObserver
+from leadline.stack.assembly import Stack
 
 _POLL = 0.2  # seconds
 _AHEAD = 4.0  # seconds before the end of a segment at which the next one's driver is started
@@ -137,8 +138,8 @@ class SoakSystem(RealSystem):
     def _observers_of_segment(self) -> list[Observer]:
         """Those of a trial that tell what can leak, and the counters of holdings."""
         left_out = (HostObserver, GcObserver, ProcessObserver)
-        study = self._study.model_copy(update={"observe": True})
-        found = [one for one in observers_of(study, self._host, self._stack) if not isinstance(one, left_out)]
+        assert isinstance(self._stack, Stack)  # a soak runs on this host
+        found = [one for one in observers_of(True, self._host, self._stack) if not isinstance(one, left_out)]
         homes = {path.name: path for path in self._stack.homes()}
         held = Holdings(self._host.files, self._stack.processes(), homes, self._bounded)
         # every sample with its status: what is anonymous memory

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Collection
 from pathlib import Path
 
 from leadline.load.generators.base import Command, Findings, Generator, Job, Sample, meaning_of, missing, status_kind
@@ -30,8 +32,10 @@ class JMeter:
     def check(self, job: Job) -> str:
         if job.has("-l", "--logfile"):
             raise UsageError("jmeter: -l is taken: leadline reads its results")
-        job.script_file("jmeter")
-        return job.find("jmeter", "unpack Apache JMeter and name its bin/jmeter as the program")
+        plan = job.script_file("jmeter")
+        program = job.find("jmeter", "unpack Apache JMeter and name its bin/jmeter as the program")
+        _check_scripting(plan, Path(program).resolve())
+        return program
 
     def command(self, job: Job) -> Command:
         program = self.check(job)
@@ -57,6 +61,27 @@ class JMeter:
         except (OSError, ValueError, KeyError, csv.Error) as error:
             raise missing("jmeter", error) from None
         return Findings("jmeter", meaning_of("jmeter", "closed"), samples)
+
+
+def _check_scripting(plan: Path, program: Path) -> None:
+    """Raises UsageError for a plan whose JSR223 elements this JMeter cannot load: it would end with a class name."""
+    if 'testclass="JSR223' not in plan.read_text(encoding="utf-8", errors="replace"):
+        return
+    home = program.parent.parent
+    if not (home / "lib" / "ext").is_dir():
+        return
+    jars = {jar.name for folder in (home / "lib", home / "lib" / "ext") for jar in folder.glob("*.jar")}
+    needed = {"ApacheJMeter_java": "lib/ext", "groovy": "lib", "groovy-jsr223": "lib"}
+    lacking = [f"{name} in {place}" for name, place in needed.items() if not _holds(jars, name)]
+    if lacking:
+        raise UsageError(
+            f"jmeter: {plan.name} has JSR223 elements, and {home} lacks {', '.join(lacking)}: take the whole "
+            "distribution of Apache JMeter, or add these jars"
+        )
+
+
+def _holds(jars: Collection[str], name: str) -> bool:
+    return any(jar == f"{name}.jar" or re.match(rf"{re.escape(name)}-\d", jar) for jar in jars)
 
 
 def read_jtl(path: Path) -> list[Sample]:

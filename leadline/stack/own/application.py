@@ -30,8 +30,9 @@ _SHOWN = 12  # digits of an artifact's hash
 class OwnApplication:
     """Its knobs are those of the command that runs it."""
 
-    def __init__(self, own: OwnFile) -> None:
+    def __init__(self, own: OwnFile, pool: str = "") -> None:
         self._own = own
+        self._pool = pool  # of the server that runs it
         self._url = ""  # of what runs
 
     @property
@@ -65,8 +66,9 @@ class OwnApplication:
         return Deployment(
             name=self.name,
             archive=artifact(self._own),
-            context_root=stack.path,
-            data_source=DataSource(f"jdbc/{self.name}"),
+            context_root=stack.root,
+            data_source=DataSource(self._pool or f"jdbc/{self.name}"),
+            profile="" if stack.war is None else "full" if stack.war.lower().endswith(".ear") else "web",
             ready=Ready(stack.ready.path, stack.ready.status, stack.ready.says),
             first_start=stack.database.first_start,
         )

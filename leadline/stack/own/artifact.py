@@ -19,10 +19,11 @@ class Artifact:
     """``libraries``: file names of the jars it brings; ``version``: of the framework, empty where it has none."""
 
     file: Path
-    framework: str  # "spring-boot", "quarkus", "java"
+    framework: str  # "spring-boot", "quarkus", "java", "war"
     version: str
     main_class: str
     libraries: tuple[str, ...]
+    data_source: str = ""  # of a WAR: the JNDI name that its persistence unit or its descriptor asks for
 
     def has(self, library: str) -> bool:
         """Whether it brings a library: ``spring-boot-actuator``."""
@@ -30,14 +31,14 @@ class Artifact:
 
 
 def read_artifact(file: Path) -> Artifact:
-    """Raises UsageError for what is no jar that ``java -jar`` starts."""
+    """Raises UsageError for what is no jar that ``java -jar`` starts, and no archive for a server."""
     if file.is_dir() and (file / "quarkus-run.jar").is_file():
         file = file / "quarkus-run.jar"
-    if file.suffix in (".war", ".ear"):
-        raise UsageError(f"{file}: a {file.suffix[1:].upper()} needs a server; a stack file takes a command: a jar")
     try:
         with zipfile.ZipFile(file) as jar:
             names = jar.namelist()
+            if file.suffix.lower() in (".war", ".ear"):
+                return _archive(file, jar, names)
             with jar.open(_MANIFEST) as stream:
                 manifest = _manifest(stream.read(_LONGEST_MANIFEST).decode("utf-8", "replace"))
     except FileNotFoundError:
@@ -63,14 +64,30 @@ def read_artifact(file: Path) -> Artifact:
     return Artifact(file, "java", "", manifest["Main-Class"], ())
 
 
+def _archive(file: Path, archive: zipfile.ZipFile, names: list[str]) -> Artifact:
+    """A WAR or an EAR."""
+    libraries = tuple(name.rpartition("/")[2] for name in names if name.endswith(".jar"))
+    source = ""
+    for name in names:
+        if name.endswith(("META-INF/persistence.xml", "WEB-INF/web.xml")):
+            with archive.open(name) as stream:
+                text = stream.read(_LONGEST_MANIFEST).decode("utf-8", "replace")
+            asked = re.search(r"<(?:jta-data-source|res-ref-name)>\s*([^<\s]+)", text)
+            source = source or (asked[1] if asked else "")
+    source = re.sub(r"^java:(comp/env/|app/|global/|/)?", "", source)
+    return Artifact(file, "war", "", "", libraries, source)
+
+
 def _manifest(text: str) -> dict[str, str]:
     """Entries of the main section; long lines go on after a space."""
     main = re.sub(r"\r?\n ", "", re.split(r"\r?\n\r?\n", text, maxsplit=1)[0])
     return {name.strip(): value.strip() for line in main.splitlines() for name, _, value in [line.partition(":")]}
 
 
-def first_file(found: Artifact, name: str, word: str) -> str:
-    """The text of a stack file; ``word``: the artifact as its folder sees it."""
+def first_file(found: Artifact, name: str, word: str, server: str = "") -> str:
+    """The text of a stack file; ``word``: the artifact as its folder sees it; ``server``: of a WAR or EAR."""
+    if found.framework == "war":
+        return "\n".join([*_war(found, name, word, server), ""])
     lines = [f"# {_told(found)}", f"stack: {name}"]
     if found.framework == "spring-boot":
         lines += _spring_boot(found, word)
@@ -83,6 +100,28 @@ def first_file(found: Artifact, name: str, word: str) -> str:
             "ready: { path: / }  # a path that answers 200 once it is up",
         ]
     return "\n".join([*lines, ""])
+
+
+def _war(found: Artifact, name: str, word: str, server: str) -> list[str]:
+    kind = found.file.suffix[1:].upper()
+    lines = [
+        f"# a {kind} on {server}; keys: docs/reference/stack-file.md",
+        f"stack: {name}",
+        f"war: {word}",
+        f"server: {server}",
+        f"context_root: /{found.file.stem}",
+        "# server_config: DIRECTORY  # your own configuration of the server; without it leadline's is used",
+        "ready: { path: /, status: 200, within: 2m }  # a path that answers 200 once it is up",
+    ]
+    if found.data_source:
+        lines += [
+            "# Leadline's own PostgreSQL, put back before each trial, behind the data source that the archive asks for.",
+            "database: { kind: postgres, first_start: true }  # sql: [schema.sql] where it makes no tables itself",
+            f"data_source: {found.data_source}",
+        ]
+    else:
+        lines += ["database: none  # or postgres, mariadb, and the `data_source` by its JNDI name"]
+    return lines
 
 
 def _told(found: Artifact) -> str:

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.jvm import AttachError, agent_jar, java_pid, jcmd
-from leadline.model.errors import LeadlineError, TrialFailure, UsageError
+from leadline.host.jvm import agent_jar
+from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import PREFIX, Live, OwnFile, OwnKnob, ReadBack, filled, knob_of, level_read, written
+from leadline.model.ownstack import PREFIX, filled, knob_of
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import frameworks
-from leadline.stack.own.application import fetched, picked
 from leadline.stack.own.catalogue import live_value
 from leadline.stack.own.frameworks import FRAMEWORKS
+from leadline.stack.own.parameters import Parameters, database_words, invoked
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent
-from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers.common import Answer
 
 _LAST = 3  # lines of its log that a failure quotes
-_READY_AGAIN = 5.0  # seconds for one reading
 
 
-class CommandServer(JavaServer):
+class CommandServer(Parameters):
     """A program of any kind; what a JVM has besides (its knobs, the agent, its GC log) where it is one."""
 
     name: ClassVar[str] = "command"
     title: ClassVar[str] = "the application"
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.SERVLETS})
-
-    def __init__(self, own: OwnFile) -> None:
-        super().__init__()
-        self._own = own
-        self._spec = own.content
 
     @property
     def version(self) -> str:
@@ -97,7 +89,7 @@ class CommandServer(JavaServer):
             "java": str(java or "java"),
             "jvm": shlex.join(options),
             "args": shlex.join(arguments),
-            **self._database(context),
+            **database_words(context),
         }
         words: list[str] = []
         placed = [word for word in self._spec.words if word in ("${jvm}", "${args}")]
@@ -128,24 +120,6 @@ class CommandServer(JavaServer):
             for name, level in levels.items()
         ]
 
-    def _given(self, way: str) -> list[str]:
-        """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
-        found = []
-        for name, knob in self._spec.knobs.items():
-            form = getattr(knob, way)
-            if form is not None and name in self._settings:
-                form = form if "${level}" in form else f"{form}=${{level}}"
-                found.append(form.replace("${level}", written(knob, self._settings[name])))
-        return found
-
-    def _database(self, context: ServiceContext) -> dict[str, str]:
-        found = context.database
-        if found is None:
-            return {}
-        named = {"jdbc": found.jdbc_url, "host": found.host, "port": found.port, "name": found.database}
-        named |= {"user": found.user, "password": found.password}
-        return {f"database.{name}": str(value) for name, value in named.items()}
-
     def owns(self, context: ServiceContext) -> list[Path]:
         return super().owns(context) if self._spec.jvm else [context.directory, self.own_artefacts(context)]
 
@@ -175,20 +149,14 @@ class CommandServer(JavaServer):
         return {}
 
     def change(self, levels: Settings) -> None:
-        self.tell(self.asked_for(levels), _invoked)
+        self.tell(self.asked_for(levels), invoked)
         self._settings = {**self._settings, **levels}
 
     def asked_for(self, levels: Settings) -> dict[str, str]:
         """What the agent is told to bring these live levels about."""
-        properties, own = self._properties, self._spec.knobs
+        properties = self._properties
         told = dict(jvm.flags({name: level for name, level in levels.items() if self._is_flag(name)}))
-        for number, name in enumerate(name for name in levels if name in own):
-            knob = own[name]
-            assert knob.read_back is not None
-            way, text = knob.read_back, written(knob, levels[name])
-            told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
-            if isinstance(knob.live, Live):
-                told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
+        told |= self._own_changes(levels)
         for number, name in enumerate(name for name in levels if name in properties):
             value = live_value(properties[name], levels[name])
             told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
@@ -200,17 +168,7 @@ class CommandServer(JavaServer):
             return self._property(known)
         if knob is None:
             return super().read_back(name)
-        if not self.process.alive():
-            raise LookupError(f"{self.title} is not running")
-        assert knob.read_back is not None
-        deadline = time.monotonic() + _READY_AGAIN
-        while True:
-            try:
-                return self._level(name, knob, knob.read_back)
-            except LookupError:
-                if knob.read_back.way == "jcmd" or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)  # an MBean or a file may come with the first request
+        return self._own_level(name)
 
     def _property(self, knob: Knob) -> Level:
         name = knob.name.removeprefix(PREFIX)
@@ -219,64 +177,5 @@ class CommandServer(JavaServer):
             raise LookupError(f"{knob.name} cannot be read: {answer['errors'].get(name, 'no word of it')}")
         return FRAMEWORKS[self._spec.catalogue or ""].level_of(knob, answer["properties"][name])
 
-    def _level(self, name: str, knob: OwnKnob, way: ReadBack) -> Level:
-        try:
-            return level_read(knob, self._told(way))
-        except (OSError, ValueError, LeadlineError) as error:
-            raise LookupError(f"the level of {name} cannot be read by {way.way}: {error}") from error
-
     def level_of(self, name: str, answer: Answer) -> Level:
         raise LookupError(f"{self.title} has no knob {name} in {len(answer)} parts of an answer")
-
-    def _told(self, way: ReadBack) -> str:
-        if way.jmx is not None:
-            return self._attribute(way.jmx, way.attribute or "")
-        if way.http is not None:
-            base = f"http://127.0.0.1:{self.context.http_port}{self.context.application.path}"
-            status, text = fetched(base, way.http)
-            if status != 200:
-                raise LookupError(f"{way.http} was answered by HTTP {status}")
-            return picked(text, way.key) if way.key else _found(text, way)
-        if way.jcmd is not None:
-            return _found(self._asked_jcmd(way.jcmd), way)
-        return _found((self.context.directory / (way.file or "")).read_text(errors="replace"), way)
-
-    def _attribute(self, pattern: str, attribute: str) -> str:
-        answer = self._ask({"bean.0": f"{pattern}|{attribute}"})
-        found = [bean[attribute] for bean in answer["beans"].values() if attribute in bean]
-        if not found:
-            why = "".join(f": {error}" for error in answer["errors"].values())
-            raise LookupError(f"there is no MBean {pattern} with {attribute}{why}")
-        return str(found[0])
-
-    def _asked_jcmd(self, command: str) -> str:
-        context = self.context
-        pid = java_pid(context.host.files, self.process)
-        try:
-            code, said = jcmd(context.host, context.java_home, pid, command.split())
-        except AttachError as error:
-            raise LookupError(str(error)) from error
-        if code:
-            raise LookupError(f"jcmd {command} ended with {code}: {said.strip().splitlines()[-1:]}")
-        return said
-
-
-def _invoked(answer: Answer) -> bool:
-    """Raises LookupError where an operation that should follow a level failed."""
-    if answer["errors"]:
-        raise LookupError("; ".join(f"{asked}: {error}" for asked, error in answer["errors"].items()))
-    return True
-
-
-def _found(text: str, way: ReadBack) -> str:
-    """The level's text by ``key`` (a line ``key=value``) or ``pattern``; all of it without either."""
-    if way.key is not None:
-        pattern = rf"(?m)^\s*{re.escape(way.key)}\s*[=:]\s*(.*?)\s*$"
-    elif way.pattern is not None:
-        pattern = way.pattern
-    else:
-        return text
-    found = re.search(pattern, text)
-    if found is None:
-        raise LookupError(f"{way.key or way.pattern} is not found in what it says: {text[:100]!r}")
-    return found[1]

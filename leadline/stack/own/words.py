@@ -44,6 +44,8 @@ def full(own: OwnFile, words: Sequence[str], directory: Path | None = None) -> l
 def artifact(own: OwnFile) -> Path:
     """The file that is measured: the archive of the command, else its program, else the stack file."""
     stack = own.content
+    if stack.war is not None:
+        return beside(own, stack.war)
     if stack.attach is not None:
         return beside(own, stack.artifact) if stack.artifact else Path(own.file)
     for at in command_files(stack.words):

@@ -58,6 +58,16 @@ class JavaServer(Changing[ServiceContext]):
 
     # -- what each server fills in
 
+    @property
+    def needs_database(self) -> bool:
+        """Whether its configuration has a pool of leadline's database."""
+        return True
+
+    def environment(self, context: ServiceContext) -> Mapping[str, str]:
+        """Variables beside those of ``command``."""
+        del context
+        return {}
+
     @abstractmethod
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         """Write the private configuration below ``context.directory``, which is empty."""
@@ -96,7 +106,8 @@ class JavaServer(Changing[ServiceContext]):
         no connection left for a pool that is filled at start.
         """
         said = (*found.errors, *found.tail)
-        return found.port_taken or any(word in line for word in self.driver.refusals for line in said)
+        refusals = self.driver.refusals if self.context.database is not None else ()
+        return found.port_taken or any(word in line for word in refusals for line in said)
 
     # -- the service
 
@@ -120,7 +131,8 @@ class JavaServer(Changing[ServiceContext]):
         for name in settings:
             if name not in known:
                 raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(known))}")
-        if context.database is None or context.deployment is None or not context.http_port:
+        without = self.needs_database and context.database is None
+        if without or context.deployment is None or not context.http_port:
             raise UsageError(f"{self.title} needs a database, an archive and a port for HTTP")
         if settings.get(knobs.TLS.name) and context.certificate is None:
             raise UsageError(f"{knobs.TLS.name} is on, but {self.title} was given no certificate")
@@ -149,7 +161,8 @@ class JavaServer(Changing[ServiceContext]):
             )
         if why := large_pages.shortage(context.host.files, self._settings):
             raise TrialFailure(FailureClass.CONFIGURATION, why)
-        command, environment = self.command(context)
+        command, own = self.command(context)
+        environment = {**own, **self.environment(context)}
         unset = [word for name in JAVA_ENVIRONMENT if name not in environment for word in ("-u", name)]
         spec = ProcessSpec(
             name="server",

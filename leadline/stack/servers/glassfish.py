@@ -97,7 +97,7 @@ class GlassFish(JavaServer):
         write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
         application = context.application
-        (domain / "autodeploy" / f"{application.file_name}.war").symlink_to(application.archive)
+        (domain / "autodeploy" / f"{application.file_name}{application.archive.suffix}").symlink_to(application.archive)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         domain, home = context.directory / "domain", self.unpacked

@@ -13,15 +13,15 @@ from xml.sax.saxutils import quoteattr
 from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Feature
+from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import template
 
-_SERVER = "leadline"
-_KEYSTORE = "tls.p12"
-_LEVELS = "levels.xml"
+SERVER = "leadline"
+KEYSTORE = "tls.p12"
+LEVELS = "levels.xml"
 _UPDATED = re.compile(r"\bCWWKG001[78]I\b")  # the configuration was updated, or it did not change
 # Jakarta EE 9.1; an application gets what it needs and no more.
 _FEATURES = {
@@ -31,8 +31,11 @@ _FEATURES = {
     Feature.REMOTE: ("enterpriseBeansRemote-4.0",),
     Feature.MESSAGING: liberty_messaging.FEATURES,
 }
+# Of an application whose needs are not known: its archive's kind decides.
+PROFILES = {"web": "webProfile-10.0", "full": "jakartaee-10.0"}
 # Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG); CWWKZ0012I: not started.
 _NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
+_ROOT = 'contextRoot="${leadline.context.root}"'  # in the template
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
 
 
@@ -46,28 +49,35 @@ class Liberty(JavaServer):
     second_thread: ClassVar[bool] = True
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        server = context.directory / "usr" / "servers" / _SERVER
+        server = context.directory / "usr" / "servers" / SERVER
         server.mkdir(parents=True)
         text = template("liberty-server.xml", context.application).replace('"@levels@"', quoteattr(str(self._levels)))
+        if application_element(context.application) != "webApplication":
+            text = text.replace("<webApplication", "<enterpriseApplication").replace(_ROOT, "")
         (server / "server.xml").write_text(text)
         (server / "bootstrap.properties").write_text("command.port=-1\n")  # nobody sends it commands
         (server / "jvm.options").write_text("".join(f"{option}\n" for option in self.jvm_options(context)))
-        self._own: dict[str, str] = {}
+        self._tls: dict[str, str] = {}
         if settings.get(knobs.TLS.name) and context.certificate is not None:
-            password = secrets.token_urlsafe(18)
-            context.certificate.write_keystore(context.directory / _KEYSTORE, password)
-            self._own = {"leadline.http.plain": "-1", "leadline.https.port": str(context.http_port)}
-            self._own[liberty_levels.KEYSTORE_PASSWORD] = password
+            ports = {"leadline.http.plain": "-1", "leadline.https.port": str(context.http_port)}
+            self._tls = ports | self.keystore(context)
         variables = self._variables(context, settings)
         write_private(self._levels, self._overrides(context, settings, variables))
         self.keep("server.xml", text)
         hidden = {**variables, **{name: "(not kept)" for name in variables if name.endswith(".password")}}
-        self.keep(_LEVELS, self._overrides(context, settings, hidden))
+        self.keep(LEVELS, self._overrides(context, settings, hidden))
+
+    def keystore(self, context: ServiceContext) -> dict[str, str]:
+        """Write the certificate's; the variable of its password."""
+        assert context.certificate is not None
+        password = secrets.token_urlsafe(18)
+        context.certificate.write_keystore(context.directory / KEYSTORE, password)
+        return {liberty_levels.KEYSTORE_PASSWORD: password}
 
     @property
     def _levels(self) -> Path:
         """Where the server reads its levels, also after a change, and can put no other file in its place."""
-        return self._exchange(self.context) / _LEVELS
+        return self._exchange(self.context) / LEVELS
 
     def owns(self, context: ServiceContext) -> list[Path]:
         return [*super().owns(context), self._levels]
@@ -94,11 +104,13 @@ class Liberty(JavaServer):
             "leadline.database.isolation": f"TRANSACTION_{context.database.isolation}",
             "leadline.database.driver": self.driver.connection_pool_data_source,
         }
-        return values | liberty_levels.variables(settings) | self._own
+        return values | liberty_levels.variables(settings) | self._tls
 
     def _overrides(self, context: ServiceContext, settings: Settings, variables: Mapping[str, str]) -> str:
         needed = context.application.features
         features = [own for feature, names in _FEATURES.items() if feature in needed for own in names]
+        if context.application.profile:
+            features = [PROFILES[context.application.profile], "jdbc-4.3"]
         # A level that was set wins: observing must not undo a treatment.
         if settings.get(knobs.MONITORING.name, context.observe):
             features.append(liberty_levels.MONITOR)
@@ -114,7 +126,7 @@ class Liberty(JavaServer):
         lines += _persistence(self.driver.persistence_properties)
         lines += liberty_levels.elements(settings, str(context.directory / "access.log"))
         if settings.get(knobs.TLS.name):
-            lines.append(liberty_levels.keystore(str(context.directory / _KEYSTORE)))
+            lines.append(liberty_levels.keystore(str(context.directory / KEYSTORE)))
         lines += liberty_messaging.elements(context, settings)
         if (
             Feature.REMOTE in needed
@@ -125,7 +137,7 @@ class Liberty(JavaServer):
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         script = self.home / "wlp" / "bin" / "server"
         unset = [word for name in _LAUNCH_VARIABLES if name in os.environ for word in ("-u", name)]
-        argv = ["env", *unset, "sh", str(script), "run", _SERVER]
+        argv = ["env", *unset, "sh", str(script), "run", SERVER]
         environment = {
             "JAVA_HOME": str(self.java_home(context)),
             "WLP_USER_DIR": str(context.directory / "usr"),
@@ -136,7 +148,7 @@ class Liberty(JavaServer):
         return argv, environment
 
     def working_directory(self, context: ServiceContext) -> Path:
-        return context.directory / "output" / _SERVER
+        return context.directory / "output" / SERVER
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)
@@ -148,6 +160,18 @@ class Liberty(JavaServer):
         if messaging.knows(name):
             return liberty_messaging.level(name, answer, self.context)
         return liberty_levels.level(name, answer)
+
+
+def application_element(application: Deployment) -> str:
+    """The element that deploys an archive of this kind."""
+    return "enterpriseApplication" if application.archive.suffix.lower() == ".ear" else "webApplication"
+
+
+def root_of(application: Deployment) -> str:
+    """Its attribute for the context root; an EAR says its own."""
+    if application_element(application) == "enterpriseApplication":
+        return ""
+    return f" contextRoot={quoteattr(application.context_root)}"
 
 
 def _persistence(properties: Mapping[str, str]) -> list[str]:

@@ -39,7 +39,7 @@ _REFERENCES = {
     "tcp": ("endpoint", "tcpOptionsRef"),
     "compression": ("endpoint", "compressionRef"),
 }
-_IDENTITIES = {"source": SOURCE, "endpoint": ENDPOINT}
+IDENTITIES = {"source": SOURCE, "endpoint": ENDPOINT}
 QUESTION = {
     **{f"configuration.{name}": filter_ for name, filter_ in _CONFIGURATIONS.items()},
     "bean.0": "WebSphere:type=ThreadPoolStats,*",
@@ -78,17 +78,19 @@ def variables(settings: Settings) -> dict[str, str]:
     return values
 
 
-def elements(settings: Settings, access_log: str) -> list[str]:
-    """Elements of the overrides that only some levels need; ``access_log`` is the path of that log."""
+def elements(settings: Settings, access_log: str, endpoint: str = ENDPOINT, source: str = SOURCE) -> list[str]:
+    """Elements of the overrides that only some levels need; ``access_log`` is the path of that log, ``endpoint`` and
+    ``source`` are identities.
+    """
     parts, lines = [], []
     if settings.get(knobs.ACCESS_LOG.name, False):
         parts.append(f"    <accessLogging filePath={quoteattr(access_log)}/>")
     if settings.get(knobs.COMPRESSION.name, False):
         parts.append("    <compression/>")
     if parts:
-        lines += [f'  <httpEndpoint id="{ENDPOINT}">', *parts, "  </httpEndpoint>"]
+        lines += [f"  <httpEndpoint id={quoteattr(endpoint)}>", *parts, "  </httpEndpoint>"]
     if settings.get(knobs.VALIDATION.name, False):
-        lines.append(f'  <dataSource id="{SOURCE}" validationTimeout="{_VALIDATION}"/>')
+        lines.append(f'  <dataSource id={quoteattr(source)} validationTimeout="{_VALIDATION}"/>')
     return lines
 
 
@@ -137,24 +139,26 @@ _READ: Mapping[str, tuple[str, str, Callable[[object], Level]]] = {
 }
 
 
-def level(name: str, answer: Mapping[str, Any]) -> Level:
-    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+def level(name: str, answer: Mapping[str, Any], identities: Mapping[str, str] = IDENTITIES) -> Level:
+    """A knob's level from the agent's answer; ``identities``: of the data source and the endpoint. Raises LookupError,
+    KeyError.
+    """
     if name == knobs.MONITORING.name:
         return any("type=ThreadPoolStats" in bean for bean in answer["beans"])
     if name == knobs.ACCESS_LOG.name:
-        return bool(_configuration(answer, "endpoint").get("accessLoggingRef"))
+        return bool(_configuration(answer, "endpoint", identities).get("accessLoggingRef"))
     if name == knobs.COMPRESSION.name:
         # The default instance is always there and compresses nothing.
-        return bool(_configuration(answer, "compression")["id"] != "defaultCompression")
+        return bool(_configuration(answer, "compression", identities)["id"] != "defaultCompression")
     if name == knobs.VALIDATION.name:
-        return _configuration(answer, "source").get("validationTimeout") is not None
+        return _configuration(answer, "source", identities).get("validationTimeout") is not None
     if name not in _READ:
         raise LookupError(f"{TITLE} does not tell the level of {name}")
     kind, attribute, convert = _READ[name]
-    return convert(_configuration(answer, kind)[attribute])
+    return convert(_configuration(answer, kind, identities)[attribute])
 
 
-def _configuration(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+def _configuration(answer: Mapping[str, Any], kind: str, identities: Mapping[str, str]) -> Mapping[str, Any]:
     """Resolved properties of the configuration in use: the one that its user refers to, not one of the defaults.
 
     Raises KeyError when there is none.
@@ -162,11 +166,11 @@ def _configuration(answer: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     found: list[Mapping[str, Any]] = answer["configurations"].get(_CONFIGURATIONS[kind], [])
     if kind in _REFERENCES:
         user, reference = _REFERENCES[kind]
-        wanted = _configuration(answer, user)[reference]
+        wanted = _configuration(answer, user, identities)[reference]
         names = wanted if isinstance(wanted, list) else [wanted]
         found = [properties for properties in found if properties["service.pid"] in names]
-    elif kind in _IDENTITIES:
-        found = [properties for properties in found if properties.get("id") == _IDENTITIES[kind]]
+    elif kind in identities:
+        found = [properties for properties in found if properties.get("id") == identities[kind]]
     if not found:
         raise KeyError(f"configuration {_CONFIGURATIONS[kind]}")
     return found[0]

@@ -51,15 +51,20 @@ def _most(settings: Settings) -> int:
     return int(settings.get(knobs.MAX_CONNECTIONS.name, _CONNECTIONS))
 
 
+def lines(settings: Settings) -> list[str]:
+    """Lines of the data source that the levels need."""
+    found = [line for name, own in _POOL.items() if name in settings for line in own]
+    if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
+        found += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
+    if settings.get(knobs.STATEMENT_CACHE.name):
+        found.append(f"JdbcInterceptors = {_STATEMENTS}")
+    return found
+
+
 def resources(text: str, settings: Settings) -> str:
     """The template of tomee.xml with the lines that the levels need."""
-    lines = [line for name, own in _POOL.items() if name in settings for line in own]
-    if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
-        lines += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
-    if settings.get(knobs.STATEMENT_CACHE.name):
-        lines.append(f"JdbcInterceptors = {_STATEMENTS}")
     assert _MARK in text
-    written = text.replace(_MARK, "".join(f"    {line}\n" for line in lines))
+    written = text.replace(_MARK, "".join(f"    {line}\n" for line in lines(settings)))
     container = _CONTAINER if knobs.BEAN_INSTANCES.name in settings else ""
     return written.replace("</tomee>", f"{container}</tomee>")
 

@@ -64,15 +64,20 @@ class WildFly(JavaServer):
     title: ClassVar[str] = "WildFly"
     distribution: ClassVar[Artefact] = WILDFLY
 
+    def profile(self, application: Deployment) -> str:
+        """File of the configuration that is used."""
+        return wildfly_messaging.PROFILE if Feature.MESSAGING in application.features else _PROFILE
+
     def prepare(self, deployment: Deployment, progress: Progress) -> None:
         self._prepared(deployment, [], self.find_java(None), progress)
 
     def _prepared(self, application: Deployment, operations: Sequence[str], java: Path, progress: Progress) -> Path:
         every = [*template("wildfly.cli", application).splitlines(), *operations]
-        return wildfly_cli.prepared(self._unpacked, java, _profile(application), every, progress)
+        return wildfly_cli.prepared(self.unpacked, java, self.profile(application), every, progress)
 
     @property
-    def _unpacked(self) -> Path:
+    def unpacked(self) -> Path:
+        """JBOSS_HOME."""
         return self.home / f"wildfly-{self.version}"
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
@@ -89,11 +94,11 @@ class WildFly(JavaServer):
         (module / "driver.jar").symlink_to(self.driver.jar())
         deployments = base / "deployments"
         deployments.mkdir()
-        (deployments / f"{application.file_name}.war").symlink_to(application.archive)
+        (deployments / f"{application.file_name}{application.archive.suffix}").symlink_to(application.archive)
         properties = self._properties(context, settings)
         levels = base / "levels.properties"
         write_private(levels, properties_text(properties))
-        self.keep("standalone.xml", (configuration / _profile(application)).read_text())
+        self.keep("standalone.xml", (configuration / self.profile(application)).read_text())
         hidden = {name: "(not kept)" for name in properties if name.endswith(".password")}
         self.keep("levels.properties", properties_text(properties | hidden))
 
@@ -112,7 +117,7 @@ class WildFly(JavaServer):
         return values | wildfly_levels.properties({**observed, **settings})
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
-        base, home = context.directory, self._unpacked
+        base, home = context.directory, self.unpacked
         argv = [
             str(self.java_home(context) / "bin" / "java"),
             *_SIZING,  # a level comes later and wins
@@ -126,7 +131,7 @@ class WildFly(JavaServer):
             "org.jboss.as.standalone",
             f"-Djboss.home.dir={home}",
             f"-Djboss.server.base.dir={base}",
-            f"--server-config={_profile(context.application)}",
+            f"--server-config={self.profile(context.application)}",
             f"--properties={base / 'levels.properties'}",
         ]
         return argv, {"JBOSS_HOME": str(home)}
@@ -150,7 +155,3 @@ class WildFly(JavaServer):
         if messaging.knows(name):
             return wildfly_messaging.level(name, answer, self.context)
         return wildfly_levels.level(name, answer)
-
-
-def _profile(application: Deployment) -> str:
-    return wildfly_messaging.PROFILE if Feature.MESSAGING in application.features else _PROFILE

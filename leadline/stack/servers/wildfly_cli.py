@@ -18,8 +18,16 @@ from leadline.stack.base import Progress
 _TIMEOUT = 300.0
 
 
-def prepared(home: Path, java: Path, profile: str, operations: Sequence[str], progress: Progress) -> Path:
-    """A configuration directory with ``profile`` of the distribution ``home`` after ``operations``.
+def prepared(
+    home: Path,
+    java: Path,
+    profile: str,
+    operations: Sequence[str],
+    progress: Progress,
+    source: Path | None = None,
+) -> Path:
+    """A configuration directory with ``profile`` of ``source`` (a configuration directory of the user's; the
+    distribution's if None) after ``operations``.
 
     Made by an embedded server in admin-only mode (WildFly Admin Guide, "Offline mode"), all operations or none; kept in
     the cache under the hash of all that decides it. ``java`` is the home of a JDK. Raises LeadlineError with WildFly's
@@ -28,7 +36,10 @@ def prepared(home: Path, java: Path, profile: str, operations: Sequence[str], pr
     lines = [line for line in operations if line.strip() and not line.startswith("#")]
     text = "\n".join([f"embed-server --server-config={profile} --std-out=discard", "batch", *lines, "run-batch"])
     script = f"{text}\nstop-embedded-server\n"
-    digest = hashlib.sha256(f"{home.parent.name}\n{script}".encode()).hexdigest()[:16]
+    hashed = hashlib.sha256(f"{home.parent.name}\n{script}".encode())
+    for path in sorted(source.iterdir()) if source is not None else ():
+        hashed.update(path.name.encode() + path.read_bytes() if path.is_file() else b"")
+    digest = hashed.hexdigest()[:16]
     place = cache_dir() / "dist"
     target = place / f"{home.name}-configuration-{digest}"
     if not target.exists():
@@ -37,16 +48,17 @@ def prepared(home: Path, java: Path, profile: str, operations: Sequence[str], pr
         ):
             if not target.exists():
                 progress("preparing WildFly's configuration")
-                _prepare(home, java, profile, script, target)
+                _prepare(home, java, profile, script, target, source)
     return target
 
 
-def _prepare(home: Path, java: Path, profile: str, script: str, target: Path) -> None:
+def _prepare(home: Path, java: Path, profile: str, script: str, target: Path, own: Path | None) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        source, made = home / "standalone" / "configuration", work / "base" / "configuration"
+        source, made = own or home / "standalone" / "configuration", work / "base" / "configuration"
         made.mkdir(parents=True)
-        for name in {profile, *(path.name for path in source.glob("*.properties"))}:
+        names = {profile, *(path.name for path in source.glob("*.properties"))}
+        for name in names if own is None else [path.name for path in own.iterdir() if path.is_file()]:
             shutil.copyfile(source / name, made / name)
         (work / "script.cli").write_text(script)
         said = _run(home, java, work)
@@ -55,7 +67,7 @@ def _prepare(home: Path, java: Path, profile: str, script: str, target: Path) ->
             raise LeadlineError(
                 f"WildFly refused the configuration that leadline wants:\n{said or '(it said nothing)'}"
             )
-        for left in ("standalone_xml_history", "logging.properties"):
+        for left in ("standalone_xml_history", *(["logging.properties"] if own is None else [])):
             path = made / left
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         (work / "script.cli").rename(made / "script.cli")

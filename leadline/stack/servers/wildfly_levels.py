@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -150,6 +151,25 @@ def operations(settings: Settings) -> list[str]:
     lines = [line for name, row in _OWN.items() if name in settings and settings[name] is not False
              for line in row.operations]  # fmt: skip
     return wildfly_tls.operations(settings, lines)
+
+
+def written_over(settings: Settings, pool: str) -> list[str]:
+    """Operations that write these levels over a configuration that is not leadline's, those left out that
+    ``operations`` has; ``pool`` is the name of its data source.
+    """
+    lines = []
+    for name, row in _OWN.items():
+        if name not in settings or row.operations or not row.property or (row.resource == "source" and not pool):
+            continue
+        resource = "/" + _RESOURCES[row.resource].replace("*", pool).replace(",", "/")
+        attribute = _WRITTEN.get(row.attribute, row.attribute) if row.resource == "worker" else row.attribute
+        dashed = re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", attribute)
+        lines.append(_set(resource, dashed, row.property))
+    if pool and (knobs.VALIDATION.name in settings or settings.get(knobs.PURGE_POLICY.name) == "validate-all"):
+        source = f"/subsystem=datasources/data-source={pool}"
+        checker = "${leadline.pool.checker:org.jboss.jca.adapters.jdbc.extensions.novendor.NullValidConnectionChecker}"
+        lines.append(f'{source}:write-attribute(name=valid-connection-checker-class-name,value="{checker}")')
+    return lines
 
 
 def properties(settings: Settings) -> dict[str, str]:

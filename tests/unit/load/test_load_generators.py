@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -507,3 +508,20 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "--replace takes no value" in said("--generator", "wrk", "--replace=x", *out)
     for _ in range(2):  # what measured nothing is not in the way
         assert "wrk ended with code 3: it printed nothing" in said("--generator", "wrk", "--url", "http://h", *out)
+
+
+def test_jmeter_says_what_a_plan_with_jsr223_needs(tmp_path: Path) -> None:
+    plan, program = tmp_path / "plan.jmx", tmp_path / "jmeter" / "bin" / "jmeter"
+    plan.write_text('<jmeterTestPlan><JSR223Sampler testclass="JSR223Sampler"/></jmeterTestPlan>')
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    extensions = tmp_path / "jmeter" / "lib" / "ext"
+    extensions.mkdir(parents=True)
+    (extensions.parent / "groovy-3.0.20.jar").touch()
+    asked = replace(job(tmp_path, script=str(plan)), program=str(program))
+    with pytest.raises(UsageError, match="lacks ApacheJMeter_java in lib/ext, groovy-jsr223 in lib: take the whole"):
+        jmeter.GENERATOR.check(asked)
+    (extensions / "ApacheJMeter_java.jar").touch()
+    (extensions.parent / "groovy-jsr223-3.0.20.jar").touch()
+    assert jmeter.GENERATOR.check(asked) == str(program)

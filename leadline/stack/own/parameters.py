@@ -1,0 +1,131 @@
+"""The parameters of an application of one's own (``app.`` knobs): how they are given at a start, changed, read back."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from leadline.host.jvm import AttachError, java_pid, jcmd
+from leadline.model.errors import LeadlineError
+from leadline.model.knob import Level
+from leadline.model.ownstack import Live, OwnFile, OwnKnob, ReadBack, level_read, written
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.own.application import fetched, picked
+from leadline.stack.servers.common import Answer, JavaServer
+
+_READY_AGAIN = 5.0  # seconds for one reading
+
+
+class Parameters(JavaServer):
+    """What runs an application of one's own, whose stack file says its knobs."""
+
+    def __init__(self, own: OwnFile) -> None:
+        super().__init__()
+        self._own = own
+        self._spec = own.content
+
+    def _given(self, way: str) -> list[str]:
+        """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
+        found = []
+        for name, knob in self._spec.knobs.items():
+            form = getattr(knob, way)
+            if form is not None and name in self._settings:
+                form = form if "${level}" in form else f"{form}=${{level}}"
+                found.append(form.replace("${level}", written(knob, self._settings[name])))
+        return found
+
+    def _own_changes(self, levels: Settings) -> dict[str, str]:
+        """What the agent is told to bring live levels of the stack file's knobs about."""
+        told: dict[str, str] = {}
+        for number, name in enumerate(name for name in levels if name in self._spec.knobs):
+            knob = self._spec.knobs[name]
+            assert knob.read_back is not None
+            way, text = knob.read_back, written(knob, levels[name])
+            told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
+            if isinstance(knob.live, Live):
+                told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
+        return told
+
+    def _own_level(self, name: str) -> Level:
+        """The level in force of a knob of the stack file. Raises LookupError."""
+        knob = self._spec.knobs[name]
+        if not self.process.alive():
+            raise LookupError(f"{self.title} is not running")
+        assert knob.read_back is not None
+        deadline = time.monotonic() + _READY_AGAIN
+        while True:
+            try:
+                return self._level(name, knob, knob.read_back)
+            except LookupError:
+                if knob.read_back.way == "jcmd" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)  # an MBean or a file may come with the first request
+
+    def _level(self, name: str, knob: OwnKnob, way: ReadBack) -> Level:
+        try:
+            return level_read(knob, self._told(way))
+        except (OSError, ValueError, LeadlineError) as error:
+            raise LookupError(f"the level of {name} cannot be read by {way.way}: {error}") from error
+
+    def _told(self, way: ReadBack) -> str:
+        if way.jmx is not None:
+            return self._attribute(way.jmx, way.attribute or "")
+        if way.http is not None:
+            base = f"http://127.0.0.1:{self.context.http_port}{self.context.application.path}"
+            status, text = fetched(base, way.http)
+            if status != 200:
+                raise LookupError(f"{way.http} was answered by HTTP {status}")
+            return picked(text, way.key) if way.key else _found(text, way)
+        if way.jcmd is not None:
+            return _found(self._asked_jcmd(way.jcmd), way)
+        return _found((self.context.directory / (way.file or "")).read_text(errors="replace"), way)
+
+    def _attribute(self, pattern: str, attribute: str) -> str:
+        answer = self._ask({"bean.0": f"{pattern}|{attribute}"})
+        found = [bean[attribute] for bean in answer["beans"].values() if attribute in bean]
+        if not found:
+            why = "".join(f": {error}" for error in answer["errors"].values())
+            raise LookupError(f"there is no MBean {pattern} with {attribute}{why}")
+        return str(found[0])
+
+    def _asked_jcmd(self, command: str) -> str:
+        context = self.context
+        pid = java_pid(context.host.files, self.process)
+        try:
+            code, said = jcmd(context.host, context.java_home, pid, command.split())
+        except AttachError as error:
+            raise LookupError(str(error)) from error
+        if code:
+            raise LookupError(f"jcmd {command} ended with {code}: {said.strip().splitlines()[-1:]}")
+        return said
+
+
+def database_words(context: ServiceContext) -> dict[str, str]:
+    """Placeholders of leadline's own database."""
+    found = context.database
+    if found is None:
+        return {}
+    named = {"jdbc": found.jdbc_url, "host": found.host, "port": found.port, "name": found.database}
+    named |= {"user": found.user, "password": found.password}
+    return {f"database.{name}": str(value) for name, value in named.items()}
+
+
+def invoked(answer: Answer) -> bool:
+    """Raises LookupError where an operation that should follow a level failed."""
+    if answer["errors"]:
+        raise LookupError("; ".join(f"{asked}: {error}" for asked, error in answer["errors"].items()))
+    return True
+
+
+def _found(text: str, way: ReadBack) -> str:
+    """The level's text by ``key`` (a line ``key=value``) or ``pattern``; all of it without either."""
+    if way.key is not None:
+        pattern = rf"(?m)^\s*{re.escape(way.key)}\s*[=:]\s*(.*?)\s*$"
+    elif way.pattern is not None:
+        pattern = way.pattern
+    else:
+        return text
+    found = re.search(pattern, text)
+    if found is None:
+        raise LookupError(f"{way.key or way.pattern} is not found in what it says: {text[:100]!r}")
+    return found[1]

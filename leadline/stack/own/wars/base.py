@@ -1,0 +1,169 @@
+"""What the servers have in common when they run an archive of one's own."""
+
+from __future__ import annotations
+
+import shutil
+import xml.etree.ElementTree as ElementTree
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.knob import ApplyCost, Knob, Level
+from leadline.model.ownstack import DRIVER, filled, knob_of
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.jdbc import driver_for
+from leadline.stack.own.parameters import Parameters, database_words, invoked
+from leadline.stack.own.words import beside
+from leadline.stack.servers import messaging
+
+POOL = "server.datasource."
+_LEAVES = shutil.ignore_patterns("log", "logs", "tmp", "temp", "work", "workarea")
+
+
+class WarServer(Parameters):
+    """A server with an archive of one's own. Where the stack file has leadline's own database and no configuration of
+    the server, leadline's configuration is used as for its own applications (``templated``); else levels go over a copy
+    of the user's configuration, or of the one that the server is shipped with.
+    """
+
+    lacks: ClassVar[Collection[str]] = ()  # knobs that this server has in leadline's configuration only
+    live: ClassVar[bool] = True  # whether levels over the user's configuration change while it runs
+
+    # -- what each server fills in
+
+    @abstractmethod
+    def pools_in(self, directory: Path) -> Collection[str]:
+        """Names of the pools in a configuration of the user's. Raises UsageError where it is none."""
+
+    @abstractmethod
+    def own_base(self, context: ServiceContext) -> Path:
+        """The directory below which ``data`` of the stack file are named."""
+
+    # -- the stack file's words
+
+    @property
+    def templated(self) -> bool:
+        """Whether leadline's own configuration is used."""
+        return self._spec.server_config is None and self._spec.database.private
+
+    @property
+    def config(self) -> Path | None:
+        """The directory of the user's configuration."""
+        return beside(self._own, self._spec.server_config).absolute() if self._spec.server_config else None
+
+    @cached_property
+    def pool(self) -> str:
+        """The pool whose knobs are ``server.datasource.``; empty where there is none. Raises UsageError."""
+        wanted = self._spec.data_source
+        if self.templated:
+            return wanted or f"jdbc/{self._spec.stack}"
+        if self.config is None:
+            return ""
+        known = sorted(self.pools_in(self.config))
+        if wanted is None:
+            return known[0] if len(known) == 1 else ""
+        if wanted not in known:
+            near = nearest(wanted, known)
+            hint = f"did you mean {near}?" if near else f"there is {', '.join(known) or 'none'}"
+            raise UsageError(f"{self.config} has no data source {quoted(wanted)}; {hint}")
+        return wanted
+
+    @property
+    def needs_database(self) -> bool:
+        return self.templated
+
+    def knobs(self) -> Sequence[Knob]:
+        own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        return [*own, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
+
+    def _has(self, name: str) -> bool:
+        if messaging.knows(name) or (not self.templated and name in self.lacks):
+            return False
+        return bool(self.pool) or not name.startswith(POOL)
+
+    def _as_here(self, knob: Knob) -> Knob:
+        if self.templated or not knob.name.startswith("server."):
+            return knob
+        cost = knob.apply_cost if self.live else ApplyCost.RESTART
+        if self.config is None:
+            return replace(knob, apply_cost=cost)
+        return replace(knob, default=None, default_note="as your configuration of the server has it", apply_cost=cost)
+
+    def _values(self, context: ServiceContext) -> dict[str, str]:
+        """Placeholders of the environment and the system properties."""
+        values = {
+            "port": str(context.http_port),
+            "address": context.http_address,
+            "folder": str(Path(self._own.file).parent),
+            "directory": str(self.own_base(context)),
+            **database_words(context),
+        }
+        if context.database is not None:
+            values[DRIVER] = str(driver_for(context.database).jar())
+        return values
+
+    # -- a start
+
+    def environment(self, context: ServiceContext) -> Mapping[str, str]:
+        values = self._values(context)
+        found = {name: filled(text, values) for name, text in self._spec.environment.items()}
+        return found | dict(given.split("=", 1) for given in self._given("environment"))
+
+    def jvm_options(self, context: ServiceContext) -> list[str]:
+        values = self._values(context)
+        own = [f"-D{name}={filled(text, values)}" for name, text in self._spec.properties.items()]
+        return [*super().jvm_options(context), *own, *(f"-D{given}" for given in self._given("system_property"))]
+
+    def jars(self) -> list[Path]:
+        return super().jars() if self.context.database is not None else []
+
+    def wait_ready(self, timeout: float) -> float:
+        return super().wait_ready(self._spec.ready.within or timeout)
+
+    def put_data(self, context: ServiceContext) -> None:
+        """Copy the directories of ``data`` to their places."""
+        for place, name in self._spec.data.items():
+            shutil.copytree(beside(self._own, name), self.own_base(context) / place, symlinks=True, dirs_exist_ok=True)
+
+    # -- levels
+
+    def change(self, levels: Settings) -> None:
+        own = {name: level for name, level in levels.items() if name in self._spec.knobs}
+        if own:
+            self.tell(self._own_changes(own), invoked)
+            self._settings = {**self._settings, **own}
+        if rest := {name: level for name, level in levels.items() if name not in own}:
+            super().change(rest)
+
+    def read_back(self, name: str) -> Level:
+        return self._own_level(name) if name in self._spec.knobs else super().read_back(name)
+
+
+def copied(source: Path, target: Path) -> None:
+    """A private copy of a server's directory, without what runs have left there."""
+    shutil.copytree(source, target, symlinks=True, ignore=_LEAVES, dirs_exist_ok=True)
+
+
+def linked(archive: Path, place: Path) -> None:
+    """A link to the archive there, in place of what the copy has of that name, unpacked or not."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for old in (place, place.with_suffix("")):
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink(missing_ok=True)
+    place.symlink_to(archive)
+
+
+def tree_of(file: Path, directory: Path) -> ElementTree.Element:
+    """The root of an XML file of the user's configuration. Raises UsageError."""
+    try:
+        return ElementTree.parse(file).getroot()
+    except FileNotFoundError:
+        raise UsageError(f"{directory} has no {file.relative_to(directory)}") from None
+    except (OSError, ElementTree.ParseError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None

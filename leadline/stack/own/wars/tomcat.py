@@ -1,0 +1,234 @@
+"""Tomcat and TomEE over the user's CATALINA_BASE: a copy of it, in whose ``conf`` levels are attributes.
+
+Neither has a file that goes over another, so the levels are written into the copy's ``server.xml`` (TomEE: its
+``tomee.xml`` too).
+"""
+
+from __future__ import annotations
+
+import shutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from leadline.host.textfile import write_private
+from leadline.model.errors import UsageError
+from leadline.model.knob import Level
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.own.wars.base import WarServer, copied, linked, tree_of
+from leadline.stack.servers import knobs, tomee_levels
+from leadline.stack.servers.common import Answer
+from leadline.stack.servers.files import properties_text, template
+from leadline.stack.servers.tomcat import Tomcat
+from leadline.stack.servers.tomee import TomEE
+
+_SERVER = "conf/server.xml"
+_TOMEE = "conf/tomee.xml"
+_HTTP2 = "org.apache.coyote.http2.Http2Protocol"
+_ACCESS_LOG = "org.apache.catalina.valves.AccessLogValve"
+_EXECUTOR = "leadline-http"
+# property of a level -> attributes
+_CONNECTOR = {
+    "leadline.http.keepalive": ("maxKeepAliveRequests",),
+    "leadline.http.keepalive.timeout": ("keepAliveTimeout",),
+    "leadline.http.connections": ("maxConnections",),
+    "leadline.http.queue": ("acceptCount",),
+    "leadline.http.compression": ("compression",),
+}
+_THREADS = {
+    "leadline.threads.max": ("maxThreads",),
+    "leadline.threads.spare": ("minSpareThreads",),
+    "leadline.threads.idle": ("maxIdleTime",),
+    "leadline.threads.queue": ("maxQueueSize",),
+}
+_POOL = {
+    "leadline.pool.max": ("maxTotal", "maxIdle"),
+    "leadline.pool.min": ("minIdle",),
+    "leadline.pool.upkeep": ("timeBetweenEvictionRunsMillis",),
+    "leadline.pool.wait": ("maxWaitMillis",),
+    "leadline.pool.idle": ("softMinEvictableIdleTimeMillis",),
+    "leadline.pool.age": ("maxConnLifetimeMillis",),
+    "leadline.pool.validation": ("testOnBorrow",),
+    "leadline.statements.pooled": ("poolPreparedStatements",),
+    "leadline.statements.max": ("maxOpenPreparedStatements",),
+}
+_OF_THREADS = {knobs.THREADS.name: "maxThreads", knobs.MIN_THREADS.name: "minSpareThreads"}
+
+
+class OwnTomcat(WarServer, Tomcat):
+    """Tomcat with an archive of one's own."""
+
+    lacks: ClassVar[Collection[str]] = (knobs.MONITORING.name, knobs.TLS.name)
+    live: ClassVar[bool] = False  # the names of its MBeans are those of the user's configuration
+    unix_socket: ClassVar[bool] = False
+
+    def own_base(self, context: ServiceContext) -> Path:
+        return context.directory
+
+    def pools_in(self, directory: Path) -> Collection[str]:
+        server = tree_of(directory / _SERVER, directory)
+        if server.tag != "Server":
+            raise UsageError(f"{directory / _SERVER} begins with <{server.tag}>, not with <Server> as Tomcat's")
+        return [name for each in _data_sources(server) if (name := each.get("name"))]
+
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        if self.templated:
+            super().write_configuration(context, settings)
+        else:
+            self._write_over(context, settings)
+        self.put_data(context)
+
+    def _write_over(self, context: ServiceContext, settings: Settings) -> None:
+        base, application = context.directory, context.application
+        if self.config is None:
+            copied(self.unpacked / "conf", base / "conf")
+        else:
+            copied(self.config, base)
+        for part in ("lib", "logs", "temp", "webapps", "work"):
+            (base / part).mkdir(exist_ok=True)
+        for name in ("web.xml", "catalina.properties"):
+            if not (base / "conf" / name).exists():
+                shutil.copyfile(self.unpacked / "conf" / name, base / "conf" / name)
+        (base / "conf" / "logging.properties").write_text(template("tomcat-logging.properties"))
+        root = tree_of(base / _SERVER, base)
+        properties = self.level_properties(settings)
+        host = _served(root, context, settings, properties)
+        self.write_pool(base, root, settings, properties)
+        text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+        write_private(base / _SERVER, text)
+        linked(application.archive, base / host / f"{application.file_name}.war")
+        self.keep("levels.properties", properties_text(properties))
+
+    def write_pool(
+        self, base: Path, root: ElementTree.Element, settings: Settings, properties: Mapping[str, str]
+    ) -> None:
+        """The levels of the pool: attributes of the user's resource, in ``server.xml`` here."""
+        del base, settings
+        for each in _data_sources(root):
+            if each.get("name") == self.pool:
+                _set(each, _POOL, properties)
+
+    def level_of(self, name: str, answer: Answer) -> Level:
+        if self.templated or name not in _OF_THREADS:
+            return super().level_of(name, answer)
+        if any("type=Executor" in bean for bean in answer["beans"]):
+            return super().level_of(name, answer)
+        (pool,) = (bean for bean in answer["beans"].values() if "maxThreads" in bean)
+        return int(pool[_OF_THREADS[name]])
+
+    def question(self) -> Mapping[str, str]:
+        own = {"bean.threads": f"Catalina:type=ThreadPool,*|{','.join(_OF_THREADS.values())}"}
+        return {**super().question(), **({} if self.templated else own)}
+
+
+class OwnTomEE(OwnTomcat, TomEE):
+    """TomEE with an archive of one's own; its pools are in ``tomee.xml``."""
+
+    # an archive without session beans has no pool of them to read
+    lacks: ClassVar[Collection[str]] = (*OwnTomcat.lacks, knobs.BEAN_INSTANCES.name)
+
+    def pools_in(self, directory: Path) -> Collection[str]:
+        super().pools_in(directory)
+        if not (directory / _TOMEE).exists():
+            return []
+        return [name for each in _resources(tree_of(directory / _TOMEE, directory)) if (name := each.get("id"))]
+
+    def write_pool(
+        self, base: Path, root: ElementTree.Element, settings: Settings, properties: Mapping[str, str]
+    ) -> None:
+        del root
+        file = base / _TOMEE
+        if not self.pool:
+            return
+        tree = tree_of(file, base)
+        lines = _lines(settings, properties)
+        for each in _resources(tree):
+            if each.get("id") == self.pool:
+                each.text = "\n".join([(each.text or "").rstrip(), *lines, ""])  # of two lines the last one counts
+        write_private(file, ElementTree.tostring(tree, encoding="unicode", xml_declaration=True))
+        self.keep("tomee.xml", "\n".join(lines) + "\n")
+
+
+def _lines(settings: Settings, properties: Mapping[str, str]) -> list[str]:
+    """Lines of TomEE's resource for these levels."""
+    lines = tomee_levels.lines(settings)
+    for name, value in properties.items():
+        lines = [line.replace(f"${{{name}}}", value) for line in lines]
+    return lines
+
+
+def _served(root: ElementTree.Element, context: ServiceContext, settings: Settings, own: Mapping[str, str]) -> str:
+    """One port for HTTP with its levels; returns the directory of the host's applications. Raises UsageError."""
+    root.set("port", "-1")
+    service, engine = root.find("Service"), root.find("Service/Engine")
+    host = next(iter(root.findall("Service/Engine/Host")), None)
+    if service is None or engine is None or host is None:
+        raise UsageError(f"{_SERVER} has no Service with an Engine and a Host")
+    connectors = service.findall("Connector")
+    plain = [each for each in connectors if "AJP" not in each.get("protocol", "") and not each.get("SSLEnabled")]
+    if not plain:
+        raise UsageError(f"{_SERVER} has no Connector for HTTP without TLS")
+    connector = plain[0]
+    for other in connectors:
+        if other is not connector:  # its port is fixed
+            service.remove(other)
+    connector.set("address", context.http_address)
+    connector.set("port", str(context.http_port))
+    connector.attrib.pop("redirectPort", None)
+    _set(connector, _CONNECTOR, own)
+    _http2(connector, settings)
+    if any(name.startswith("server.threads.") for name in settings):
+        _set(_executor(service, connector), _THREADS, own)
+    if knobs.ACCESS_LOG.name in settings:
+        _access_log(host, bool(settings[knobs.ACCESS_LOG.name]))
+    return host.get("appBase", "webapps")
+
+
+def _http2(connector: ElementTree.Element, settings: Settings) -> None:
+    wanted = settings.get(knobs.HTTP2.name)
+    known = [each for each in connector.findall("UpgradeProtocol") if each.get("className") == _HTTP2]
+    if wanted is False:
+        for each in known:
+            connector.remove(each)
+    elif wanted and not known:
+        ElementTree.SubElement(connector, "UpgradeProtocol", {"className": _HTTP2})
+
+
+def _executor(service: ElementTree.Element, connector: ElementTree.Element) -> ElementTree.Element:
+    """The connector's; a connector without one gets one with its own numbers."""
+    name = connector.get("executor")
+    for each in service.findall("Executor"):
+        if each.get("name") == name:
+            return each
+    own = {key: value for key in ("maxThreads", "minSpareThreads") if (value := connector.get(key)) is not None}
+    made = ElementTree.Element("Executor", {"name": _EXECUTOR, "namePrefix": "http-exec-", **own})
+    service.insert(0, made)
+    connector.set("executor", _EXECUTOR)
+    return made
+
+
+def _access_log(host: ElementTree.Element, on: bool) -> None:
+    known = [each for each in host.findall("Valve") if each.get("className") == _ACCESS_LOG]
+    if not known and on:
+        own = {"className": _ACCESS_LOG, "directory": "logs", "prefix": "access", "suffix": ".log"}
+        known = [ElementTree.SubElement(host, "Valve", {**own, "pattern": "common", "rotatable": "false"})]
+    for each in known:
+        each.set("enabled", str(on).lower())
+
+
+def _data_sources(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    """Those that Commons DBCP 2 makes, whose knobs leadline knows."""
+    for each in root.iter("Resource"):
+        if each.get("type") == "javax.sql.DataSource" and "dbcp2" in each.get("factory", "dbcp2"):
+            yield each
+
+
+def _resources(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    return (each for each in root.iter("Resource") if each.get("type", "").rpartition(".")[2] == "DataSource")
+
+
+def _set(element: ElementTree.Element, names: Mapping[str, tuple[str, ...]], values: Mapping[str, str]) -> None:
+    for name, attributes in names.items():
+        for attribute in attributes if name in values else ():
+            element.set(attribute, values[name])
