@@ -115,7 +115,7 @@ def _war(found: Artifact, name: str, word: str, server: str) -> list[str]:
     ]
     if found.data_source:
         lines += [
-            "# Leadline's own PostgreSQL, put back before each trial, behind the data source that the archive asks for.",
+            "# Leadline's own PostgreSQL, put back before each trial, behind the data source of the archive.",
             "database: { kind: postgres, first_start: true }  # sql: [schema.sql] where it makes no tables itself",
             f"data_source: {found.data_source}",
         ]
