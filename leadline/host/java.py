@@ -42,15 +42,18 @@ def _version(home: Path) -> str:
     if match is None:
         try:
             done = java_says(home)
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             return ""
         match = re.search(r'version "([^"]+)"', done.stderr)
     return match[1] if match else ""
 
 
 def java_says(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """What ``java OPTIONS -version`` prints. Raises OSError, UsageError, subprocess.TimeoutExpired."""
-    return privilege.run([str(home / "bin" / "java"), *options, "-version"], [home], timeout=30)
+    """What ``java OPTIONS -version`` prints. Raises OSError, TimeoutError among them, UsageError."""
+    try:
+        return privilege.run([str(home / "bin" / "java"), *options, "-version"], [home], timeout=30)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"{home} does not answer within 30 s") from error
 
 
 def java_homes(folder: Path = Path("/usr/lib/jvm")) -> list[JavaHome]:

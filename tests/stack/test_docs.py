@@ -47,6 +47,7 @@ ELSEWHERE = {
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
+    "leadline soak": "tests/stack/test_soak_real.py",
     "leadline ui": "tests/browser/test_ui_browser.py",
     "leadline up": "tests/stack/test_commands.py",
     "leadline down": "tests/stack/test_commands.py",

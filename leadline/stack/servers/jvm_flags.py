@@ -6,7 +6,6 @@ A flag that leadline has by another name is left out: two knobs of one flag woul
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +31,7 @@ def flag_knobs(home: Path) -> Mapping[str, Knob]:
     library = next((path for path in (home / "release", home / "bin" / "java") if path.exists()), home)
     try:
         return _flag_knobs(home, library.stat().st_mtime_ns)
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return {}
 
 
@@ -108,7 +107,7 @@ def refusal(home: Path, options: list[str]) -> str:
     """Why the JVM does not start with these options, in its own words; empty where it does."""
     try:
         done = java_says(home, *options)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return str(error)
     said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
     told = [line for line in said if not line.startswith(("Error: Could not create", "Error: A fatal exception"))]

@@ -25,6 +25,7 @@ READ = {
     "--groups-file",
     "--import-json",
     "--lab",
+    "--scenario",
     "--simulate",
     "--token-file",
     "--truth",
@@ -42,6 +43,7 @@ FILES = (
     ("scenario", "from-openapi", "none", "--out"),
     ("scenario", "export", "none", "--to", "k6", "--out"),
     ("stack", "init", "none", "--out"),
+    ("soak", "none", "--for", "1m", "--out"),
 )
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
 FILES += ((*LOAD, "--html"),)

@@ -133,7 +133,7 @@ def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path
         ("http: /state, key: starts", "sql: select 1", 17, "sql is asked of leadline's own database"),
         ("directory: data", "database: { kind: command }", 4, "its `reset` command come together"),
         ("directory: data", "database: postgrs", 4, "did you mean postgres?"),
-        ("directory: data", "attach: { port: 80 }", 4, "it says a command and attach; write one of"),
+        ("directory: data", "attach: { port: 80 }", 4, "it says command and attach; write one of"),
         ("directory: data", "mine: true", 4, "mine is for a process that runs already: write `attach`"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_guest_looks_at_its_kernel_and_its_boot_parameters_before_anything_sta
     own = job[job.rindex("\nbooted ") :].splitlines()
     assert own[1] == f"booted {RELEASE} preempt=full"
     assert own[2].startswith("[ ! -d /leadline/levels/0 ]")
-    assert own[3].startswith("begin server")
+    assert own[4].startswith("begin server")
 
 
 def test_a_guest_that_hangs_is_ended_after_the_bound_that_the_plan_states(

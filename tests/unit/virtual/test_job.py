@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.host.base import ProcessSpec
+from leadline.model.guest import Guest, GuestDisk
 from leadline.virtual import job
 from leadline.virtual.capture import Captured, Started
 
@@ -118,7 +119,7 @@ def test_services_start_in_order_and_the_database_listens_first(tmp_path: Path) 
     captured = Captured(tmp_path, started, "http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a/health", 5432, {})
     words = "memory() { echo memory $*; }; begin() { echo begin $1 $4 $5 $6; }; wait_for() { echo wait $*; }"
     words += "; sleep() { :; }"
-    code, said = script(words, job.started(captured, 0, 60.0))
+    code, said = script(words, job.started(captured, 0, Guest(), 60.0))
     assert code == 0
     assert said.splitlines()[:-1] == [
         "begin database LC_ALL=C postgres -D",
@@ -136,3 +137,15 @@ def test_a_fork_sets_tells_loads_and_tells_again(tmp_path: Path) -> None:
     first = [line.split()[0] for line in text.splitlines()]
     assert first[:5] == ["settings", "figures", "load", "figures", "settings"]
     assert len(job.helpers()) + len(text) < 60_000  # a job has 64 KiB
+
+
+def test_the_disk_holds_the_databases_directories_and_swap_is_as_fast(tmp_path: Path) -> None:
+    files, data = tmp_path / "files", Path("/srv/data")
+    (files / "srv" / "data" / "base").mkdir(parents=True)
+    database = ProcessSpec("database", ["db"], Path("/tmp/db.log"), cwd=data, owns=[data / "base", data])
+    server = ProcessSpec("server", ["java"], Path("/tmp/server.log"), cwd=Path("/srv"))
+    captured = Captured(tmp_path, [Started(database, files), Started(server, files)], "", "", 1, {})
+    guest = Guest(disk=GuestDisk(size=256 << 20, mib_per_s=80), swap=64 << 20)
+    assert job.devices(guest, captured).splitlines() == ["swap 64 80", "disk 256 80 /srv/data"]
+    assert guest.machine_memory == guest.memory + (320 << 20)
+    assert job.devices(Guest(swap=32 << 20), captured) == "swap 32 60"
