@@ -109,7 +109,7 @@ def test_exact_probes_need_one_each(guide: Path) -> None:
 
 def test_two_settings_are_told_as_two(guide: Path) -> None:
     (guide / "truth.yaml").write_text(
-        "truth:\n  effects:\n"
+        "truth:\n  seed: 4\n  effects:\n"
         f"    - {{ when: {{ {CACHE}: 60 }}, percent: {{ throughput: 12% }} }}\n"
         "    - { when: { vm.swappiness: 10 }, percent: { throughput: -15% } }\n"
     )
