@@ -386,9 +386,9 @@ class Attempt:
                 str({name: dict(count) for name, count in outcome.counts.items()}),
             )
         if outcome.driver_was_limit:
-            raise TrialFailure(
-                FailureClass.BOTTLENECK, "the driver was the limit: its figures are not the server's", outcome.evidence
-            )
+            why = next((line for line in outcome.evidence.splitlines() if line.startswith("limit: ")), "")
+            told = "the driver was the limit, so its figures are not the server's"
+            raise TrialFailure(FailureClass.BOTTLENECK, f"{told}{why.replace('limit', '', 1)}", outcome.evidence)
 
 
 def _suspended_seconds() -> float:

@@ -43,6 +43,10 @@ class WarServer(Parameters):
     def own_base(self, context: ServiceContext) -> Path:
         """The directory below which ``data`` of the stack file are named."""
 
+    @abstractmethod
+    def write_over(self, context: ServiceContext, settings: Settings) -> None:
+        """Write these levels over a copy of the user's configuration, or of the shipped one."""
+
     # -- the stack file's words
 
     @property
@@ -124,8 +128,11 @@ class WarServer(Parameters):
     def wait_ready(self, timeout: float) -> float:
         return super().wait_ready(self._spec.ready.within or timeout)
 
-    def put_data(self, context: ServiceContext) -> None:
-        """Copy the directories of ``data`` to their places."""
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        if self.templated:
+            super().write_configuration(context, settings)
+        else:
+            self.write_over(context, settings)
         for place, name in self._spec.data.items():
             shutil.copytree(beside(self._own, name), self.own_base(context) / place, symlinks=True, dirs_exist_ok=True)
 

@@ -55,14 +55,7 @@ class OwnLiberty(WarServer, Liberty):
         known = _ids(_elements(self.config), "httpEndpoint") if self.config else []
         return next(filter(None, known), liberty_levels.ENDPOINT)
 
-    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        if self.templated:
-            super().write_configuration(context, settings)
-        else:
-            self._write_over(context, settings)
-        self.put_data(context)
-
-    def _write_over(self, context: ServiceContext, settings: Settings) -> None:
+    def write_over(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / liberty.SERVER
         if self.config is not None:
             copied(self.config, server)

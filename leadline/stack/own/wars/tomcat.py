@@ -72,14 +72,7 @@ class OwnTomcat(WarServer, Tomcat):
             raise UsageError(f"{directory / _SERVER} begins with <{server.tag}>, not with <Server> as Tomcat's")
         return [name for each in _data_sources(server) if (name := each.get("name"))]
 
-    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        if self.templated:
-            super().write_configuration(context, settings)
-        else:
-            self._write_over(context, settings)
-        self.put_data(context)
-
-    def _write_over(self, context: ServiceContext, settings: Settings) -> None:
+    def write_over(self, context: ServiceContext, settings: Settings) -> None:
         base, application = context.directory, context.application
         if self.config is None:
             copied(self.unpacked / "conf", base / "conf")

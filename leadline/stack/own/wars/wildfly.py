@@ -71,14 +71,7 @@ class OwnWildFly(WarServer, WildFly):
             self.unpacked, java, self._file, every, progress, source / "configuration" if self.config else None
         )
 
-    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        if self.templated:
-            super().write_configuration(context, settings)
-        else:
-            self._write_over(context, settings)
-        self.put_data(context)
-
-    def _write_over(self, context: ServiceContext, settings: Settings) -> None:
+    def write_over(self, context: ServiceContext, settings: Settings) -> None:
         base, application = context.directory, context.application
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
         made = self._made(levels, self.java_home(context), lambda _: None)
