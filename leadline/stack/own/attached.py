@@ -141,6 +141,7 @@ class AttachedServer(CommandServer):
             unset = {**values, "jvm": "", "args": "", "environment": ""}
             self.context.host.promise(
                 *(SETTINGS, str(path), original),
+                rewrite=found is not None,  # the stack file itself, named where there is no other, is the user's
                 restart=self._restart_words(unset),
                 within=self._spec.ready.within or _RESTART,
                 folder=str(Path(self._own.file).parent),
