@@ -50,6 +50,7 @@ HOLD_THE_HOST = {
     "test_host_kernel",
     "test_host_large_pages",
     "test_own_application",
+    "test_own_attached",
     "test_switchback",
 }
 

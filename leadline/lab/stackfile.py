@@ -13,8 +13,10 @@ from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
-from leadline.stack.own.wars import configured
-from leadline.stack.own.words import beside, command_files
+from leadline.stack.own.classes import too_new
+from leadline.stack.own.server import CommandServer
+from leadline.stack.own.wars import configured, war_server
+from leadline.stack.own.words import artifact, beside, command_files
 
 
 def is_stack_file(reference: str) -> bool:
@@ -98,6 +100,8 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    if not found and (told := _too_new(own)):
+        found.append((("java",) if stack.java else ("war",) if stack.war else ("command",), told))
     if stack.server_config is not None and not found:
         try:
             configured(own)
@@ -108,6 +112,19 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]
         found += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
     return found
+
+
+def _too_new(own: OwnFile) -> str:
+    """Why its JVM cannot load its classes. Empty where leadline does not start that JVM, or has none yet."""
+    stack = own.content
+    if stack.attach is not None or not (stack.war or stack.java_program or "${java}" in stack.words):
+        return ""
+    server = war_server(own) if stack.war else CommandServer(own)
+    try:
+        home = server.find_java(expanded(stack.java) if stack.java else None)
+    except UsageError as error:  # told by the plan, too
+        return str(error)
+    return too_new(artifact(own), home)
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
