@@ -51,6 +51,8 @@ HOLD_THE_HOST = {
     "test_host_large_pages",
     "test_own_application",
     "test_own_attached",
+    "test_own_try",
+    "test_tutorial",
     "test_switchback",
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
 from leadline.lab.loadcheck import check_load
-from leadline.lab.stackfile import read_stack
+from leadline.lab.stackfile import check_java, read_stack
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import System
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
@@ -91,6 +91,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
 
     began = time.monotonic()
     own = read_stack(expanded(str(file)))
+    check_java(own)
     keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
     parsed = parse_study(keys, str(file))
     loads = own.content.scenario is not None

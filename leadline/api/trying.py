@@ -206,7 +206,7 @@ def _first_start(
             if load is None:
                 load = _scenario(stack, files, directory, host)
         except TrialFailure as failure:
-            raise LeadlineError(f"{own.file}: {failure}") from failure
+            raise LeadlineError(str(failure)) from failure
         finally:
             stack.down()
             host.restore()

@@ -16,7 +16,7 @@ from leadline.stack.own import frameworks
 from leadline.stack.own.classes import too_new
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import configured, war_server
-from leadline.stack.own.words import artifact, beside, command_files
+from leadline.stack.own.words import artifact, beside, command_files, line_of
 
 
 def is_stack_file(reference: str) -> bool:
@@ -100,8 +100,6 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
-    if not found and (told := _too_new(own)):
-        found.append((("java",) if stack.java else ("war",) if stack.war else ("command",), told))
     if stack.server_config is not None and not found:
         try:
             configured(own)
@@ -114,17 +112,17 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     return found
 
 
-def _too_new(own: OwnFile) -> str:
-    """Why its JVM cannot load its classes. Empty where leadline does not start that JVM, or has none yet."""
+def check_java(own: OwnFile) -> None:
+    """Raises UsageError, with the line of the stack file, where this host's JVM cannot load the classes of what
+    leadline starts on it.
+    """
     stack = own.content
     if stack.attach is not None or not (stack.war or stack.java_program or "${java}" in stack.words):
-        return ""
+        return
     server = war_server(own) if stack.war else CommandServer(own)
-    try:
-        home = server.find_java(expanded(stack.java) if stack.java else None)
-    except UsageError as error:  # told by the plan, too
-        return str(error)
-    return too_new(artifact(own), home)
+    told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
+    if told:
+        raise UsageError(f"{line_of(own, 'java' if stack.java else 'war' if stack.war else 'command')}: {told}")
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:

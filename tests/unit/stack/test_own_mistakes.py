@@ -15,7 +15,9 @@ from leadline.api.stacks import choice_of
 from leadline.host.java import java_home
 from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
-from leadline.lab.stackfile import read_stack
+from leadline.lab.planning import plan_study
+from leadline.lab.stacks import study_catalogue
+from leadline.lab.studyfile import parse_study
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.own.classes import java_of
@@ -102,10 +104,17 @@ def test_a_jar_for_a_newer_java_is_refused_before_its_start(tmp_path: Path, key:
         jar.writestr("library/Other.class", b"\xca\xfe\xba\xbe\0\0" + (99).to_bytes(2))
     path = tmp_path / "next.stack.yaml"
     path.write_text(f'stack: next\ncommand: [java, -jar, next.jar, "${{port}}"]\n{key.replace("HOME", str(home))}')
-    with pytest.raises(UsageError) as caught:
-        read_stack(path)
     told = f"next.jar needs Java {major} (class file version {44 + major}), and {home.resolve()} is Java {major - 1}: "
-    assert f"next.stack.yaml:{line}: {told}name the home of a newer one by `java`; this host has" in str(caught.value)
+    study = "study: s\nquestion: q?\nstack: next.stack.yaml\nfactors: { jvm.heap: [64m, 128m] }\n"
+    study += "workload: { scenario: brokerage-classic, users: 2 }\n"
+    planned = parse_study(study, str(tmp_path / "study.yaml"))
+    for refused in (
+        lambda: choice_of(str(path)),
+        lambda: plan_study(planned, LocalHost(), study_catalogue(planned)),
+    ):
+        with pytest.raises(UsageError) as caught:
+            refused()
+        assert f"next.stack.yaml:{line}: {told}name the home of a newer one by `java`" in str(caught.value)
 
 
 BOOT = "Spring-Boot-Version: 3\nStart-Class: a.B\nMain-Class: Loader\n"
