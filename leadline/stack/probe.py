@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from leadline.stack.deployment import Deployment
 
 _TIMEOUT = 3.0
+MOST_READ = 1 << 20  # bytes of a body
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4  # type of the frame that a server must send first
@@ -65,7 +66,7 @@ class Client:
             connection.sock = self.connect()
             connection.request("GET", path, headers={"Accept-Encoding": accept_encoding, "Connection": "close"})
             answer = connection.getresponse()
-            body = answer.read(1 << 20)
+            body = answer.read(MOST_READ)
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
         except http.client.HTTPException as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
