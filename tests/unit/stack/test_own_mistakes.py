@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import time
 import zipfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -20,6 +22,7 @@ from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.own.application import fetched
 from leadline.stack.own.classes import java_of
 
 FAILS = """if "--fail" in sys.argv:
@@ -49,15 +52,27 @@ def test_one_that_ends_is_told_of_with_the_line_of_its_command_and_its_last_word
 
 
 class Answers(BaseHTTPRequestHandler):
-    """200 and ``{"state": "starting"}`` for /up, 404 for all else."""
+    """200 and ``{"state": "starting"}`` for /up, 404 for all else, for /slow after half a second."""
 
     def do_GET(self) -> None:
+        if self.path == "/slow":
+            time.sleep(0.5)
         self.send_response(200 if self.path == "/up" else 404)
         self.end_headers()
         self.wfile.write(b'{"state": "starting"}')
 
     def log_message(self, format: str, *told: object) -> None:
         pass
+
+
+@pytest.fixture
+def up() -> Iterator[HTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -67,20 +82,22 @@ class Answers(BaseHTTPRequestHandler):
         ("path: /up, says: { state: running }", r"""/up: b'{"state": "starting"}'"""),
     ],
 )
-def test_one_that_is_never_ready_is_told_of_with_the_line_of_its_probe(tmp_path: Path, ready: str, said: str) -> None:
-    with HTTPServer(("127.0.0.1", 0), Answers) as up:
-        thread = Thread(target=up.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            path = tmp_path / "up.stack.yaml"
-            attached = f"stack: up\nattach: {{ port: {up.server_port} }}\nmine: true\n"
-            path.write_text(f"{attached}ready: {{ {ready}, within: 1s }}\n")
-            with pytest.raises(TrialFailure) as caught:
-                stack_of(path).up({}, tmp_path / "trial")
-        finally:
-            up.shutdown()
-            thread.join()
+def test_one_that_is_never_ready_is_told_of_with_the_line_of_its_probe(
+    up: HTTPServer, tmp_path: Path, ready: str, said: str
+) -> None:
+    path = tmp_path / "up.stack.yaml"
+    attached = f"stack: up\nattach: {{ port: {up.server_port} }}\nmine: true\n"
+    path.write_text(f"{attached}ready: {{ {ready}, within: 1s }}\n")
+    with pytest.raises(TrialFailure) as caught:
+        stack_of(path).up({}, tmp_path / "trial")
     assert f"up.stack.yaml:4: the process was not ready after 1 s ({said})" in str(caught.value)
+
+
+def test_an_http_audit_may_take_as_long_as_its_stack_file_says(up: HTTPServer) -> None:
+    address = f"http://127.0.0.1:{up.server_port}"
+    with pytest.raises(TimeoutError):
+        fetched(address, "/slow", 0.1)
+    assert fetched(address, "/slow", 60.0)[0] == 404
 
 
 def test_a_port_in_use_is_told_of_with_the_line(stack_file: Path) -> None:
