@@ -78,6 +78,7 @@ class RealSystem:
             placement=study.placement,
             observe=study.observe,
             ready_timeout=study.ready_timeout,
+            cold=study.reset.page_cache == "drop",
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
             http_names=[driver.server for driver in study.drivers if driver.server],
             web_servers=web_servers(study),
