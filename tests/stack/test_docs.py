@@ -49,6 +49,7 @@ ELSEWHERE = {
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
     "leadline bisect": "tests/unit/lab/test_bisect.py",
+    "leadline knee": "tests/unit/lab/test_knee.py",
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
