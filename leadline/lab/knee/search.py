@@ -142,6 +142,8 @@ def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Lim
     load = Interval(low, low, high)
     if limit is not None:
         load = Interval(limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high)
+    if target.p99_ms is not None and high is not None:  # of many limits none is looked at closely: the bracket, too
+        load = Interval(load.value, min(low, load.low or low), max(high, load.high or high))
     each = _per_load(measured, load.value or low)
     scaled = (None if value is None or each is None else each * value for value in (load.value, load.low, load.high))
     return Limit(target, found, load, Interval(*scaled))
@@ -149,8 +151,8 @@ def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Lim
 
 def critical(found: Sequence[Limit]) -> Interval:
     """The geometric mean of the throughputs at the limits of the 99th percentile. Its interval is that of limits
-    that err together: their trials are shared, so it is rather too wide than too narrow. None where a limit is kept
-    at no load, or an end is not known.
+    that err together, as their trials are shared; each holds the loads between which its limit was kept and broken.
+    None where a limit is kept at no load, or an end is not known.
     """
     at = [limit.throughput for limit in found if limit.target.p99_ms is not None]
 

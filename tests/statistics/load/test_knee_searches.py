@@ -62,7 +62,7 @@ def test_the_limit_is_found_within_five_percent_and_its_interval_holds_it() -> N
     covered = sum(covers(load, truth) for load in loads)
     print(f"{covered} of {SEARCHES} intervals of 95 % hold the true load, {truth:.0f}/s")
     assert all(load.value == pytest.approx(truth, rel=0.05) for load in loads)
-    assert covered >= 0.88 * SEARCHES
+    assert covered >= 0.8 * SEARCHES  # less than 95 % of them: the guide says so
     assert float(np.mean([trials for _, trials in found])) < 26
 
 
@@ -73,4 +73,4 @@ def test_critical_throughput_is_found_within_five_percent_and_its_interval_holds
     covered = sum(covers(one, truth) for one in found)
     print(f"{covered} of {CRITICAL} intervals hold the true critical throughput, {truth:.0f}/s")
     assert all(one.value == pytest.approx(truth, rel=0.05) for one in found)
-    assert covered >= 0.75 * CRITICAL
+    assert covered >= 0.9 * CRITICAL
