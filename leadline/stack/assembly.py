@@ -21,7 +21,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, Owners
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import refusals, registry
+from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
     Application,
     AuditResult,
@@ -58,6 +58,7 @@ class StackOptions:
     placement: Placement = field(default_factory=Placement)
     observe: bool = True
     ready_timeout: float = 120.0
+    cold: bool = False  # the page cache is dropped before each trial, and again where files were copied to a place
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     address: str = _LOOPBACK  # by which the load reaches this host
@@ -93,7 +94,7 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
-        self._configured = False  # the server, since it was last stopped
+        self._configured = self._database_configured = False  # server, database, since they were last stopped
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self._work = plain_directory(self._home)
         self.front = Front(host, self._work / "web", placement, observe, names)
@@ -243,12 +244,14 @@ class Stack:
             self.companion.reset(self._home / self.companion.name)
 
     def has_data(self) -> bool:
-        """Whether there are data of an earlier start, for a study that keeps them."""
-        return not self.database.runs or (self._home / self.database.name / "data").exists()
+        """Whether there are whole data of an earlier start, for a study that keeps them."""
+        data = self._home / self.database.name / "data"
+        return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
 
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         context = self._context(self._home / self.database.name, directory)
+        self._database_configured = True  # it holds places from its start on, also where that fails
         self.database.configure(context, self._owners.levels(settings, self.database))
         return self._start_database()
 
@@ -493,6 +496,7 @@ class Stack:
             database=database,
             deployment=deployment,
             observe=self.options.observe,
+            cold=self.options.cold,
             raw=directory.absolute() / "raw",
             database_address=self.options.database_address,
             database_clients=self.options.database_clients,
@@ -518,7 +522,10 @@ class Stack:
         return self.server.stop()
 
     def _stop_database(self) -> bool:
-        return self._processes.pop("database", None) is None or self.database.stop()
+        if self._processes.pop("database", None) is None and not self._database_configured:
+            return True
+        self._database_configured = False
+        return self.database.stop()
 
 
 class _Deployed(AtStart):
