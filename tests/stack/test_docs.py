@@ -81,6 +81,7 @@ SAFE = (
     "power",
 )
 
+STORED = ("quickstart", "pools-and-heap", "gate", "dealership-load", "pages")  # studies that the docs have in a lab
 BEFOREHAND = ("plan", "power", "simulate")  # of SAFE: those that read a study file
 
 
@@ -195,7 +196,7 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
         return str(ROOT / word)
     if stored and word == "lab/simulated":  # as tests/unit/report/test_report_ci.py has it
         return "lab"
-    return "mini" if stored and word in ("quickstart", "pools-and-heap", "gate", "dealership-load") else word
+    return "mini" if stored and word in STORED else word
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])
