@@ -21,6 +21,7 @@ SCRIPTS = {
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "steady": ["statistics/steady.py", "50"],
     "figures": ["statistics/figures.py", "100"],
+    "claims": ["claims.py", "2000"],
     "command": ["command/compare.py"],
     "gc": ["gc/run.py", "--mb", "10", "--rounds", "3", "--only", "25 "],
 }

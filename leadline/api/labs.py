@@ -9,9 +9,10 @@ from leadline.api.results import StudyResult, TuningResult
 from leadline.lab.removal import Held, Usage, remove, to_prune, usage
 from leadline.lab.removal import find as find_held
 from leadline.lab.store import Store
+from leadline.lab.takein import copy_study, copy_tuning
 from leadline.lab.tuning.records import TuningRecords
 
-__all__ = ["Held", "Lab", "Usage", "find_held", "load_lab", "remove", "to_prune", "usage"]
+__all__ = ["Held", "Lab", "Usage", "copy", "find_held", "load_lab", "remove", "to_prune", "usage"]
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,16 @@ class Lab:
 def load_lab(directory: Path | str = "lab") -> Lab:
     """Raises UsageError where there is no lab, LeadlineError for one that cannot be read."""
     return Lab(Store(Path(directory), create=False))
+
+
+def copy(source: Lab, held: Held, target: Path | str) -> tuple[str, bool]:
+    """A study, or a tuning with its studies, into another lab, made where it is absent: its name there, and whether
+    anything was new. Raises LeadlineError for one that runs, and for one that went on in both labs.
+    """
+    there = Store(Path(target))
+    copied = {study: copy_study(source.store, study, there) for study in held.studies}
+    numbers = {study: number for study, (number, _) in copied.items()}
+    number = numbers.get(held.studies[0], 0) if held.studies else 0
+    if held.tuning is not None:
+        number = copy_tuning(source.store, held.tuning, there, numbers)
+    return f"{held.name.rpartition('@')[0]}@{number}", any(new for _, new in copied.values())

@@ -76,6 +76,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what.",
     ),
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
+    "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (
         "scenario",
         "Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
@@ -86,7 +87,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
     "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
-    "Load and stack": ("load", "soak", "scenario", "up", "down", "stack", "command"),
+    "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "gc"),
 }
 

@@ -96,7 +96,7 @@ class TrialRunner:
 
     def begin(self, trial_id: int, planned: PlannedTrial, system: System) -> Attempt:
         """A new attempt of a trial, its row marked as running."""
-        number, directory = self.store.begin_attempt(trial_id)
+        number, directory = self.store.begin_attempt(trial_id, planned.block)
         self.last = Attempt(self, system, planned, trial_id, number, directory)
         return self.last
 

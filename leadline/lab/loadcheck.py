@@ -18,6 +18,7 @@ from leadline.model.knob import Level
 from leadline.model.load import is_load, load_at
 from leadline.model.plan import Factor
 from leadline.model.workload import Workload
+from leadline.stack.registry import application_of
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
 
@@ -82,7 +83,12 @@ def _check_named(file: StudyFile) -> None:
     """The scenario that a study has where it names none is of the reference application."""
     study = file.study
     own = study.stack.own
-    if own is None or study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+    if study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+        return
+    if study.stack.web is not None:
+        known = " or ".join(application_of(study.stack).scenarios())
+        raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {known}")
+    if own is None:
         return
     told = f"{own.content.stack} has no scenario: name one, here or in {own.file}; leadline scenario makes a first one"
     raise UsageError(f"{file.where(('workload',))}: {told}")

@@ -32,6 +32,7 @@ from leadline.observe.window import (
     compiling,
     context_switches,
     cpu_per_transaction,
+    database_work,
     deoptimised,
     gc_share,
     modes_and_memory,
@@ -44,6 +45,7 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     modes_and_memory,
     cpu_per_transaction,
     context_switches,
+    database_work,
     gc_share,
 )
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU

@@ -15,6 +15,7 @@ from leadline.host.registry import is_machine
 from leadline.lab.command_system import refused
 from leadline.lab.loadcheck import check_load, check_loads, without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
+from leadline.lab.stackfile import check_java
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
@@ -73,6 +74,8 @@ def plan_study(
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
+    if study.stack.own is not None and isinstance(host, LocalHost):
+        check_java(study.stack.own)
     unchecked = check_load(file) if study.command is None else []
     if is_machine(host):
         check_machine(file, host)

@@ -126,6 +126,9 @@ class RealSystem:
         found = compiled_since(directory, from_s)
         return None if found is None else Compiled(*found)
 
+    def cpu_seconds(self) -> float:
+        return sum(sum(process.cpu_seconds()) for process in self._stack.processes().values())
+
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
         return self._observers.warnings

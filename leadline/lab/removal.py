@@ -160,6 +160,7 @@ def _delete_rows(store: Store, held: Held) -> None:
         if held.tuning is not None:
             connection.execute(delete(t.tuning_parts).where(t.tuning_parts.c.tuning_id == held.tuning))
             connection.execute(delete(t.tunings).where(t.tunings.c.id == held.tuning))
+        connection.execute(delete(t.blocks).where(t.blocks.c.study_id.in_(held.studies)))
         connection.execute(delete(t.trials).where(t.trials.c.study_id.in_(held.studies)))
         connection.execute(delete(t.studies).where(t.studies.c.id.in_(held.studies)))
 

@@ -11,6 +11,7 @@ import leadline
 from leadline.design.rotation import blocks_of
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
+from leadline.lab.claims import LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
@@ -89,6 +90,12 @@ class StudyRun:
                 interruption,
             )
             self._study_id, stopped = 0, ""
+
+            def lost(error: LostClaimError) -> None:
+                interruption.end(TrialFailure(FailureClass.INTERRUPTED, str(error)))
+
+            if self.store.real_time:
+                held.enter_context(self.store.claims.alive(lost))
             try:
                 with interruption.listening():
                     stopped = self._whole(runner, held, told, interruption, fresh, go_on)
@@ -100,6 +107,7 @@ class StudyRun:
                 self.system.stop()
                 restored = self.host.restore()
             runner.verify_undone()
+            self.store.claims.release()
             self.store.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
             self._settle_wash_out(self._study_id)
             record = self.store.load(self._study_id)

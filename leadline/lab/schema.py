@@ -53,6 +53,24 @@ trials = Table(
     UniqueConstraint("study_id", "position"),
 )
 
+# A row for every time that a block was given to somebody; its token is the right to write (``leadline.lab.claims``).
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("token", String(32), primary_key=True),
+    Column("study_id", ForeignKey("studies.id"), nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("run", Integer, nullable=False),  # from 1
+    Column("owner", String(200), nullable=False),  # who was given it
+    Column("host", String(200), nullable=False, default=""),  # where it ran
+    Column("job", String(200), nullable=False, default=""),  # what ran it there
+    Column("state", String(20), nullable=False),
+    Column("begun", Float, nullable=False),
+    Column("leased_until", Float, nullable=False),
+    Column("ended", Float),
+    UniqueConstraint("study_id", "block", "run"),
+)
+
 # Everything below belongs to one attempt of a trial; earlier attempts are kept.
 attempts = Table(
     "attempts",
@@ -64,6 +82,7 @@ attempts = Table(
     Column("failure", String(20)),
     Column("failure_message", Text, nullable=False, default=""),
     Column("evidence", Text, nullable=False, default=""),
+    Column("token", String(32)),  # of the run of its block; absent in labs of before
 )
 
 steps = Table(
@@ -188,4 +207,11 @@ tuning_parts = Table(
     Column("tuning_id", ForeignKey("tunings.id"), primary_key=True),
     Column("part", String(200), primary_key=True),  # its key
     Column("study_id", ForeignKey("studies.id"), nullable=False),
+)
+
+migrations = Table(
+    "migrations",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("applied", Float, nullable=False),
 )

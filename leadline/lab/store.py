@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -37,6 +38,8 @@ import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.host.lock import exclusive
 from leadline.lab import schema as t
+from leadline.lab.claims import Claim, Claims, LostClaimError
+from leadline.lab.migrations import bring_up_to_date
 from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_of, machine_rows, slot_records
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
@@ -107,12 +110,19 @@ PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
 class Store:
     """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write.
 
-    ``now`` gives the unix seconds it writes down.
+    ``now`` gives the unix seconds it writes down; ``owner`` is who runs trials, this machine by default.
+    ``real_time``: whether that is the machine's time, in which leases run out.
     """
 
-    def __init__(self, directory: Path, create: bool = True, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, directory: Path, create: bool = True, now: Callable[[], float] = time.time, owner: str | None = None
+    ) -> None:
         self.directory = directory.resolve()
         self._now = now
+        self.real_time = now is time.time
+        self.claims = Claims(self._begin, now, owner or platform.node())
+        self._tokens: dict[int, str] = {}  # of trials that were begun here
+        self._steps: dict[int, int] = {}  # trials of steps that were begun here
         path = self.directory / "lab.sqlite"
         if not create and not path.exists():
             raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
@@ -121,8 +131,8 @@ class Store:
             self._engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(path))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(self.directory / ".opening.lock", lambda: None):
-                t.metadata.create_all(self._engine)
-        except (OSError, ValueError, DatabaseError) as error:
+                bring_up_to_date(self._engine, now)
+        except (OSError, ValueError, DatabaseError, LeadlineError) as error:
             reason = error.orig if isinstance(error, DatabaseError) else error
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
 
@@ -137,6 +147,21 @@ class Store:
             ) from error
         except DatabaseError as error:
             raise LeadlineError(f"the lab {self.directory} is damaged: {error.orig}") from error
+
+    @contextmanager
+    def _write(self, trial_id: int | None) -> Iterator[Connection]:
+        """For what an attempt leaves. Raises LostClaimError where its block was given to another meanwhile."""
+        with self._begin() as connection:
+            token = None if trial_id is None else self._tokens.get(trial_id)
+            if token is not None:
+                self.claims.fence(connection, token)
+            elif trial_id is not None and self._is_running(connection, trial_id):
+                raise LostClaimError(f"trial {trial_id} of the lab {self.directory} is run by another")
+            yield connection
+
+    def _is_running(self, connection: Connection, trial_id: int) -> bool:
+        state = connection.execute(select(t.trials.c.state).where(t.trials.c.id == trial_id)).scalar()
+        return state == TrialState.RUNNING
 
     def transaction(self) -> AbstractContextManager[Connection]:
         """For tables that are kept by others (``leadline.lab.tuning.records``)."""
@@ -329,10 +354,14 @@ class Store:
 
     # trials
 
-    def begin_attempt(self, trial_id: int) -> tuple[int, Path]:
-        """Mark a trial running; returns the attempt's number and its new, empty directory."""
+    def begin_attempt(self, trial_id: int, block: int | Claim) -> tuple[int, Path]:
+        """Mark a trial running; returns the attempt's number and its new, empty directory. ``block``: a claim of it, or
+        its number: it is held from now on. Raises ClaimedError where another has it.
+        """
         now = self._now()
-        with self._begin() as connection:
+        claim = block if isinstance(block, Claim) else self.claims.hold(self._study_of(trial_id), block)
+        token = self._tokens[trial_id] = claim.token
+        with self._write(trial_id) as connection:
             last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
             attempt = last + 1
             relative = Path("trials") / str(trial_id) / f"attempt-{attempt}"
@@ -352,15 +381,20 @@ class Store:
                     directory=str(relative),
                 )
             )
-            connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now))
+            connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now, token=token))
         directory = self.directory / relative
         for part in PARTS:
             (directory / part).mkdir(parents=True, exist_ok=True)
         return attempt, directory
 
+    def _study_of(self, trial_id: int) -> int:
+        with self._begin() as connection:
+            found = connection.execute(select(t.trials.c.study_id).where(t.trials.c.id == trial_id))
+            return int(found.scalar_one())
+
     def begin_step(self, trial_id: int, attempt: int, name: str, detail: str = "") -> int:
         """Commit a step before it is acted on; returns its id for ``end_step``."""
-        with self._begin() as connection:
+        with self._write(trial_id) as connection:
             result = connection.execute(
                 insert(t.steps).values(
                     trial_id=trial_id, attempt=attempt, name=name, started=self._now(), detail=detail
@@ -368,12 +402,13 @@ class Store:
             )
             key = result.inserted_primary_key
             assert key is not None
-            return int(key[0])
+        self._steps[int(key[0])] = trial_id
+        return int(key[0])
 
     def end_step(self, step_id: int, detail: str | None = None) -> None:
         """``detail``: what came of it, in place of what was said when it began."""
         values = {"ended": self._now()} | ({} if detail is None else {"detail": detail})
-        with self._begin() as connection:
+        with self._write(self._steps.pop(step_id, None)) as connection:
             self._set(connection, t.steps, [t.steps.c.id == step_id], values)
 
     def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
@@ -403,7 +438,7 @@ class Store:
 
     def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            with self._begin() as connection:
+            with self._write(trial_id) as connection:
                 connection.execute(insert(table), [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
 
     def begin_slot(self, trial_id: int, attempt: int, slot: int, due_ns: int, wanted: Mapping[str, Level]) -> None:
@@ -430,7 +465,7 @@ class Store:
         self._update_slot(trial_id, attempt, slot, failure=failure.failure_class.value, failure_message=failure.message)
 
     def _update_slot(self, trial_id: int, attempt: int, slot: int, **values: Any) -> None:
-        with self._begin() as connection:
+        with self._write(trial_id) as connection:
             of_slot = (t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot)
             self._set(connection, t.slots, of_slot, values)
 
@@ -450,7 +485,7 @@ class Store:
             for one in measured
             for name, value in one.responses.items()
         ]
-        with self._begin() as connection:
+        with self._write(trial_id) as connection:
             for table in (t.slot_responses, t.machine_use):
                 whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
                 connection.execute(delete(table).where(whose))
@@ -470,7 +505,7 @@ class Store:
                 connection.execute(insert(t.machine_use), used)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
-        with self._begin() as connection:
+        with self._write(trial_id) as connection:
             values = {"steady": json.dumps(asdict(steady)), "phases": json.dumps(asdict(phases))}
             self._set(connection, t.trials, [t.trials.c.id == trial_id], values)
 
@@ -483,7 +518,7 @@ class Store:
             "failure_message": failure.message if failure else "",
             "evidence": failure.evidence if failure else "",
         }
-        with self._begin() as connection:
+        with self._write(trial_id) as connection:
             of_attempt = (t.attempts.c.trial_id == trial_id, t.attempts.c.attempt == attempt)
             self._set(connection, t.attempts, of_attempt, ending)
             state = TrialState.FAILED if failure else TrialState.DONE
@@ -500,17 +535,7 @@ class Store:
             )
 
     def close_orphans(self, study_id: int) -> list[int]:
-        """Trials still marked running belong to a leadline that is gone: close them as interrupted; their positions."""
-        with self._begin() as connection:
-            rows = connection.execute(
-                select(t.trials.c.id, t.trials.c.attempt, t.trials.c.position).where(
-                    t.trials.c.study_id == study_id, t.trials.c.state == TrialState.RUNNING
-                )
-            ).all()
-        for row in rows:
-            self.finish(
-                row.id,
-                row.attempt,
-                TrialFailure(FailureClass.INTERRUPTED, "leadline ended in the middle of this trial"),
-            )
-        return [row.position for row in rows]
+        """Trials still marked running belong to a leadline that is gone: close them as interrupted; their positions.
+        Those that another owner runs stay.
+        """
+        return self.claims.close_orphans(study_id)

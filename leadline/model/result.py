@@ -55,6 +55,12 @@ RESPONSES: Mapping[str, ResponseKind] = {
                 ("driver_", "load driver"),
             )
         ),
+        ResponseKind(
+            "database_commits_per_transaction", "", False, "commits of the database for one transaction of the load"
+        ),
+        ResponseKind(
+            "database_rows_per_transaction", "rows", False, "rows that PostgreSQL's scans read for one transaction"
+        ),
         ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle, with whatever ran"),
         ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),

@@ -36,6 +36,7 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
+from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
@@ -82,6 +83,8 @@ class Stack:
         self.choice = choice
         self.options = options or StackOptions()
         self.server = registry.server_of(choice)
+        if isinstance(self.server, SiteServer):
+            self.server.may_be = tuple(self.options.web_servers) or self.server.may_be
         self.server.check_java(choice.java)
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
@@ -115,7 +118,17 @@ class Stack:
 
     @cached_property
     def _owners(self) -> Owners:
-        return Owners(self.database, self.server, self.front, self._deployed)
+        front = () if self.alone else (self.front,)
+        return Owners(self.database, self.server, *front, self._deployed)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a web server alone, without an application server behind it."""
+        return isinstance(self.server, SiteServer)
+
+    def _in_front(self, settings: Settings) -> Settings:
+        """Levels that ask for a web server in front of the server."""
+        return {} if self.alone else settings
 
     def knobs(self) -> Sequence[Knob]:
         return self._owners.knobs()
@@ -173,7 +186,7 @@ class Stack:
         """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
         self.database.provision(progress)
         self.server.provision(progress)
-        self._web_versions = self.front.provision(self.options.web_servers, progress)
+        self._web_versions = {} if self.alone else self.front.provision(self.options.web_servers, progress)
         self.application.build(progress)
         self.server.prepare(self.deployment(), progress)
 
@@ -243,10 +256,11 @@ class Stack:
         """Seconds from the start until the application answers, through the web server where the levels ask for one;
         the database runs.
         """
-        fronted = web_knobs.chosen(settings) is not None
-        self.front.configure(settings)
+        in_front = self._in_front(settings)
+        fronted = web_knobs.chosen(in_front) is not None
+        self.front.configure(in_front)
         self._make_work()
-        self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
+        self._socket = self.front.socket(in_front, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
         fixed = self.choice.own.content.fixed_port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
@@ -371,7 +385,8 @@ class Stack:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
         the stack killed it, else configuration (the kernel's out-of-memory killer included).
         """
-        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": self.server}
+        server = self.server.served if isinstance(self.server, SiteServer) else self.server
+        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": server}
         if self.companion is not None:
             services[self.companion.name] = self.companion
         if self.front.server is not None:
@@ -391,6 +406,19 @@ class Stack:
             if service is self.companion:  # part of the load
                 kind = FailureClass.INFRASTRUCTURE
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+
+    def web_counters(self) -> Callable[[], Mapping[str, float]] | None:
+        """What tells the counters of the running web server, in front or alone; None without one."""
+        if isinstance(self.server, SiteServer):
+            return None if self.server.runs_java else self.server.stats
+        return None if self.front.server is None else self.front.stats
+
+    @property
+    def has_jvm(self) -> bool:
+        """Whether the server of the last start is a JVM."""
+        if isinstance(self.server, SiteServer):
+            return self.server.runs_java
+        return self.choice.own is None or self.choice.own.content.jvm
 
     def check_connections(self) -> None:
         """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""

@@ -1,4 +1,4 @@
-"""``lab list``, ``du``, ``rm``, ``prune``."""
+"""``lab list``, ``du``, ``rm``, ``prune``, ``copy``, ``merge``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from leadline.api.labs import Held, Lab, find_held, load_lab, remove, to_prune, usage
+from leadline.api.labs import Held, Lab, copy, find_held, load_lab, remove, to_prune, usage
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
@@ -22,12 +22,16 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a questio
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     labs = typer.Typer(
-        help="What a lab holds and takes on the disk; remove studies.", no_args_is_help=True, rich_markup_mode=None
+        help="What a lab holds and takes on the disk; remove and copy studies.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
     )
     labs.command("list", epilog="Example: leadline lab list")(list_)
     labs.command("du", epilog="Example: leadline lab du")(du)
     labs.command("rm", epilog="Example: leadline lab rm pools@12 --yes")(rm)
     labs.command("prune", epilog="Example: leadline lab prune --older-than 30d --yes")(prune)
+    labs.command("copy", epilog="Example: leadline lab copy pools@12 --to /srv/labs/team")(copy_)
+    labs.command("merge", epilog="Example: leadline lab merge /srv/labs/of-anna --lab /srv/labs/team")(merge)
     app.add_typer(labs, name="lab")
 
 
@@ -126,6 +130,41 @@ def prune(
     left = sum(one.size for one in found) - sum(one.size for one in chosen)
     if most is not None and left > most:
         say(f"what is left takes {_size(left)}, more than {to_size}: no other finished study is there")
+
+
+def copy_(
+    studies: Annotated[
+        list[str], typer.Argument(help="Studies or tunings in the lab: a name (the newest), a number, name@number.")
+    ],
+    to: Annotated[Path, typer.Option("--to", help="Lab that gets them; made where it is absent.")],
+    lab: LabOption = Path("lab"),
+    json: JsonOption = False,
+) -> None:
+    """Copy studies or tunings into another lab, with all their trials. What is there already is not copied."""
+    held = load_lab(lab)
+    chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
+    _copy(held, chosen, to, json)
+
+
+def merge(
+    other: Annotated[Path, typer.Argument(help="Lab whose studies and tunings are taken in; it stays as it is.")],
+    lab: LabOption = Path("lab"),
+    json: JsonOption = False,
+) -> None:
+    """Copy everything of another lab into a lab. What is there already is not copied, so it can be repeated."""
+    found = load_lab(other)
+    _copy(found, usage(found.store).held, lab, json)
+
+
+def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None:
+    if target.resolve() == source.directory:
+        raise UsageError(f"{target} is the lab that they come from; name another one")
+    done = [(one, *copy(source, one, target)) for one in chosen]
+    if json:
+        print_json({"lab": str(target), "studies": [{"from": a.name, "to": b, "copied": new} for a, b, new in done]})
+        return
+    for one, name, new in done:
+        say(f"{one.name}: {'copied as' if new else 'is there as'} {name}")
 
 
 def _remove(lab: Lab, chosen: Sequence[Held], yes: bool) -> None:

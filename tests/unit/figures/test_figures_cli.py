@@ -126,7 +126,7 @@ def stored(lab: Path) -> Plan:
     number = store.add_study(study, "study: kernels", plan, {}, [])
     rng = np.random.default_rng(2)
     for trial in store.load(number).trials:
-        attempt, _ = store.begin_attempt(trial.id)
+        attempt, _ = store.begin_attempt(trial.id, trial.planned.block)
         levels = trial.planned.treatment.as_dict()
         if levels["jvm.heap"] == 256 and levels["host.kernel"] == "6.1":
             store.finish(trial.id, attempt, TrialFailure(FailureClass.CONFIGURATION, "the JVM did not start"))

@@ -45,7 +45,7 @@ def add(store: Store, name: str, size: int, whole: bool = True) -> int:
     plan = make_plan([Factor("vm.swappiness", (1, 2), 1)], Design(replicates=2))
     number = store.add_study(study, f"study: {name}", plan, {}, [])
     for trial in store.load(number).trials[: None if whole else -1]:
-        attempt, directory = store.begin_attempt(trial.id)
+        attempt, directory = store.begin_attempt(trial.id, trial.planned.block)
         (directory / "raw" / "data").write_bytes(b"x" * size)
         store.begin_step(trial.id, attempt, "load")
         store.add_responses(trial.id, attempt, {"throughput": 1.0})
@@ -110,8 +110,10 @@ def test_only_what_was_named_is_removed(store: Store) -> None:
         "studies": 1,
         "trials": 4,
         "attempts": 4,
+        "blocks": 2,
         "steps": 4,
         "responses": 4,
+        "migrations": 0,
     }
     assert [record.study.study for record in store.studies()] == ["left", "new"]
     assert "no study 'old'" in str(lab(store, "rm", "old", "--yes").exception)

@@ -33,7 +33,7 @@ def altered(store: Store, statement: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_response_that_is_no_number_is_not_stored(store: Store, value: float) -> None:
     trial = store.load(1).trials[0]
-    attempt, _ = store.begin_attempt(trial.id)
+    attempt, _ = store.begin_attempt(trial.id, trial.planned.block)
     with pytest.raises(TrialFailure, match=f"p99 is {value}"):
         store.add_responses(trial.id, attempt, {"throughput": 1.0, "p99": value})
     assert not store.load(1).trials[0].responses
@@ -41,7 +41,7 @@ def test_a_response_that_is_no_number_is_not_stored(store: Store, value: float) 
 
 def test_what_is_not_there_cannot_be_ended(store: Store) -> None:
     trial = store.load(1).trials[0]
-    attempt, _ = store.begin_attempt(trial.id)
+    attempt, _ = store.begin_attempt(trial.id, trial.planned.block)
     with pytest.raises(LeadlineError, match="0 rows of steps"):
         store.end_step(99)
     with pytest.raises(LeadlineError, match="0 rows of attempts"):

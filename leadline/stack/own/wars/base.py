@@ -129,8 +129,8 @@ class WarServer(Parameters):
         return super().wait_ready(self._spec.ready.within or timeout)
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        if self.templated:
-            super().write_configuration(context, settings)
+        if self.templated:  # as the server that this is mixed with does it
+            super().write_configuration(context, settings)  # type: ignore[safe-super]
         else:
             self.write_over(context, settings)
         for place, name in self._spec.data.items():

@@ -1,0 +1,189 @@
+"""Bundles taken into a lab: files first, then all rows in one transaction. Taking one in again changes nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from leadline.lab import schema as t
+from leadline.lab.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
+from leadline.lab.claims import BlockState
+from leadline.lab.inuse import in_use
+from leadline.lab.store import Store
+from leadline.model.errors import LeadlineError
+from leadline.model.record import TrialState
+
+_SAME = ("name", "key", "created", "version")  # columns by which a study is known in any lab
+
+
+def take_block(store: Store, directory: Path) -> int:
+    """A block that ran elsewhere, under the token that its owner was given; its trials, 0 where they are here already.
+
+    Raises LostClaimError where the block was given to another meanwhile, LeadlineError for a bundle of another study or
+    a damaged one.
+    """
+    bundle = read_bundle(directory)
+    manifest = bundle.manifest
+    found = store.claims.find(manifest.token)
+    if found is None:
+        raise LeadlineError(f"{directory}: no block of the lab {store.directory} was given out with its token")
+    claim, _ = found
+    with store.transaction() as connection:
+        store.claims.fence(connection, claim.token)
+        plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == claim.study_id)).scalar_one()
+        here = {
+            row.position: (row.id, row.attempt)
+            for row in connection.execute(select(t.trials).where(t.trials.c.study_id == claim.study_id))
+        }
+        if connection.execute(select(t.attempts.c.trial_id).where(t.attempts.c.token == claim.token)).first():
+            return 0
+    if plan_digest(plan) != manifest.plan or manifest.block != claim.block:
+        raise LeadlineError(
+            f"{directory}: it has another plan than study {claim.study_id} of the lab {store.directory}"
+        )
+    _check(bundle)
+    for trial in bundle.contents.trials:
+        number, before = here[trial["position"]]
+        for attempt in range(1, trial["attempt"] + 1):
+            bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
+    with store.transaction() as connection:
+        ended = {"state": BlockState.ENDED, "ended": store.now(), "host": manifest.host}
+        store.claims.fence(connection, claim.token, ended)
+        _insert(connection, bundle, here, {"token": claim.token})
+    return len(bundle.contents.trials)
+
+
+def copy_study(source: Store, study_id: int, target: Store) -> tuple[int, bool]:
+    """A study with all its trials into another lab: its number there, and whether anything was new. Raises
+    InUseError while it runs, LeadlineError where it went on in both labs.
+    """
+    with TemporaryDirectory(dir=target.directory, prefix=".bundle-") as folder:
+        directory = Path(folder) / "study"
+        with in_use(source.directory, f"study-{study_id}", shared=True):
+            write_bundle(source, study_id, directory)
+        return take_study(target, directory)
+
+
+def take_study(store: Store, directory: Path) -> tuple[int, bool]:
+    """A whole study: its number here, and whether anything was new."""
+    bundle = read_bundle(directory)
+    _check(bundle)
+    study_id = _find(store, bundle)
+    if study_id is not None:
+        with store.transaction() as connection:
+            known = _attempts(connection, study_id)
+        told = {(row["position"], row["attempt"], row["started"]) for row in bundle.contents.tables["attempts"]}
+        if told <= known:
+            return study_id, False
+        if not known <= told:
+            name = f"{bundle.manifest.study}@{study_id}"
+            raise LeadlineError(
+                f"{name} of the lab {store.directory} went on in both labs: both have trials of their own"
+            )
+        with in_use(store.directory, f"study-{study_id}"):
+            return study_id, _take_all(store, study_id, bundle)
+    with store.transaction() as connection:
+        study_id = _new_number(connection, insert(t.studies).values(bundle.contents.study))
+        planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
+        values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
+        connection.execute(insert(t.trials), values)
+    return study_id, _take_all(store, study_id, bundle)
+
+
+def _take_all(store: Store, study_id: int, bundle: Bundle) -> bool:
+    """Files and rows of a study whose trials have rows."""
+    of_study = t.trials.c.study_id == study_id
+    with store.transaction() as connection:
+        rows = connection.execute(select(t.trials).where(of_study))
+        here = {row.position: (row.id, 0) for row in rows}
+    for trial in bundle.contents.trials:
+        for attempt in range(1, trial["attempt"] + 1):
+            bundle.copy(trial["position"], attempt, _home(store, here[trial["position"]][0], attempt))
+    with store.transaction() as connection:
+        connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(bundle.contents.study))
+        for table in reversed(of_attempts()):
+            connection.execute(delete(table).where(table.c.trial_id.in_(select(t.trials.c.id).where(of_study))))
+        connection.execute(delete(t.blocks).where(t.blocks.c.study_id == study_id))
+        _insert(connection, bundle, here, {})
+        for block in bundle.contents.blocks:
+            lost = {"state": BlockState.LOST} if block["state"] == BlockState.RUNNING else {}
+            connection.execute(insert(t.blocks).values({**block, **lost, "study_id": study_id}))
+    return True
+
+
+def _find(store: Store, bundle: Bundle) -> int | None:
+    wanted = [t.studies.c[name] == bundle.contents.study[name] for name in _SAME]
+    with store.transaction() as connection:
+        row = connection.execute(select(t.studies.c.id).where(*wanted)).first()
+    return int(row[0]) if row else None
+
+
+def _attempts(connection: Connection, study_id: int) -> set[tuple[int, int, float]]:
+    query = select(t.trials.c.position, t.attempts.c.attempt, t.attempts.c.started)
+    found = connection.execute(query.join(t.trials).where(t.trials.c.study_id == study_id))
+    return {(row.position, row.attempt, row.started) for row in found}
+
+
+def _insert(
+    connection: Connection, bundle: Bundle, here: Mapping[int, tuple[int, int]], instead: Mapping[str, Any]
+) -> None:
+    """Rows of all attempts after those that are here. ``here``: number and last attempt of each position's trial."""
+    for table in of_attempts():
+        given = instead if table is t.attempts else {}
+        rows = []
+        for row in bundle.contents.tables[table.name]:
+            number, before = here[row["position"]]
+            kept = {name: value for name, value in row.items() if name != "position"}
+            rows.append({**kept, **given, "trial_id": number, "attempt": before + row["attempt"]})
+        if rows:
+            connection.execute(insert(table), rows)
+    for trial in bundle.contents.trials:
+        number, before = here[trial["position"]]
+        last = before + trial["attempt"]
+        home = {"directory": f"trials/{number}/attempt-{last}"} if trial["attempt"] else {}
+        values = {**trial, **home, "attempt": last}
+        connection.execute(update(t.trials).where(t.trials.c.id == number).values(values))
+
+
+def _new_number(connection: Connection, statement: Any) -> int:
+    key = connection.execute(statement).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _home(store: Store, trial: int, attempt: int) -> Path:
+    home = store.directory / "trials" / str(trial) / f"attempt-{attempt}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def _check(bundle: Bundle) -> None:
+    """Raises LeadlineError for figures that no trial can have."""
+    for name in ("responses", "slot_responses", "machine_use"):
+        for row in bundle.contents.tables[name]:
+            if not math.isfinite(row["value"]):
+                raise LeadlineError(f"{bundle.directory}: {row['name']} of trial {row['position']} is {row['value']}")
+
+
+def copy_tuning(source: Store, tuning_id: int, target: Store, numbers: Mapping[int, int]) -> int:
+    """A tuning whose studies were copied (``numbers``: here -> there); its number there."""
+    with source.transaction() as connection:
+        row = dict(connection.execute(select(t.tunings).where(t.tunings.c.id == tuning_id)).mappings().one())
+        query = select(t.tuning_parts).where(t.tuning_parts.c.tuning_id == tuning_id)
+        parts = [dict(part) for part in connection.execute(query).mappings()]
+    del row["id"]
+    with target.transaction() as connection:
+        same = [t.tunings.c[name] == row[name] for name in _SAME]
+        known = connection.execute(select(func.max(t.tunings.c.id)).where(*same)).scalar()
+        number = known or _new_number(connection, insert(t.tunings).values(row))
+        connection.execute(update(t.tunings).where(t.tunings.c.id == number).values(row))
+        connection.execute(delete(t.tuning_parts).where(t.tuning_parts.c.tuning_id == number))
+        for part in parts:
+            there = {"tuning_id": number, "study_id": numbers[part["study_id"]]}
+            connection.execute(insert(t.tuning_parts).values({**part, **there}))
+    return int(number)

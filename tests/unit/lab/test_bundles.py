@@ -1,0 +1,218 @@
+"""Trials that go from lab to lab: all of them, once, and only where they are wanted."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.main import app
+from leadline.design import make_plan
+from leadline.lab.bundle import write_bundle
+from leadline.lab.claims import Claim, LostClaimError
+from leadline.lab.store import Store
+from leadline.lab.takein import take_block
+from leadline.model.design import Design
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.plan import Factor
+from leadline.model.record import AuditRecord, Reading, StudyRecord
+from leadline.model.study import Study
+
+STUDY = Study.model_validate({"study": "away", "question": "?", "factors": {"vm.swappiness": [1, 2]}})
+PLAN = make_plan([Factor("vm.swappiness", (1, 2), 1)], Design(replicates=2))
+
+
+def add(store: Store) -> int:
+    return store.add_study(STUDY, "study: away", PLAN, {}, [])
+
+
+def run_block(store: Store, study: int, block: int, value: float) -> list[int]:
+    """Every trial of a block, the first one twice; their positions."""
+    trials = [trial for trial in store.load(study).trials if trial.planned.block == block]
+    for trial in trials:
+        if trial is trials[0]:
+            attempt, _ = store.begin_attempt(trial.id, block)
+            store.finish(trial.id, attempt, TrialFailure(FailureClass.INFRASTRUCTURE, "no network"))
+        attempt, directory = store.begin_attempt(trial.id, block)
+        step = store.begin_step(trial.id, attempt, "load")
+        store.end_step(step)
+        store.add_readings(trial.id, attempt, [Reading("vm.swappiness", "before", "1", "1", True)])
+        store.add_audits(trial.id, attempt, [AuditRecord("ledger", True, "0")])
+        store.add_responses(trial.id, attempt, {"throughput": value + trial.planned.position})
+        (directory / "logs" / "server.log").write_text(f"trial {trial.planned.position}\n")
+        store.add_artefacts(trial.id, attempt, directory)
+        store.finish(trial.id, attempt)
+    store.claims.release()
+    return [trial.planned.position for trial in trials]
+
+
+def told(record: StudyRecord) -> list[object]:
+    """What a study's trials are, wherever they are kept."""
+    return [
+        (
+            *(trial.planned, trial.state, trial.attempt, trial.started, trial.responses),
+            *(trial.audits, trial.readings, trial.steps),
+            trial.directory and (trial.directory / "logs" / "server.log").read_text(),
+        )
+        for trial in record.trials
+    ]
+
+
+@pytest.fixture
+def centre(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "centre", owner="centre")
+    add(store)
+    return store
+
+
+@pytest.fixture
+def claim(centre: Store) -> Claim:
+    claim = centre.claims.take(1, 1, host="n3")
+    assert claim is not None
+    return claim
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, claim: Claim) -> Path:
+    """Block 1, run in a lab of its own."""
+    node = Store(tmp_path / "node", owner="n3")
+    positions = run_block(node, add(node), 1, 100.0)
+    write_bundle(node, 1, tmp_path / "bundle", positions=positions, block=1, token=claim.token, host="n3")
+    return tmp_path / "bundle"
+
+
+def test_a_block_that_ran_elsewhere_is_taken_in_once(centre: Store, bundle: Path, claim: Claim, tmp_path: Path) -> None:
+    assert take_block(centre, bundle) == 2
+    first = told(centre.load(1))
+    node = Store(tmp_path / "node").load(1)
+    for here, there in zip(centre.load(1).trials[2:], node.trials[2:], strict=True):
+        assert (here.state, here.responses, here.started) == ("done", there.responses, there.started)
+        assert here.directory is not None
+        assert (here.directory / "logs" / "server.log").read_text() == f"trial {here.planned.position}\n"
+        assert here.attempt == there.attempt
+    assert take_block(centre, bundle) == 0
+    assert told(centre.load(1)) == first
+    assert centre.claims.running(1) == []
+    assert centre.claims.take(1, claim.block, left=[2, 3]) is None, "nothing of it is left"
+
+
+def test_a_block_that_was_given_to_another_is_refused(centre: Store, bundle: Path, claim: Claim) -> None:
+    centre.claims.give_up(claim.token)
+    again = centre.claims.take(1, 1, host="n4")
+    assert again is not None
+    before = told(centre.load(1))
+    with pytest.raises(LostClaimError, match=r"block 1 of study 1 was taken from centre .*nothing more of that run"):
+        take_block(centre, bundle)
+    assert told(centre.load(1)) == before
+    assert not (centre.directory / "trials" / "3").exists()
+
+
+def test_a_second_run_of_a_block_follows_the_first(centre: Store, bundle: Path, tmp_path: Path) -> None:
+    take_block(centre, bundle)
+    again = centre.claims.take(1, 1)
+    assert again is not None
+    other = Store(tmp_path / "other")
+    positions = run_block(other, add(other), 1, 200.0)
+    write_bundle(other, 1, tmp_path / "second", positions=positions, block=1, token=again.token)
+    assert take_block(centre, tmp_path / "second") == 2
+    trials = centre.load(1).trials[2:]
+    assert [trial.attempt for trial in trials] == [4, 2]
+    assert [trial.responses["throughput"] for trial in trials] == [202.0, 203.0]
+    with pytest.raises(LostClaimError):
+        take_block(centre, bundle)
+
+
+def damage_rows(bundle: Path) -> None:
+    (bundle / "rows.json").write_text((bundle / "rows.json").read_text().replace("102.0", "999.0"))
+
+
+def damage_file(bundle: Path) -> None:
+    (bundle / "trials" / "2" / "attempt-2" / "logs" / "server.log").write_text("other\n")
+
+
+def lose_file(bundle: Path) -> None:
+    (bundle / "trials" / "3" / "attempt-1" / "logs" / "server.log").unlink()
+
+
+def lose_manifest(bundle: Path) -> None:
+    (bundle / "manifest.json").unlink()
+
+
+def manifest(**changed: object) -> Callable[[Path], None]:
+    def change(bundle: Path) -> None:
+        told = json.loads((bundle / "manifest.json").read_text())
+        (bundle / "manifest.json").write_text(json.dumps({**told, **changed}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (damage_rows, r"rows.json is damaged: its digest is not the one in manifest.json"),
+        (damage_file, r"server.log is damaged: its digest"),
+        (lose_file, r"is damaged: trials/3/attempt-1/logs/server.log is no file in it"),
+        (lose_manifest, r"is no bundle: manifest.json is not there"),
+        (manifest(format=9), r"format 9, this leadline reads format 1"),
+        (manifest(token="x"), r"no block of the lab .* was given out with its token"),
+        (manifest(plan="x"), r"it has another plan than study 1"),
+        (manifest(block=0), r"it has another plan than study 1"),
+    ],
+)
+def test_what_is_not_whole_is_not_taken(centre: Store, bundle: Path, damage: Callable[[Path], None], said: str) -> None:
+    before = told(centre.load(1))
+    damage(bundle)
+    with pytest.raises(LeadlineError, match=said):
+        take_block(centre, bundle)
+    assert told(centre.load(1)) == before
+
+
+def lab(*words: str) -> str:
+    done = CliRunner().invoke(app, ["lab", *words], catch_exceptions=True)
+    return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.exception}"
+
+
+def test_labs_are_merged_as_often_as_wanted(tmp_path: Path) -> None:
+    one, team = tmp_path / "one", tmp_path / "team"
+    store = Store(one)
+    run_block(store, add(store), 0, 100.0)
+    add(Store(team))  # numbers differ
+    assert lab("merge", str(one), "--lab", str(team)) == "away@1: copied as away@2\n"
+    assert lab("merge", str(one), "--lab", str(team)) == "away@1: is there as away@2\n"
+    assert told(Store(team).load(2)) == told(store.load(1))
+    run_block(store, 1, 1, 100.0)  # it went on
+    assert lab("copy", "away", "--lab", str(one), "--to", str(team)) == "away@1: copied as away@2\n"
+    assert told(Store(team).load(2)) == told(store.load(1))
+    assert [len(record.trials) for record in Store(team).studies()] == [4, 4]
+    assert lab("merge", str(team), "--lab", str(tmp_path / "new"), "--json")
+    assert told(Store(tmp_path / "new").load(2)) == told(store.load(1))
+
+
+def test_a_study_that_went_on_in_both_labs_is_refused(tmp_path: Path) -> None:
+    one, two = Store(tmp_path / "one"), tmp_path / "two"
+    run_block(one, add(one), 0, 100.0)
+    lab("merge", str(one.directory), "--lab", str(two))
+    run_block(one, 1, 1, 100.0)
+    run_block(Store(two), 1, 1, 200.0)
+    before = told(Store(two).load(1))
+    assert "away@1 of the lab" in (said := lab("merge", str(one.directory), "--lab", str(two))), said
+    assert "went on in both labs" in said
+    assert told(Store(two).load(1)) == before
+    assert "name another one" in lab("merge", str(two), "--lab", str(two))
+
+
+def test_a_copy_that_was_cut_off_is_made_whole(tmp_path: Path) -> None:
+    one, two = Store(tmp_path / "one"), tmp_path / "two"
+    run_block(one, add(one), 0, 100.0)
+    lab("merge", str(one.directory), "--lab", str(two))
+    with sqlite3.connect(two / "lab.sqlite") as connection:  # as before its last transaction
+        for table in ("attempts", "steps", "responses", "audits", "readings", "artefacts", "blocks"):
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute("UPDATE trials SET state = 'planned', attempt = 0, directory = NULL, started = NULL")
+    connection.close()
+    assert lab("merge", str(one.directory), "--lab", str(two)) == "away@1: copied as away@1\n"
+    assert told(Store(two).load(1)) == told(one.load(1))
