@@ -12,6 +12,7 @@ from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.outline import outline
 from leadline.lab.twin import aa_twin
 from leadline.load.scenario import sent_variables
+from leadline.stack.downloads import download_seconds, downloads
 
 __all__ = [
     "Planned",
@@ -21,6 +22,8 @@ __all__ = [
     "check_looks",
     "compare_layouts",
     "cost",
+    "download_seconds",
+    "downloads",
     "noise_for",
     "outline",
     "overhead_for",

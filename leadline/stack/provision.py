@@ -13,6 +13,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -221,6 +222,11 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
     return found
 
 
+def is_here(artefact: Artefact) -> bool:
+    """Whether it is in the cache, ready for use."""
+    return _complete(cache_dir() / "dist" / artefact.directory_name)
+
+
 def _complete(target: Path) -> bool:
     """Whether it is unpacked, and shared if it is this user's."""
     try:
@@ -294,12 +300,32 @@ def _download(artefact: Artefact, work: Path, progress: Progress) -> Path:
     if maven([*arguments, "-o"], why, cwd=work).returncode == 0 and file.exists():
         return file
     progress(f"fetching {artefact.coordinate} ({artefact.size / 1e6:.0f} MB) with Maven")
-    tell = lambda seconds: progress(f"still fetching {artefact.name} after {seconds:.0f} s")  # noqa: E731
+    tell = lambda seconds: progress(_how_far(artefact, _arrived(artefact, work), seconds))  # noqa: E731
     done = maven(arguments, why, cwd=work, tell=tell)
     if done.returncode or not file.exists():
         said = last_words(done.stdout + done.stderr)
         raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{said}")
     return file
+
+
+def _arrived(artefact: Artefact, work: Path) -> int:
+    """Bytes of it that Maven has so far; 0 where its local repository is not at the usual place."""
+    repository = Path.home() / ".m2" / "repository" / Path(*artefact.group.split("."))
+    sizes = [0]
+    for folder in (work, repository / artefact.name / artefact.version):
+        for file in folder.glob(f"*{artefact.file_name}*"):  # also under the name that it has until it is whole
+            with suppress(OSError):  # it has just been renamed
+                sizes.append(file.stat().st_size)
+    return min(max(sizes), artefact.size)
+
+
+def _how_far(artefact: Artefact, arrived: int, seconds: float) -> str:
+    """``still fetching x: 120 of 352 MB after 30 s, about 58 s left``."""
+    if not arrived:
+        return f"still fetching {artefact.name} ({artefact.size / 1e6:.0f} MB) after {seconds:.0f} s"
+    left = (artefact.size - arrived) * seconds / arrived
+    sizes = f"{arrived / 1e6:.0f} of {artefact.size / 1e6:.0f} MB"
+    return f"still fetching {artefact.name}: {sizes} after {seconds:.0f} s, about {left:.0f} s left"
 
 
 def _verify(artefact: Artefact, file: Path) -> None:

@@ -10,6 +10,8 @@ from leadline.api.planning import (
     check_looks,
     compare_layouts,
     cost,
+    download_seconds,
+    downloads,
     noise_for,
     overhead_for,
     sent_variables,
@@ -42,6 +44,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     setup = setup_for(planned.design, study.workload, overhead)
     found = forecast(plan, noise, setup, design=planned.design)
     layouts = compare_layouts(study, planned, lab, noise, overhead)
+    missing = downloads(study.stack) if study.command is None and study.stack.host == "local" else []
     if json:
         print_json(
             {
@@ -53,6 +56,8 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "seconds": seconds,
                 "seconds_at_worst": worst_cost(study, plan, overhead),
                 "load": load_document(study.workload) if study.command is None else study.command.model_dump(),
+                "downloads": [{"name": one.coordinate, "bytes": one.size} for one in missing],
+                "download_seconds": download_seconds(missing),
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
@@ -70,6 +75,10 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
     for text in planned.unchecked:
         say(f"not checked: {text}")
     say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}")
+    if missing:
+        sizes = ", ".join(f"{one.name} {one.size / 1e6:.0f} MB" for one in missing)
+        once = f"about {format_duration(download_seconds(missing))} at 10 MB/s (assumed)"
+        say(f"before the first trial, once: it downloads {sizes}: {once}")
     for text in _bounds(study, worst_cost(study, plan, overhead)):
         say(text)
     if study.budget is not None and seconds > study.budget:

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from typer.testing import CliRunner
 
+from leadline.cli.main import app
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.study import StackChoice
 from leadline.stack import provision
+from leadline.stack.downloads import download_seconds, downloads
 from leadline.stack.provision import Artefact, fetch, postgres_artefact
 from leadline.stack.unpack import UnpackError, unpack_zip
 
@@ -245,3 +249,34 @@ def test_postgresql_for_this_cpu(machine: str, name: str) -> None:
 def test_a_cpu_without_binaries() -> None:
     with pytest.raises(UsageError, match="CPU riscv64; leadline runs on aarch64, x86_64"):
         postgres_artefact("riscv64")
+
+
+def test_a_download_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    artefact = provision.LIBERTY
+    work = tmp_path / "work"
+    work.mkdir()
+    assert provision._arrived(artefact, work) == 0
+    assert provision._how_far(artefact, 0, 30) == "still fetching openliberty-runtime (352 MB) after 30 s"
+    folder = tmp_path / ".m2/repository/io/openliberty/openliberty-runtime" / artefact.version
+    folder.mkdir(parents=True)
+    with (folder / f"{artefact.file_name}.4711.tmp").open("wb") as part:
+        part.truncate(artefact.size // 4)
+    arrived = provision._arrived(artefact, work)
+    assert arrived == artefact.size // 4
+    told = provision._how_far(artefact, arrived, 20)
+    assert told == "still fetching openliberty-runtime: 88 of 352 MB after 20 s, about 60 s left"
+
+
+def test_a_dry_run_tells_what_is_downloaded_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    missing = downloads(StackChoice(server="tomcat"))
+    assert [one.name for one in missing] == ["tomcat", provision.postgres_artefact().name, "postgresql"]
+    assert download_seconds(missing) == pytest.approx(sum(one.size for one in missing) / 10e6)
+    done = CliRunner().invoke(app, ["run", "quickstart", "--dry-run", "--lab", str(tmp_path / "lab")])
+    assert "before the first trial, once: it downloads openliberty-runtime 352 MB, " in done.output
+    marker = tmp_path / "cache" / "dist" / provision.TOMCAT.directory_name / ".leadline-complete"
+    marker.parent.mkdir(parents=True)
+    marker.touch(mode=0o444)
+    marker.chmod(0o444)
+    assert "tomcat" not in [one.name for one in downloads(StackChoice(server="tomcat"))]
