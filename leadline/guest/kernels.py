@@ -212,8 +212,8 @@ def _cached() -> list[sealed.Facts]:
 
 
 def _of_cache(facts: sealed.Facts) -> Listed:
-    told = (facts[key] for key in ("name", "release", "version", "flavour", "suite"))
-    return Listed(*told, cached=facts["version"])
+    name, release, version, flavour, suite = (facts[key] for key in ("name", "release", "version", "flavour", "suite"))
+    return Listed(name, release, version, flavour, suite, cached=version)
 
 
 def _kept(name: str) -> Path | None:
