@@ -8,6 +8,7 @@ what it started.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import select
@@ -16,6 +17,9 @@ import time
 
 LONGEST = 2000  # bytes of what a program wrote to standard error that are kept
 _ABOUT = ("user", "system", "minor", "major", "voluntary", "involuntary", "read_blocks", "written_blocks", "peak_kib")
+
+
+_RESET = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # what Python ignores or handles
 
 
 class Gone(Exception):
@@ -28,20 +32,18 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
     ``timed_out`` and ``left`` (processes of its group that were still there; all are ended). Raises OSError where it
     cannot be started, and Gone.
     """
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing, environment = _given()
     said = os.memfd_create("stderr")
     actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, said, 2)]
-    reset = [signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ]  # what Python ignores or handles
     try:
         started, begun = time.time(), time.perf_counter_ns()
-        pid = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setpgroup=0, setsigdef=reset)
+        pid = os.posix_spawnp(argv[0], argv, environment, file_actions=actions, setpgroup=0, setsigdef=_RESET)
         timed_out = _wait(pid, timeout)
         _, status, used = os.wait4(pid, 0)
         wall = time.perf_counter_ns() - begun
         size = os.fstat(said).st_size
         words = os.pread(said, LONGEST, max(0, size - LONGEST))
     finally:
-        os.close(nothing)
         os.close(said)
     figures = (used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
     found: dict[str, object] = dict(
@@ -55,6 +57,12 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
         "timed_out": timed_out,
     }
     return found | {"left": _end(pid), "stderr": words.decode(errors="replace")}
+
+
+@functools.cache
+def _given() -> tuple[int, dict[bytes, bytes]]:
+    """/dev/null and the environment, the same for every run: os.environ decodes and encodes each name again."""
+    return os.open(os.devnull, os.O_RDWR), dict(os.environb)
 
 
 def _wait(pid: int, timeout: float) -> bool:
