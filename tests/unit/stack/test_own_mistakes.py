@@ -6,6 +6,7 @@ import socket
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -59,7 +60,8 @@ class Answers(BaseHTTPRequestHandler):
             time.sleep(0.5)
         self.send_response(200 if self.path == "/up" else 404)
         self.end_headers()
-        self.wfile.write(b'{"state": "starting"}')
+        with suppress(BrokenPipeError):  # who asked for /slow may have left
+            self.wfile.write(b'{"state": "starting"}')
 
     def log_message(self, format: str, *told: object) -> None:
         pass
