@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from leadline.api.studies import Study
 from leadline.conclude.bisection import percent, sentence
+from leadline.guest.between import between, is_name
 from leadline.lab.bisect.probe import Question
 from leadline.lab.bisect.run import BisectResult, BisectRun, question_of
-from leadline.lab.bisect.span import span_of
+from leadline.lab.bisect.span import Candidates, span_of
 from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.planning import setup_for
 from leadline.lab.testbed import Testbed
+from leadline.model.guest import FORKS, GUEST_KINDS, KERNEL
 from leadline.model.units import format_duration
-from leadline.planning.forecast import setup_of, sigma_of
+from leadline.planning.forecast import sigma_of
 from leadline.planning.probes import MOST, Expected, expected
 
 EFFECTS = (5.0, 10.0)  # percent that a dry run tells of where none is named
@@ -30,9 +33,18 @@ def question(
     last: str | None = None,
     response: str | None = None,
     exact: bool = False,
+    all_levels: bool = False,
 ) -> Question:
-    """Between the levels ``first`` and ``last`` of a factor, or between two files of settings. Raises UsageError."""
-    return question_of(study.file, span_of(study.file.study, factor, first, last), response, exact)
+    """Between the levels ``first`` and ``last`` of a factor, or between two files of settings. Between two kernels of
+    Debian lie those that can be had, unless the study names ``all_levels`` in their order. Raises UsageError.
+    """
+    described = study.file.study
+    listed = {KERNEL: Candidates(is_name, _kernels)} if described.stack.host in GUEST_KINDS and not all_levels else {}
+    return question_of(study.file, span_of(described, factor, first, last, listed), response, exact)
+
+
+def _kernels(first: str, last: str) -> Sequence[str]:
+    return between(first, last, lambda _text: None)
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ def outline(asked: Question, place: Testbed, effect: float | None = None, budget
     planned, study = run.check(), asked.study
     noise = noise_for(study, place.directory, response=asked.response)
     overhead = overhead_for(study, noise)
-    setup = setup_of(planned.design, study.workload, overhead)
+    setup = setup_for(planned.design, study.workload, overhead)
     sigma = sigma_of(planned.plan, noise, setup) or 0.05
     state = run.begin()
     told = tuple(
@@ -96,6 +108,10 @@ def outline(asked: Question, place: Testbed, effect: float | None = None, budget
     told = tuple(
         Expected(round(100 * math.expm1(each.effect), 6), each.probes, each.trials, each.ends) for each in told
     )
+    if planned.design.kind == FORKS:  # every probe is as large as the first
+        each_probe = len(planned.plan.trials)
+        told = tuple(replace(each, trials=each.probes * each_probe) for each in told)
+        return BisectOutline(asked, noise.source, setup.seconds(planned.plan) / each_probe, told, budget)
     load = study.workload.before_steady + study.workload.steady + study.workload.ramp_down
     return BisectOutline(asked, noise.source, load + overhead, told, budget)
 
@@ -119,8 +135,15 @@ class Bisected:
         means = state.means()
         counts = {held: sum(block.treatments.count(held) for block in state.blocks) for held in means}
         order = sorted(means, key=lambda held: (len(held), sorted(held)))
-        scale = (lambda value: 100 * math.expm1(value)) if asked.log else (lambda value: 100 * value)
-        return [(asked.span.label(held), counts[held], scale(means[held])) for held in order]
+        return [(asked.span.label(held), counts[held], self._percent(means[held])) for held in order]
+
+    @property
+    def worlds(self) -> list[float]:
+        """The difference of the ends in each world of a study of forks, as in ``rows``."""
+        return [self._percent(value) for value in self.result.worlds]
+
+    def _percent(self, value: float) -> float:
+        return 100 * (math.expm1(value) if self.result.question.log else value)
 
     def lines(self) -> list[str]:
         """Treatments and probabilities, in lines, without the answer."""
@@ -130,6 +153,10 @@ class Bisected:
         unit = "%" if asked.log else "points"
         lines = [f"{asked.response} against {asked.span.label(frozenset())}"] if rows else []
         lines += [f"  {name.ljust(wide)}  {trials:3d} trials  {value:+8.2f} {unit}" for name, trials, value in rows]
+        if self.worlds:
+            told = ", ".join(f"{value:+.2f} {unit}" for value in self.worlds)
+            one = " (one world tells a difference, not how it varies)" if len(self.worlds) == 1 else ""
+            lines.append(f"the ends differ in each world by {told}{one}")
         lines += [f"  cannot be run: {asked.span.label(held)}: {why}" for held, why in self.result.failed.items()]
         likely = [
             f"  {share:6.1%}  {asked.span.change(group)}"
@@ -166,6 +193,7 @@ class Bisected:
             "treatments": [
                 {"treatment": name, "trials": trials, "difference": value} for name, trials, value in self.rows
             ],
+            "worlds": self.worlds,
             "failed": {asked.span.label(held): why for held, why in result.failed.items()},
             "probes": len(state.blocks),
             "trials": state.trials,

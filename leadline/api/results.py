@@ -19,7 +19,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.stack.registry import stack_catalogue
+from leadline.stack.registry import SERVER_KNOB, stack_catalogue
 
 if TYPE_CHECKING:
     from leadline.api.capacities import CapacityResult
@@ -82,7 +82,7 @@ class StudyResult:
             own = (
                 study.command.knobs()
                 if study.command is not None
-                else [*stack_catalogue(study.stack), *load_knobs(study.workload)]
+                else [SERVER_KNOB, *stack_catalogue(study.stack), *load_knobs(study.workload)]
             )
             return {knob.name: knob for knob in (*LocalHost().knobs(), *own)}
         except UsageError:

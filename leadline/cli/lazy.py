@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "bisect": ("bisect", "Find which change between two ends makes the difference: levels of a factor, or settings."),
+    "knee": ("knee", "Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."),
     "show": ("results", "Print what a study or a tuning found."),
     "report": (
         "results",
@@ -85,7 +86,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 GROUPS = {
-    "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
+    "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect", "knee"),
     "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "gc"),

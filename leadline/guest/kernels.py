@@ -72,14 +72,7 @@ def kernels(progress: Progress, refresh: bool = False) -> list[Listed]:
     ``progress`` hears. Raises UsageError where there is neither.
     """
     kept = {facts["name"]: facts for facts in _cached()}
-    try:
-        with _locked(progress):
-            found = newest(_archive().packages(progress, 0.0 if refresh else _DAY))
-    except LeadlineError as error:
-        if not kept:
-            raise
-        progress(str(error))
-        found = {}
+    found = newest(_packages(progress, 0.0 if refresh else _DAY))
     for name, facts in kept.items():
         listed = found.get(name)
         found[name] = Listed(
@@ -92,6 +85,27 @@ def kernels(progress: Progress, refresh: bool = False) -> list[Listed]:
             facts["version"],
         )
     return sorted(found.values(), key=_place)
+
+
+def releases(progress: Progress) -> list[Listed]:
+    """Every release that can be had or is in the cache. Raises as ``kernels``."""
+    packages = _packages(progress, _DAY)
+    found = {facts["release"]: _of_cache(facts) for facts in _cached()}
+    for release in dict.fromkeys(match[1] for package in packages if (match := _NAME.match(package.name))):
+        found |= {listed.release: listed for listed in newest(packages, any_release=release).values()}
+    return list(found.values())
+
+
+def _packages(progress: Progress, age: float) -> list[Package]:
+    """By lists not older than ``age`` seconds; none where none can be had and the cache has kernels."""
+    try:
+        with _locked(progress):
+            return _archive().packages(progress, age)
+    except LeadlineError as error:
+        if not _cached():
+            raise
+        progress(str(error))
+        return []
 
 
 def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, Listed]:
@@ -195,6 +209,11 @@ def _cached() -> list[sealed.Facts]:
     """Of kernels of Debian, the newest of each name last."""
     found = [facts for path in _directory().glob("*_*") if (facts := sealed.facts_of(path))]
     return sorted(found, key=lambda facts: _age(facts["version"]))
+
+
+def _of_cache(facts: sealed.Facts) -> Listed:
+    name, release, version, flavour, suite = (facts[key] for key in ("name", "release", "version", "flavour", "suite"))
+    return Listed(name, release, version, flavour, suite, cached=version)
 
 
 def _kept(name: str) -> Path | None:

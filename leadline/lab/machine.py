@@ -15,6 +15,7 @@ from leadline.host.base import PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
+from leadline.lab.stacks import stacks_of
 from leadline.lab.studyfile import StudyFile
 from leadline.load.presets import source_address
 from leadline.model.errors import UsageError
@@ -112,8 +113,9 @@ def _java_problems(study: Study) -> Iterator[tuple[tuple[str | int, ...], str]]:
         home = Path(study.stack.java)
         if problem := _refused(lambda: java_home(home)):
             yield ("stack", "java"), problem
-    if study.command is None and (problem := _refused(lambda: server_of(study.stack).check_java(study.stack.java))):
-        yield ("stack", "java" if study.stack.java else "server"), problem
+    for stack in stacks_of(study) if study.command is None else ():
+        if problem := _refused(partial(server_of(stack).check_java, stack.java)):
+            yield ("stack", "java" if stack.java else "server"), problem
 
 
 def _ports(study: Study, host: Host) -> str:

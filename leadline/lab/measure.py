@@ -22,6 +22,7 @@ from leadline.load.driver import (
     started_unix_ns,
     steady_series,
 )
+from leadline.load.within import responses_of, within_limits
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
@@ -76,6 +77,7 @@ def measure(directory: Path, startup: float) -> Measured:
     recorded = Recorded(directory / "series")
     responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
+    responses.update(responses_of(within_limits(driver, begin + cut, end, summary.limits)))
     return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 

@@ -13,6 +13,7 @@ from leadline.lab import completion
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
 from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
+from leadline.lab.stacks import servers_of
 from leadline.lab.system import (
     Compiled,
     InTurns,
@@ -78,9 +79,11 @@ class RealSystem:
             placement=study.placement,
             observe=study.observe,
             ready_timeout=study.ready_timeout,
+            cold=study.reset.page_cache == "drop",
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
             http_names=[driver.server for driver in study.drivers if driver.server],
             web_servers=web_servers(study),
+            servers=servers_of(study),
         )
         home = self._lab / "services" / study.study
         return Stack(study.stack, self._host, home / f"instance-{instance}" if instance else home, options)

@@ -13,11 +13,20 @@ from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
+from leadline.model.study import StackChoice, Study
 from leadline.model.units import format_size
 from leadline.model.workload import Workload
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
-from leadline.stack.registry import StackError, application_of, server_of, stack_catalogue
+from leadline.stack.registry import (
+    SERVER_KNOB,
+    SERVERS,
+    StackError,
+    application_of,
+    common_knobs,
+    server_of,
+    stack_catalogue,
+)
 from leadline.stack.servers import jvm_flags, knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
@@ -30,7 +39,30 @@ def study_catalogue(file: StudyFile) -> list[Knob]:
     if file.study.command is not None:
         return file.study.command.knobs()
     with located(file.where):
-        return [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
+        return [*_services(file.study), *load_knobs(file.study.workload)]
+
+
+def _services(study: Study) -> list[Knob]:
+    each = [stack_catalogue(choice) for choice in stacks_of(study)]
+    return common_knobs(each) if _varies_server(study) else each[0]
+
+
+def _varies_server(study: Study) -> bool:
+    stack = study.stack
+    return SERVER_KNOB.name in study.factors and stack.own is None and stack.host == "local" and stack.hosts is None
+
+
+def stacks_of(study: Study) -> list[StackChoice]:
+    """The study's stack; one for each server where that is a factor, which it can be on this host alone."""
+    names = study.factors.get(SERVER_KNOB.name, ()) if _varies_server(study) else ()
+    known = [str(name) for name in names if name in SERVERS]  # what is wrong with others the plan says
+    return [study.stack.model_copy(update={"server": name}) for name in known] or [study.stack]
+
+
+def servers_of(study: Study) -> list[str]:
+    """Names of the servers where the server is a factor, the first one first."""
+    found = [stack.server for stack in stacks_of(study)]
+    return found if len(found) > 1 else []
 
 
 @contextmanager
@@ -56,6 +88,7 @@ def check_levels(
     def where(name: str) -> str:
         return file.where(("factors" if name in file.study.factors else "settings", name))
 
+    _check_servers(file, levels, where)
     _check_flags(file, levels, where)
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
@@ -76,6 +109,17 @@ def check_levels(
                 f"{where(low.name)}: {low.name} {low.format(min(least))} is above {high.name}"
                 f" {high.format(max(most))}; lower it or raise {high.name}"
             )
+
+
+def _check_servers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
+    """Where the server is a factor, every server takes every level of what they have in common."""
+    for stack in stacks_of(file.study) if servers_of(file.study) else ():
+        for knob in stack_catalogue(stack):
+            for level in levels.get(knob.name, ()):
+                try:
+                    knob.accept(level, disposable=True)
+                except ValueError as error:
+                    raise UsageError(f"{where(knob.name)}: {knob.name}: {error} (on {stack.server})") from None
 
 
 def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:

@@ -34,7 +34,7 @@ from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
 from leadline.model.load import filled
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
-from leadline.model.result import PROCESS_RESPONSES, RESPONSES
+from leadline.model.result import OF_LIMITS, PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload, check_budget, warmed_until_over
 
@@ -349,6 +349,9 @@ class Study(Strict):
                     raise KeyedError(("responses", at), f"{name} is of a program: it needs `command` in the study")
                 known = ", ".join(PROCESS_RESPONSES)
                 raise KeyedError(("responses", at), f"{name} is of a load; a command has {known}")
+            if name in OF_LIMITS and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
+                told = f"{name} is told of whole trials, and this design compares slots, turns or forks"
+                raise KeyedError(("responses", at), f"{told}: leave {name} out, or the design's part")
         if self.command is not None and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
             raise KeyedError(
                 ("design",), "a command runs alone from start to end: no switchback, rotation, duet, forks"

@@ -19,9 +19,9 @@ from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.owners import AtStart, Owners
+from leadline.model.owners import AtStart, KnobOwner, Owners
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import refusals, registry
+from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
     Application,
     AuditResult,
@@ -38,6 +38,7 @@ from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
+from leadline.stack.servers.common import JavaServer
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind, Front
@@ -58,6 +59,7 @@ class StackOptions:
     placement: Placement = field(default_factory=Placement)
     observe: bool = True
     ready_timeout: float = 120.0
+    cold: bool = False  # the page cache is dropped before each trial, and again where files were copied to a place
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     address: str = _LOOPBACK  # by which the load reaches this host
@@ -66,6 +68,7 @@ class StackOptions:
     database_port: int = 0
     web_servers: Sequence[str] = ()  # that levels will ask for
     http_names: Sequence[str] = ()  # addresses of this host as others know it
+    servers: Sequence[str] = ()  # where the server is a factor: those that levels will name
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -82,10 +85,14 @@ class Stack:
         registry.check_stack(choice)
         self.choice = choice
         self.options = options or StackOptions()
-        self.server = registry.server_of(choice)
-        if isinstance(self.server, SiteServer):
-            self.server.may_be = tuple(self.options.web_servers) or self.server.may_be
-        self.server.check_java(choice.java)
+        self.servers: dict[str, JavaServer] = {}
+        for name in self.options.servers or [choice.server]:
+            server = registry.server_of(choice.model_copy(update={"server": name}))
+            if isinstance(server, SiteServer):
+                server.may_be = tuple(self.options.web_servers) or server.may_be
+            server.check_java(choice.java)
+            self.servers[name] = server
+        self.server = next(iter(self.servers.values()))  # of several the one that was started last
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
         self.companion: Companion | None = self.application.companion()
@@ -93,7 +100,7 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
-        self._configured = False  # the server, since it was last stopped
+        self._configured = self._database_configured = False  # server, database, since they were last stopped
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self._work = plain_directory(self._home)
         self.front = Front(host, self._work / "web", placement, observe, names)
@@ -109,7 +116,7 @@ class Stack:
 
     def versions(self) -> dict[str, str]:
         """Name -> version of the parts; web servers are known once they have been provisioned."""
-        parts = (self.database, self.server, self.application)
+        parts: list[Service | Application] = [self.database, *self.servers.values(), self.application]
         return {**{part.name: part.version for part in parts}, **self._web_versions}
 
     @cached_property
@@ -119,7 +126,11 @@ class Stack:
     @cached_property
     def _owners(self) -> Owners:
         front = () if self.alone else (self.front,)
-        return Owners(self.database, self.server, *front, self._deployed)
+        return Owners(self.database, self._serving, *front, self._deployed)
+
+    @cached_property
+    def _serving(self) -> KnobOwner:
+        return _Serving(self) if len(self.servers) > 1 else self.server
 
     @property
     def alone(self) -> bool:
@@ -168,7 +179,7 @@ class Stack:
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
         own = [self._home / self.database.name] if self.database.runs else []
-        return [*own, self._work / self.server.name]
+        return [*own, *(self._work / server.name for server in self.servers.values())]
 
     def place(self, cpus: str) -> None:
         """Put everything on these CPUs (``0,2-3``): what runs, by moving it, and what is started from now on. Raises
@@ -185,10 +196,12 @@ class Stack:
     def provision(self, progress: Progress) -> None:
         """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
         self.database.provision(progress)
-        self.server.provision(progress)
+        for server in self.servers.values():
+            server.provision(progress)
         self._web_versions = {} if self.alone else self.front.provision(self.options.web_servers, progress)
         self.application.build(progress)
-        self.server.prepare(self.deployment(), progress)
+        for server in self.servers.values():
+            server.prepare(self.deployment(), progress)
 
     def prepare_data(self, progress: Progress) -> str:
         """Load the data and keep a snapshot, unless there is one; returns its name. The database is stopped after.
@@ -243,12 +256,14 @@ class Stack:
             self.companion.reset(self._home / self.companion.name)
 
     def has_data(self) -> bool:
-        """Whether there are data of an earlier start, for a study that keeps them."""
-        return not self.database.runs or (self._home / self.database.name / "data").exists()
+        """Whether there are whole data of an earlier start, for a study that keeps them."""
+        data = self._home / self.database.name / "data"
+        return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
 
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         context = self._context(self._home / self.database.name, directory)
+        self._database_configured = True  # it holds places from its start on, also where that fails
         self.database.configure(context, self._owners.levels(settings, self.database))
         return self._start_database()
 
@@ -256,6 +271,7 @@ class Stack:
         """Seconds from the start until the application answers, through the web server where the levels ask for one;
         the database runs.
         """
+        self.server = self.servers.get(str(settings.get(registry.SERVER_KNOB.name)), self.server)
         in_front = self._in_front(settings)
         fronted = web_knobs.chosen(in_front) is not None
         self.front.configure(in_front)
@@ -280,7 +296,8 @@ class Stack:
             deployment=deployment,
         )
         self._configured = True
-        self.server.configure(context, self._owners.levels(settings, self.server))
+        own = self._owners.levels(settings, self._serving)
+        self.server.configure(context, {name: at for name, at in own.items() if name != registry.SERVER_KNOB.name})
         self._processes["server"] = self.server.start()
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
@@ -493,6 +510,7 @@ class Stack:
             database=database,
             deployment=deployment,
             observe=self.options.observe,
+            cold=self.options.cold,
             raw=directory.absolute() / "raw",
             database_address=self.options.database_address,
             database_clients=self.options.database_clients,
@@ -518,7 +536,28 @@ class Stack:
         return self.server.stop()
 
     def _stop_database(self) -> bool:
-        return self._processes.pop("database", None) is None or self.database.stop()
+        if self._processes.pop("database", None) is None and not self._database_configured:
+            return True
+        self._database_configured = False
+        return self.database.stop()
+
+
+class _Serving:
+    """The servers of a stack whose server is a factor, as the owner of what they have in common."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def knobs(self) -> Sequence[Knob]:
+        return registry.common_knobs([server.knobs() for server in self._stack.servers.values()])
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        self._stack.server.apply(levels)
+
+    def read_back(self, name: str) -> Level:
+        if name != registry.SERVER_KNOB.name:
+            return self._stack.server.read_back(name)
+        return next(name for name, server in self._stack.servers.items() if server is self._stack.server)
 
 
 class _Deployed(AtStart):

@@ -4,13 +4,13 @@ said by its class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
-from leadline.model.knob import Knob
+from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.ownstack import PREFIX
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
@@ -55,6 +55,20 @@ SERVERS: Mapping[str, type[JavaServer]] = {
 }
 DATABASES: Mapping[str, Callable[[int], Database]] = {"postgres": Postgres, "mariadb": MariaDb}
 APPLICATIONS: Mapping[str, Callable[[], Application]] = {"brokerage": Brokerage, "dealership": Dealership}
+
+
+# In the catalogue of studies that have it as a factor.
+SERVER_KNOB = Knob(
+    "stack.server",
+    Kind.CHOICE,
+    ApplyCost.RESTART,
+    "Application server, with the settings that all of the study's servers have",
+    default_note="stack.server",
+    choices=tuple(SERVERS),
+    owner=Owner.SERVER,
+    names={"leadline": "stack.server"},
+    source="docs/reference/servers.md",
+)
 
 
 def server(name: str) -> JavaServer:
@@ -131,6 +145,10 @@ def knob_of_others(name: str, server_name: str, database_name: str) -> str:
 
 def not_a_knob(choice: StackChoice, name: str) -> str:
     """Why a stack has no knob ``name``, where more can be said than what is like it; empty where not."""
+    if name == SERVER_KNOB.name:
+        return "the server is a factor of reference applications on this host, with two servers or more: " + (
+            ", ".join(SERVERS)
+        )
     if choice.own is not None:
         removed = frameworks.catalogue(choice.own).removed.get(name.removeprefix(PREFIX))
         if removed is not None:
@@ -160,6 +178,12 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)
     return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *own]
+
+
+def common_knobs(own: Sequence[Sequence[Knob]]) -> list[Knob]:
+    """Those of the first that all others have, too, for a stack whose server is a factor; and the one that names it."""
+    names = [{knob.name for knob in each} for each in own]
+    return [SERVER_KNOB, *(knob for knob in own[0] if all(knob.name in each for each in names))]
 
 
 def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:

@@ -131,7 +131,8 @@ class Worlds:
         if saved.cancelled():
             future.cancel()
         elif (error := saved.exception()) is not None:
-            future.set_exception(error)
+            if future.set_running_or_notify_cancel():  # else the run has ended meanwhile
+                future.set_exception(error)
         else:
             try:
                 assert self._pool is not None

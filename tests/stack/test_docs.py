@@ -49,6 +49,7 @@ ELSEWHERE = {
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
     "leadline bisect": "tests/unit/lab/test_bisect.py",
+    "leadline knee": "tests/unit/lab/test_knee.py",
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
@@ -80,6 +81,7 @@ SAFE = (
     "power",
 )
 
+STORED = ("quickstart", "pools-and-heap", "gate", "dealership-load", "pages")  # studies that the docs have in a lab
 BEFOREHAND = ("plan", "power", "simulate")  # of SAFE: those that read a study file
 
 
@@ -194,7 +196,7 @@ def _real(word: str, study: RealStudy, *, stored: bool) -> str:
         return str(ROOT / word)
     if stored and word == "lab/simulated":  # as tests/unit/report/test_report_ci.py has it
         return "lab"
-    return "mini" if stored and word in ("quickstart", "pools-and-heap", "gate", "dealership-load") else word
+    return "mini" if stored and word in STORED else word
 
 
 @pytest.mark.parametrize(("page", "text"), [pair for pair in blocks("yaml") if pair[1].startswith("study:")])

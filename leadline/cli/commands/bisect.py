@@ -60,7 +60,15 @@ def bisect(
         raise UsageError("--levels: name the factor that they are of: --factor NAME")
     given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
     subject = Study.read(study, given, [f"{factor}={levels}"] if levels is not None else [])
-    asked = question(subject, factor=factor, first=first, last=last, response=response, exact=exact)
+    asked = question(
+        subject,
+        factor=factor,
+        first=first,
+        last=last,
+        response=response,
+        exact=exact,
+        all_levels=levels is not None,
+    )
     watching = watcher(errors if json else console)
     place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
     limit = asked.study.budget

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -19,6 +20,7 @@ from leadline.lab.confirming import kept_keys
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
+from leadline.model.guest import FORKS, KERNEL
 from leadline.model.record import StudyRecord
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
@@ -76,10 +78,14 @@ class ProbeFile(StudyFile):
 
 @dataclass(frozen=True)
 class Given:
-    """What a probe gave: its block, and treatments that failed of their own doing, with the reason."""
+    """What a probe gave: its block, and treatments that failed of their own doing, with the reason.
+
+    ``worlds``: of a block that is the mean over worlds, those of each.
+    """
 
     block: Block | None
     failed: dict[Changes, str]
+    worlds: tuple[dict[Changes, float], ...] = ()
 
 
 def probe_file(
@@ -109,14 +115,12 @@ def probe_file(
     document: dict[str, Any] = {
         "study": name,
         "question": f"Which change between {span.label(treatments[0])} and the other end changes {question.response}?",
-        **kept_keys(study),
+        **_kept(question),
         "factors": {factor: _distinct([each[factor] for each in levels]) for factor in varied},
         "settings": {factor: level for factor, level in settings.items() if factor not in varied},
         "design": {
-            "kind": "configurations",
+            **_design(study, replicates),
             "configurations": configurations,
-            "replicates": replicates,
-            "sentinels": _NO_SENTINEL_INSIDE if replicates == 1 else None,
             "seed": seed + draw,
         },
         "responses": [question.response, *(each for each in study.responses if each != question.response)],
@@ -127,6 +131,22 @@ def probe_file(
     yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
     parsed = parse_study(text.getvalue(), f"{name}.yaml")
     return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
+
+
+def _kept(question: Question) -> dict[str, Any]:
+    """What all probes have in common; a kernel that is looked for is no longer the guest's."""
+    kept = kept_keys(question.study)
+    if KERNEL in question.span.factors and "guest" in kept:
+        kept["guest"] = {key: value for key, value in kept["guest"].items() if key != KERNEL.partition(".")[2]}
+    return kept
+
+
+def _design(study: Study, replicates: int) -> dict[str, Any]:
+    """In virtual time a probe is made in all worlds of the study."""
+    if study.design.kind == FORKS:
+        return {"kind": FORKS, "of": "configurations", "worlds": study.design.worlds}
+    sentinels = _NO_SENTINEL_INSIDE if replicates == 1 else None
+    return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
 
 
 def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
@@ -145,7 +165,19 @@ def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> 
                 held.append(treatment)
                 values.append(_scaled(question, value))
         found.append(Given(Block(tuple(held), tuple(values)) if len(held) > 1 else None, failed))
-    return found
+    return [_over_worlds(found)] if question.study.design.kind == FORKS else found
+
+
+def _over_worlds(worlds: Sequence[Given]) -> Given:
+    """The means over the worlds in which all that can be run has a figure."""
+    failed = {held: why for each in worlds for held, why in each.failed.items()}
+    blocks = [dict(zip(each.block.treatments, each.block.values, strict=True)) for each in worlds if each.block]
+    wanted = set[Changes]().union(*blocks) - failed.keys()
+    whole = [block for block in blocks if wanted <= block.keys()]
+    if not whole or len(wanted) < 2:
+        return Given(None, failed)
+    held = tuple(each for each in whole[0] if each in wanted)
+    return Given(Block(held, tuple(fmean(block[each] for block in whole) for each in held)), failed, tuple(whole))
 
 
 def _scaled(question: Question, value: float) -> float:

@@ -30,7 +30,8 @@ _DRAWS = 30  # orders of a block, one of which has its end first or last
 class BisectResult:
     """Where a bisection stands. ``failed``: treatments that cannot be run; ``studies``: numbers of its probes.
 
-    ``complete``: nothing is left to measure; ``stopped`` says why it ended before.
+    ``complete``: nothing is left to measure; ``stopped`` says why it ended before. ``worlds``: the difference of the
+    ends in each world of a study of forks, on the scale of the figures.
     """
 
     question: Question
@@ -42,6 +43,7 @@ class BisectResult:
     complete: bool = False
     stopped: str = ""
     restored: tuple[str, ...] = ()
+    worlds: tuple[float, ...] = ()
 
 
 def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) -> Question:
@@ -63,6 +65,7 @@ class BisectRun:
     budget: float | None = None
     most: int = MOST
     _restored: list[str] = field(default_factory=list, init=False)
+    _worlds: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
 
     @cached_property
     def _unset(self) -> frozenset[str]:
@@ -102,7 +105,7 @@ class BisectRun:
     def _probes(self, fresh: bool) -> BisectResult:
         """One after the other."""
         store = self.testbed.store
-        number = attempts(store, self.question) + fresh or 1
+        number = attempts(store, self.question.name) + fresh or 1
         name = f"{self.question.name}-{number}"
         begun = probes(store, name)
         records = [store.load(study) for study in begun.values()]
@@ -115,9 +118,8 @@ class BisectRun:
             trials = [trial for record in done.values() for trial in record.trials]
             seconds = sum((each.ended or 0.0) - (each.started or 0.0) for each in trials if each.ended)
             ran = tuple(done)
-            return BisectResult(
-                self.question, state, name, ran, failed, seconds, complete, stopped, tuple(self._restored)
-            )
+            told = (complete, stopped, tuple(self._restored), self._worlds)
+            return BisectResult(self.question, state, name, ran, failed, seconds, *told)
 
         for probe in range(1, self.most + 1):
             if over(state, self.most):
@@ -187,6 +189,8 @@ class BisectRun:
         gave = given(self.question, record, block)
         for each in gave:
             failed |= each.failed
+            both = [world[ends[1]] - world[ends[0]] for world in each.worlds if set(ends) <= world.keys()]
+            self._worlds = tuple(both) or self._worlds
         for end in ends:
             if end in failed:
                 raise UsageError(f"{self.question.span.label(end)}, one of the ends, cannot be run: {failed[end]}")
@@ -212,6 +216,6 @@ def probes(store: Store, name: str) -> dict[str, int]:
         return {row.name: row.id for row in connection.execute(query.order_by(t.studies.c.id))}
 
 
-def attempts(store: Store, question: Question) -> int:
-    """How often this question has been begun."""
-    return max((int(name.split("-")[-2]) for name in probes(store, question.name)), default=0)
+def attempts(store: Store, name: str) -> int:
+    """How often the question whose probes have this name has been begun."""
+    return max((int(each.split("-")[-2]) for each in probes(store, name)), default=0)

@@ -15,8 +15,18 @@ from leadline.model.yamltext import load_yaml
 from leadline.planning.bisection import Changes
 from leadline.planning.probes import halves, prefixes
 
-# Factor: what gives its ordered levels from one to another, for factors whose levels a study need not name (kernels).
-CANDIDATES: dict[str, Callable[[str, str], Sequence[RawLevel]]] = {}
+
+@dataclass(frozen=True)
+class Candidates:
+    """Of a factor whose levels have an order of their own: ``between`` gives them from one to another; ``named`` tells
+    whether a text looks like a level.
+    """
+
+    named: Callable[[str], bool]
+    between: Callable[[str, str], Sequence[RawLevel]]
+
+
+Listed = Mapping[str, Candidates]  # by factor
 
 
 @dataclass(frozen=True)
@@ -60,10 +70,16 @@ class Span:
         return " or ".join(f"{self.factors[at]} from {self.steps[at][0]} to {self.steps[at][1]}" for at in group)
 
 
-def span_of(study: Study, factor: str | None, first: str | None, last: str | None) -> Span:
-    """From ``--from`` and ``--to``: two files of settings, or levels of a factor. Raises UsageError."""
-    if first is not None and last is not None and factor is None and is_file(first) and is_file(last):
-        return _settings(Path(first), Path(last))
+def span_of(study: Study, factor: str | None, first: str | None, last: str | None, listed: Listed) -> Span:
+    """From ``--from`` and ``--to``: two files of settings, two levels of a ``listed`` factor with what lies between
+    them, or two of the study's levels. Raises UsageError.
+    """
+    if first is not None and last is not None:
+        if factor is None and is_file(first) and is_file(last):
+            return _settings(Path(first), Path(last))
+        for name, candidates in listed.items():
+            if factor in (None, name) and candidates.named(first) and candidates.named(last):
+                return _span(name, candidates.between(first, last))
     return _levels(study, factor, first, last)
 
 
@@ -97,23 +113,22 @@ def _read(path: Path) -> dict[str, RawLevel]:
 
 def _levels(study: Study, factor: str | None, first: str | None, last: str | None) -> Span:
     name = _factor(study, factor)
-    listed = CANDIDATES.get(name)
-    if name in study.factors:
-        levels = list(study.factors[name])
-    elif listed is not None and first is not None and last is not None:
-        levels = list(listed(first, last))
-    else:
-        raise UsageError(f"--factor {name}: the study names no levels of it; add them: --levels a,b,c")
+    levels = list(study.factors[name])
     at = 0 if first is None else _index(name, levels, "--from", first)
     until = len(levels) - 1 if last is None else _index(name, levels, "--to", last)
-    chosen = levels[at : until + 1] if at <= until else levels[until : at + 1][::-1]
-    if len(chosen) < 2:
-        raise UsageError(f"--to {last}: that is where it begins; name another level of {name}")
-    return Span((name,), (tuple(chosen),), True, f"--factor {name}")
+    return _span(name, levels[at : until + 1] if at <= until else levels[until : at + 1][::-1])
+
+
+def _span(name: str, levels: Sequence[RawLevel]) -> Span:
+    if len(set(levels)) < 2:
+        raise UsageError(f"--to {levels[-1]}: that is where it begins; name another level of {name}")
+    if len(levels) > MOST_LEVELS:
+        raise UsageError(f"--to {levels[-1]}: {len(levels)} levels of {name} lie between; {MOST_LEVELS} are the most")
+    return Span((name,), (tuple(levels),), True, f"--factor {name}")
 
 
 def _factor(study: Study, factor: str | None) -> str:
-    known = [*study.factors, *(name for name in CANDIDATES if name not in study.factors)]
+    known = list(study.factors)
     if factor is not None:
         if factor not in known:
             near = nearest(factor, known)
@@ -127,9 +142,13 @@ def _factor(study: Study, factor: str | None) -> str:
 
 
 def _index(name: str, levels: Sequence[RawLevel], option: str, text: str) -> int:
-    written = [str(level).lower() if isinstance(level, bool) else str(level) for level in levels]
+    written = _written(levels)
     if text not in written:
         near = nearest(text, written)
         hint = f"did you mean {near}?" if near else f"its levels are {shortened(', '.join(written), 200)}"
         raise UsageError(f"{option} {text}: {name} has no such level; {hint}")
     return written.index(text)
+
+
+def _written(levels: Sequence[RawLevel]) -> list[str]:
+    return [str(level).lower() if isinstance(level, bool) else str(level) for level in levels]

@@ -3,7 +3,7 @@
 Sizes are those of SURGE: P. Barford, M. Crovella, "Generating Representative Web Workloads for Network and Server
 Performance Evaluation", SIGMETRICS 1998. The body of the distribution is lognormal, its tail Pareto; here the tail is
 cut at ``LARGEST``. A file's number is its rank by popularity, which the scenario draws from Zipf's law as SURGE does.
-Sizes are drawn in the order of the numbers, so size and popularity are independent. The same seed gives the same bytes.
+Sizes are drawn in the order of the numbers, so size and popularity are independent. A seed gives the same bytes always.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from leadline.api import bisecting
 from leadline.cli.main import app
-from leadline.lab.bisect import span
 from leadline.lab.store import Store
-from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")
 FILES = ("sizes.yaml", "truth.yaml", "fast.yaml", "slow.yaml")  # the guide's, in its order
+COMMANDS = re.findall(r"^\$ leadline bisect (.*)$", GUIDE, re.MULTILINE)
 CACHE = "server.datasource.statement_cache"
 QUIET = "noise: { trials: 0, seconds: 0, latency_trials: 0, latency_seconds: 0, cpu_trials: 0 }"
 
@@ -55,7 +55,7 @@ def without_figures(text: str) -> set[str]:
 
 
 def test_the_examples_of_the_guide_end_as_it_says(guide: Path) -> None:
-    commands = re.findall(r"^\$ leadline bisect (.*)$", GUIDE, re.MULTILINE)
+    commands = [command for command in COMMANDS if not command.startswith("kernels")]
     shown = re.findall(r"^```text\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
     assert (len(commands), len(shown)) == (4, 2)
     outputs = [leadline(*command.split()) for command in commands]
@@ -118,15 +118,73 @@ def test_two_settings_are_told_as_two(guide: Path) -> None:
     assert sorted(found["places"]) == [f"{CACHE} from 0 to 60", "vm.swappiness from 60 to 10"]
 
 
-def test_levels_may_come_from_a_list_of_candidates(guide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def listed(first: str, last: str) -> Sequence[RawLevel]:
-        return [int(first), 30, 40, int(last)]
+KERNELS = ["6.1-cloud", "6.12-cloud", "6.16-cloud", "6.17-cloud", "6.18-cloud"]
+WORLDS = """\
+study: pages
+question: Which kernel makes pages dearer?
+stack: { server: tomcat, host: virtual-time }
+guest: { memory: 1536m, kernel: 6.1-cloud }
+workload: { users: 8, ramp_up: 4s, steady: 4s, ramp_down: 1s }
+factors: { vm.swappiness: [60, 10] }
+design: { kind: forks, worlds: 3 }
+equivalence: 0.1%
+"""
 
-    monkeypatch.setitem(span.CANDIDATES, "server.datasource.max_connections", listed)
-    words = ("--factor", "server.datasource.max_connections", "--from", "20", "--to", "50", "--dry-run")
-    changes = document("sizes.yaml", *words)["changes"]
-    assert changes[0] == "server.datasource.max_connections from 20 to 30"
-    assert len(changes) == 3
+
+@pytest.fixture
+def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a study in virtual time; 6.16 makes pages dearer, on every world a little differently."""
+
+    def between(first: str, last: str, _progress: object) -> Sequence[str]:
+        at, until = KERNELS.index(first), KERNELS.index(last)
+        return KERNELS[at : until + 1] if at < until else KERNELS[until : at + 1][::-1]
+
+    monkeypatch.setattr(bisecting, "between", between)
+    (tmp_path / "pages.yaml").write_text(WORLDS)
+    effects = "".join(
+        f"    - {{ when: {{ guest.kernel: {kernel} }}, percent: {{ throughput: -3% }} }}\n" for kernel in KERNELS[2:]
+    )
+    (tmp_path / "truth.yaml").write_text(f"truth:\n  seed: 3\n  effects:\n{effects}  {QUIET}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_kernels_between_two_are_probed_in_the_worlds_of_the_study(worlds: Path) -> None:
+    words = ("pages.yaml", "--from", "6.1-cloud", "--to", "6.18-cloud", "--simulate", "truth.yaml")
+    planned = document(*words, "--dry-run")
+    assert (planned["ordered"], planned["exact"], len(planned["changes"])) == (True, True, 4)
+    assert planned["expected"][0]["trials"] == pytest.approx(6 * planned["expected"][0]["probes"])
+    found = document(*words)
+    assert (found["found"], found["places"]) == ("one", ["guest.kernel from 6.12-cloud to 6.16-cloud"])
+    assert found["effect"]["percent"] == pytest.approx(-3, abs=0.1)
+    assert found["worlds"] == [pytest.approx(-3, abs=0.5)] * 3
+    store = Store(worlds / "lab" / "simulated", create=False)
+    probes = [store.load(number) for number in found["studies"]]
+    assert {(len(one.trials), one.plan.blocks) for one in probes} == {(6, "worlds")}
+    assert probes[0].study.guest is not None
+    assert probes[0].study.guest.kernel is None
+    assert "vm.swappiness" in probes[0].study.settings
+    back = document("pages.yaml", "--from", "6.18-cloud", "--to", "6.1-cloud", "--simulate", "truth.yaml")
+    assert back["places"] == ["guest.kernel from 6.16-cloud to 6.12-cloud"]
+
+
+def test_the_guides_commands_between_kernels_are_understood(worlds: Path) -> None:
+    """Without guests: with `--simulate`, and kernels that are always listed."""
+    line, releases = (command.split() for command in COMMANDS if command.startswith("kernels"))
+    assert len(document(*line, "--simulate", "truth.yaml")["changes"]) == len(KERNELS) - 1
+    words = [
+        {"6.1.0-48-cloud-amd64": KERNELS[0], "6.1.0-56-cloud-amd64": KERNELS[1]}.get(word, word) for word in releases
+    ]
+    assert document(*words, "--simulate", "truth.yaml", "--dry-run")["changes"] == [
+        "guest.kernel from 6.1-cloud to 6.12-cloud"
+    ]
+
+
+def test_kernels_in_an_order_of_ones_own_are_not_looked_up(worlds: Path) -> None:
+    (worlds / "pages.yaml").write_text(WORLDS.replace(", kernel: 6.1-cloud", ""))
+    own = ("--factor", "guest.kernel", "--levels", "6.1-cloud,6.18-cloud")
+    found = document("pages.yaml", *own, "--from", "6.1-cloud", "--to", "6.18-cloud", "--simulate", "truth.yaml")
+    assert found["places"] == ["guest.kernel from 6.1-cloud to 6.18-cloud"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from leadline.host.base import Host
 from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
+from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
@@ -21,7 +22,7 @@ from leadline.model.units import parse_size
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import large_pages
 
-DEALERSHIP = ("dealership-calls", "dealership-load")
+DEALERSHIP = ("dealership-calls", "dealership-load", "servers")
 STUDIES = (
     "by-reference",
     "collectors",
@@ -63,8 +64,7 @@ def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
     said = re.search(r"(\d+) trials,\s+(?:# )?about (\d+)\s+(?:# )?minutes", text)
     assert said, "the head of the file tells trials and minutes"
     file = parse_study(text, name)
-    knobs = [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
-    planned = plan_study(file, cast(Host, FakeHost()), knobs)
+    planned = plan_study(file, cast(Host, FakeHost()), study_catalogue(file))
     assert len(planned.plan.trials) == int(said[1])
     assert cost(file.study, planned.plan) / 60 == pytest.approx(int(said[2]), rel=0.1)
     assert not planned.skipped

@@ -16,8 +16,10 @@ from leadline.lab.planning import cost, plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.lab.web import web_servers
+from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario, parameters, read_scenario
 from leadline.model.errors import UsageError
+from leadline.model.shapes import PRESETS
 from leadline.model.study import StackChoice
 from leadline.stack.deployment import DataSource, Deployment
 from leadline.stack.pages import site
@@ -92,6 +94,17 @@ def test_scenarios_ask_for_the_whole_site() -> None:
     assert parameters(find_scenario("pages-embedded"))["pages"] == str(site.PAGES)
     for name, feed in (("pages", "file"), ("pages-embedded", "page")):
         assert float(read_scenario(find_scenario(name))["feeds"][feed]["exponent"]) == site.ZIPF
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_the_shapes_of_study_cs_tools_fit_the_scenarios(name: str) -> None:
+    think = preset_variables(name, "pages-embedded", {})
+    assert think == ({} if PRESETS[name].think is None else {"think": PRESETS[name].think})
+    if PRESETS[name].embedded:
+        with pytest.raises(UsageError, match=r"no request of pages\.yaml has `embedded: true`"):
+            preset_variables(name, "pages", {})
+    else:
+        assert preset_variables(name, "pages", {}) == think
 
 
 def test_the_archive_holds_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,3 +117,17 @@ def test_what_waits_when_the_run_ends_is_interrupted(tmp_path: Path) -> None:
     assert told.value.failure_class is FailureClass.INTERRUPTED
     with pytest.raises(TrialFailure):
         worlds.result(order(FIRST, 60))
+
+
+def test_a_world_that_fails_because_the_run_ends_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    guests = FakeGuests()
+    guests.go.clear()
+    guests.broken = {FIRST}
+    worlds = guests.worlds(tmp_path, parallel=1)
+    worlds.run_ahead([order(FIRST, 60)])
+    worlds.close()  # its forks are cancelled
+    guests.go.set()
+    worlds.close(wait=True)
+    assert caplog.text == ""
+    with pytest.raises(TrialFailure):
+        worlds.result(order(FIRST, 60))
