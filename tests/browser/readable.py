@@ -23,13 +23,7 @@ READABLE = """() => {
     if (holder.closest("script, style, .unseen, .skip, thead")) continue;
     const style = getComputedStyle(holder);
     const ink = holder.closest("svg") ? style.fill : style.color;
-    const drawing = holder.closest("svg"), on = drawing && holder.getScreenCTM();
-    const scale = on ? Math.hypot(on.a, on.b) : 1;
-    if (scale * parseFloat(style.fontSize) < 11.9) wrong.push(`${scale * parseFloat(style.fontSize)} px: ${said}`);
-    if (drawing && getComputedStyle(drawing).overflow === "hidden") {
-      const text = holder.getBoundingClientRect(), frame = drawing.getBoundingClientRect();
-      if (text.left < frame.left - 1 || text.right > frame.right + 1) wrong.push(`cut off: ${said}`);
-    }
+    if (parseFloat(style.fontSize) < 12) wrong.push(`${style.fontSize}: ${said}`);
     const [a, b] = [light(colour(ink)), light(paper(holder))].sort((x, y) => y - x);
     if ((a + 0.05) / (b + 0.05) < 4.5) wrong.push(`contrast ${((a + 0.05) / (b + 0.05)).toFixed(1)}: ${said}`);
   }
@@ -51,3 +45,15 @@ READABLE = """() => {
 
 CUT_OFF = """[...document.querySelectorAll('html, .scroll')].filter((one) => one.scrollWidth > one.clientWidth)
   .map((one) => `${one.className || one.tagName}: ${one.scrollWidth}`)"""
+
+# The text of drawings as it is on the screen: a drawing that shrinks with the page shrinks its text, too.
+DRAWN = """() => {
+  const wrong = [];
+  for (const text of document.querySelectorAll("svg text")) {
+    const on = text.getScreenCTM(), size = parseFloat(getComputedStyle(text).fontSize) * Math.hypot(on.a, on.b);
+    if (size < 11.9) wrong.push(`${size.toFixed(1)} px: ${text.textContent}`);
+    const box = text.getBoundingClientRect(), frame = text.closest("svg").getBoundingClientRect();
+    if (box.left < frame.left - 1 || box.right > frame.right + 1) wrong.push(`cut off: ${text.textContent}`);
+  }
+  return wrong;
+}"""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from readable import CUT_OFF, READABLE
+from readable import CUT_OFF, DRAWN, READABLE
 
 from leadline.api.running import run as run_study
 from leadline.api.studies import Study
@@ -211,6 +211,7 @@ def on_a_phone(page: playwright.Page) -> Iterator[None]:
     page.reload()
     yield
     assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate(DRAWN) == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate(READABLE) == []

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
 RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
-TUTORIALS = "tutorials"  # their blocks are run by tests/stack/test_tutorial.py, one after the other
+TUTORIALS = "tutorials"  # run by tests/stack/test_tutorial.py and tests/unit/docs/test_tutorials.py
 PAGES = sorted(
     page
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
