@@ -50,6 +50,9 @@ HOLD_THE_HOST = {
     "test_host_kernel",
     "test_host_large_pages",
     "test_own_application",
+    "test_own_attached",
+    "test_own_try",
+    "test_tutorial",
     "test_switchback",
 }
 

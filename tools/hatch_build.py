@@ -15,6 +15,7 @@ _JAVA = (
     "workloads/brokerage-war/target/brokerage.war",
     "workloads/brokerage-war/target/brokerage-queue.war",
     "workloads/brokerage-tools/target/brokerage-tools.jar",
+    "workloads/dealership-war/target/dealership-queue.war",
     "workloads/dealership-war/target/dealership.war",
     "workloads/dealership-tools/target/dealership-tools.jar",
     "workloads/agent/target/leadline-agent.jar",

@@ -33,17 +33,25 @@ def compare_runs(first: StudyResult, second: StudyResult) -> Between:
     return between(_run(first), _run(second))
 
 
-def history_of(labs: Sequence[Lab], study: str, response: str | None = None, level: str = "") -> History:
+def history_of(
+    labs: Sequence[Lab],
+    study: str,
+    response: str | None = None,
+    level: str = "",
+    known: Sequence[StudyResult] | None = None,
+) -> History:
     """One figure over all finished runs of a study in these labs: the baseline's mean of ``response`` (the study's
-    first if None), or the effect of ``level``, ``factor=level``. Raises UsageError.
+    first if None), or the effect of ``level``, ``factor=level``. ``known``: the labs' studies, oldest first, where
+    they have been read before. Raises UsageError.
     """
     factor, equals, value = level.partition("=")
     if level and not (factor and equals and value):
         raise UsageError(f"--level {level!r}: write factor=level, as the study file does")
-    found = [run for lab in labs for run in lab.studies() if run.record.study.study == study]
+    held = [run for lab in labs for run in lab.studies()] if known is None else known
+    found = [run for run in held if run.record.study.study == study]
     runs = [_run(run) for run in found if not run.failed]
     if not runs:
-        names = sorted({run.record.study.study for lab in labs for run in lab.studies()})
+        names = sorted({run.record.study.study for run in held})
         raise UsageError(
             f"no finished run of {study!r} in {', '.join(str(lab.directory) for lab in labs)}; "
             f"studies there: {', '.join(names) or 'none yet'}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from leadline.host.checks import Finding, findings
+from leadline.host.checks import Finding, findings, spoilers
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.hosts import ssh_host
@@ -15,13 +15,18 @@ from leadline.model.knob import Level, Machine
 if TYPE_CHECKING:
     from leadline.far.host import FarHost
 
-__all__ = ["Finding", "doctor", "restore", "today"]
+__all__ = ["Finding", "before_a_run", "doctor", "restore", "today"]
 
 
 def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[Finding]:
     """What a machine (``ssh:NAME``) can do and how noisy it is, each finding with the command that mends it."""
     with _far(host, tell) as far:
         return list(findings(LocalHost())) if far is None else list(far.ask("doctor"))
+
+
+def before_a_run() -> list[str]:
+    """What would spoil a study on this machine now, a line for each finding of ``doctor`` with its command."""
+    return [f"doctor: {each.name}: {each.sentence}; to mend it: {each.mend}" for each in spoilers(LocalHost())]
 
 
 def today(host: str, tell: Callable[[str], None] = lambda _: None) -> tuple[Machine, Mapping[str, tuple[Level, str]]]:

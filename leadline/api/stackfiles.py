@@ -12,7 +12,7 @@ from pathlib import Path
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
 from leadline.lab.loadcheck import check_load
-from leadline.lab.stackfile import read_stack
+from leadline.lab.stackfile import check_java, read_stack
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import System
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
@@ -91,13 +91,14 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
 
     began = time.monotonic()
     own = read_stack(expanded(str(file)))
+    check_java(own)
     keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
     parsed = parse_study(keys, str(file))
     loads = own.content.scenario is not None
     if loads:
         check_load(parsed)
     study = parsed.study.model_copy(update={"observe": False})
-    on_step(Step("read the file", time.monotonic() - began, f"{len(own.content.knobs)} knobs of its own"))
+    on_step(Step("read the file", time.monotonic() - began, _counted(len(own.content.knobs), "knob", " of its own")))
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
     knobs = own_knobs(study.stack)
@@ -123,7 +124,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             if own.content.audits:
                 with steps.step("audits") as found:
                     failed = [f"{one.name}: {one.detail}" for one in system.audit(directory, counts) if not one.passed]
-                    steps.told = f"{len(own.content.audits)} of them"
+                    steps.told = _counted(len(own.content.audits), "audit")
                     found.extend(failed)
         except TrialFailure as failure:
             message(failure.evidence)
@@ -133,6 +134,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             with steps.step("put the host back"):
                 host.restore()
     return steps.good
+
+
+def _counted(number: int, what: str, more: str = "") -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}{more}"
 
 
 def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:

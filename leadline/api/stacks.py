@@ -10,7 +10,7 @@ from typing import get_args
 
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded
-from leadline.lab.stackfile import is_stack_file, read_stack
+from leadline.lab.stackfile import check_java, is_stack_file, read_stack
 from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
@@ -71,9 +71,9 @@ def start(
 def choice_of(stack: str) -> StackChoice:
     """The stack of ``SERVER/MODE`` or of a study. Raises UsageError."""
     if is_stack_file(stack):
-        return StackChoice.model_validate(
-            {"own": read_stack(expanded(stack)).model_dump(mode="json", exclude_unset=True)}
-        )
+        own = read_stack(expanded(stack))
+        check_java(own)
+        return StackChoice.model_validate({"own": own.model_dump(mode="json", exclude_unset=True)})
     try:
         return find_study(stack).study.stack
     except UsageError:

@@ -43,21 +43,22 @@ _TRIED = 3.0  # seconds of load by one user that a new scenario is tried with
 _FEWEST = 2  # factors of a screening design
 # replicates and seconds of load, the best that fits into the budget is taken
 _SIZES = ((3, 30), (2, 30), (2, 20), (2, 12), (1, 30), (1, 20), (1, 12), (1, 6))
+_FULL_SCREENINGS = (7, 3)  # factors that fill 8 and 4 runs: where all do not fit into the budget, the first of them
 _LIVE_SIZES = ((4, 120), (3, 120), (2, 120), (2, 60), (1, 60))
 _VIRTUAL = "app.spring.threads.virtual.enabled"
-# Settings by the knobs that are there: the first level is the baseline.
+# Settings by the knobs that are there: the first level is the baseline. A small budget drops the last of them.
 SETTINGS: Mapping[str, str] = {
     "jvm.collector": "[g1, parallel]",
-    "jvm.pre_touch": "[false, true]",
-    "jvm.flag.TieredStopAtLevel": "[4, 1]",
-    "jvm.flag.UseCompactObjectHeaders": "[false, true]",
     "app.spring.datasource.hikari.maximum-pool-size": "[10, 30]",
+    "app.quarkus.datasource.jdbc.max-size": "[20, 5]",
     _VIRTUAL: "[false, true]",
     "app.server.tomcat.threads.max": "[200, 20]",
-    "app.spring.jpa.open-in-view": "[true, false]",
-    "app.quarkus.datasource.jdbc.max-size": "[20, 5]",
     "app.quarkus.thread-pool.max-threads": "[200, 16]",
+    "jvm.flag.UseCompactObjectHeaders": "[false, true]",
+    "jvm.flag.TieredStopAtLevel": "[4, 1]",
     "mm.transparent_hugepage.enabled": "[madvise, always]",
+    "app.spring.jpa.open-in-view": "[true, false]",
+    "jvm.pre_touch": "[false, true]",
 }
 # Properties that are in the catalogue whether or not the application has what they are of.
 NEEDS = {
@@ -133,9 +134,13 @@ def _prepared(
         files.notes += [] if load else [f"the load will come from the OpenAPI description of {own.content.stack}"]
         load = load or _placeholder(scratch, own)
     elif load is None or (made is not None and not made.exists()):
+        with Scratch() as place:  # what cannot be planned is told before anything starts
+            _study(own, choice, load or _placeholder(place, own), made, budget, lab)
         load = _first_start(own, choice, load, files, made, lab, message)
     archive = made if made is not None and (scratch is not None or made.exists()) else None
-    text, file, planned = _study(own, choice, load, archive, budget, lab)
+    text, file, planned, dropped = _study(own, choice, load, archive, budget, lab)
+    if dropped:
+        files.notes.append(f"left out, as they do not fit into {budget[0]}: {', '.join(dropped)}")
     path = files.path("try.study.yaml")
     if scratch is None:
         write_private(path, text)
@@ -201,7 +206,7 @@ def _first_start(
             if load is None:
                 load = _scenario(stack, files, directory, host)
         except TrialFailure as failure:
-            raise LeadlineError(f"{own.file}: {failure}") from failure
+            raise LeadlineError(str(failure)) from failure
         finally:
             stack.down()
             host.restore()
@@ -270,23 +275,26 @@ def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[l
 
 def _study(
     own: OwnFile, choice: StackChoice, load: Path, archive: Path | None, budget: tuple[str, float], lab: Path
-) -> tuple[str, StudyFile, Planned]:
-    """The largest of the sizes that fits into the budget (as it is written, and in seconds). Raises UsageError."""
+) -> tuple[str, StudyFile, Planned, list[str]]:
+    """The largest of the sizes that fits into the budget (as it is written, and in seconds), with the settings that it
+    leaves out. Raises UsageError.
+    """
     factors = factors_of(own, choice, archive)
     if len(factors) < _FEWEST and own.content.restart is None and own.content.attach is not None:
         raise UsageError(f"{own.file}: it has {len(factors)} live knobs to try; a `restart` command would give more")
     live = own.content.attach is not None and own.content.restart is None
-    needed = 0.0
-    for size in _LIVE_SIZES if live else _SIZES:
-        text = _text(own, load, factors, size, budget[0], live)
-        parsed = parse_study(text, "the study that was written")
-        planned = LocalTestbed(lab).plan(parsed)
-        needed = cost(parsed.study, planned.plan, first_overhead(parsed.study))
-        if needed <= budget[1]:
-            return text, parsed, planned
-    raise UsageError(
-        f"--budget {budget[0]}: the smallest screening of {len(factors)} settings takes {needed / 60:.0f} min"
-    )
+    fewer = () if live else tuple(number for number in _FULL_SCREENINGS if number < len(factors))
+    number, needed = len(factors), 0.0
+    for number in (len(factors), *fewer):
+        kept = dict(list(factors.items())[:number])
+        for size in _LIVE_SIZES if live else _SIZES:
+            text = _text(own, load, kept, size, budget[0], live)
+            parsed = parse_study(text, "the study that was written")
+            planned = LocalTestbed(lab).plan(parsed)
+            needed = cost(parsed.study, planned.plan, first_overhead(parsed.study))
+            if needed <= budget[1]:
+                return text, parsed, planned, list(factors)[number:]
+    raise UsageError(f"--budget {budget[0]}: the smallest screening of {number} settings takes {needed / 60:.0f} min")
 
 
 def _placeholder(scratch: Path, own: OwnFile) -> Path:

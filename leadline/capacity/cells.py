@@ -84,6 +84,11 @@ def measured(
         arrivals = record.study.workload.arrivals
         knob = USERS if arrivals == "closed" else RATE
         varied = ", ".join(factors)
+        if numbers := [each for each in factors if each.startswith("load.") and each != _THINK]:
+            raise UsageError(
+                f"{name} varies {numbers[0]}, a number of its scenario, and not how many users or arrivals there are: "
+                "no model can be fitted; leadline knee finds the largest one that keeps the limits"
+            )
         raise UsageError(
             f"{name} does not vary its load (its factors: {varied}): no model can be fitted; "
             f"run it with --factor {knob}=5,10,20,40,80"

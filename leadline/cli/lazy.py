@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulated", "How often a study would be right: many simulated studies against a known truth."),
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "bisect": ("bisect", "Find which change between two ends makes the difference: levels of a factor, or settings."),
+    "knee": ("knee", "Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."),
     "show": ("results", "Print what a study or a tuning found."),
     "report": (
         "results",
@@ -77,6 +78,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what.",
     ),
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
+    "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (
         "scenario",
         "Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
@@ -85,9 +87,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 GROUPS = {
-    "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect"),
+    "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect", "knee"),
     "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
-    "Load and stack": ("load", "soak", "scenario", "up", "down", "stack", "command"),
+    "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +21,63 @@ Every command also has `--help`. [Exit codes](exit-codes.md) are the same for al
 """
 
 
-def page() -> str:
-    """The page as Markdown: a section for every command, in the order of ``leadline --help``."""
+@dataclass(frozen=True)
+class Documented:
+    """A command or a group of commands. ``usage``: empty of a group; ``rows``: options and arguments with meanings."""
+
+    title: str
+    help: str
+    usage: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def documented() -> Iterator[Documented]:
+    """Every command, in the order of ``leadline --help``."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("leadline", [], resilient_parsing=True)
-    parts = [_HEAD]
     for name in root.list_commands(context):
-        parts += _sections(f"leadline {name}", root.get_command(context, name), context)
-    return "\n".join(parts)
+        yield from _below(f"leadline {name}", root.get_command(context, name), context)
 
 
-def _sections(title: str, command: Any, parent: Any) -> Iterator[str]:
+def _below(title: str, command: Any, parent: Any) -> Iterator[Documented]:
     context = command.make_context(title.rsplit(" ", 1)[-1], [], parent=parent, resilient_parsing=True)
-    usage = " ".join(command.collect_usage_pieces(context))
-    yield f"## {title}\n" if title.count(" ") == 1 else f"### {title}\n"
-    yield f"{_help(command.help or '')}\n"
-    commands = command.list_commands(context) if hasattr(command, "list_commands") else []
-    if not commands:
-        yield f"```text\n{title} {usage}\n```\n"
-    rows = [row for parameter in command.get_params(context) for row in _row(parameter, context)]
-    if rows:
-        yield "\n".join(("| option or argument | meaning |", "| --- | --- |", *rows, ""))
-    for name in commands:
-        yield from _sections(f"{title} {name}", command.get_command(context, name), context)
+    names = command.list_commands(context) if hasattr(command, "list_commands") else []
+    usage = "" if names else " ".join(command.collect_usage_pieces(context))
+    rows = tuple(row for parameter in command.get_params(context) for row in _row(parameter, context))
+    yield Documented(title, inspect.cleandoc(command.help or "").split("\f")[0], usage, rows)
+    for name in names:
+        yield from _below(f"{title} {name}", command.get_command(context, name), context)
 
 
-def _row(parameter: Any, context: Any) -> Iterator[str]:
+def _row(parameter: Any, context: Any) -> Iterator[tuple[str, str]]:
     if getattr(parameter, "hidden", False) or parameter.name == "help":
         return
     record = parameter.get_help_record(context)
     names, meaning = record if record else (parameter.make_metavar(context), "")
-    yield f"| `{_cell(names)}` | {_cell(meaning).replace('<', '&lt;').replace('*', chr(92) + '*')} |"
+    yield names, re.sub(r"\s+", " ", meaning)
+
+
+def page() -> str:
+    """The page as Markdown: a section for every command."""
+    return "\n".join([_HEAD, *(part for each in documented() for part in _section(each))])
+
+
+def _section(found: Documented) -> Iterator[str]:
+    yield f"## {found.title}\n" if found.title.count(" ") == 1 else f"### {found.title}\n"
+    yield f"{_help(found.help)}\n"
+    if found.usage:
+        yield f"```text\n{found.title} {found.usage}\n```\n"
+    if found.rows:
+        rows = (f"| `{_cell(names)}` | {_meaning(meaning)} |" for names, meaning in found.rows)
+        yield "\n".join(("| option or argument | meaning |", "| --- | --- |", *rows, ""))
+
+
+def _meaning(text: str) -> str:
+    return _cell(text).replace("<", "&lt;").replace("*", chr(92) + "*")
 
 
 def _help(text: str) -> str:
-    return re.sub(r"``", "`", inspect.cleandoc(text).split("\f")[0]).replace("<", "&lt;")
+    return text.replace("``", "`").replace("<", "&lt;")
 
 
 def _cell(text: str) -> str:

@@ -239,9 +239,9 @@ class Host(TrialHost, Protocol):
         TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
         """
 
-    def file_system(self, path: Path, size: int, kind: str, options: str) -> str:
-        """As ``ram_disk``, a file system of this kind (ext4, xfs, btrfs) in a file on a disk, mounted with these
-        options.
+    def file_system(self, path: Path, size: int, kind: str, options: str = "", over: Path | None = None) -> str:
+        """As ``ram_disk``, a file system of this kind in a file on a disk (ext4, xfs, btrfs), on the kernel's own RAM
+        disk (brd), or an overlay over a copy of ``over``; mounted with these options.
         """
 
     def file_system_lacks(self, kind: str) -> str:

@@ -22,19 +22,38 @@ from leadline.host.undo import active_swaps, normalise
 from leadline.model.errors import UsageError
 
 GIB = 1 << 30
+_BUSIEST = "ps -eo pcpu,pid,user,args --sort=-pcpu | head"  # which program it is; to end it is the user's choice
+_LARGEST = "ps -eo rss,pid,user,args --sort=-rss | head"
+_LARGER_DISK = "export LEADLINE_CACHE=/a/larger/disk"
+_CONTROLLER = "echo +memory | sudo tee /sys/fs/cgroup/cgroup.subtree_control"
+_PROC = "sudo mount -t proc proc /proc"
+
+
+def _boot_with(parameter: str) -> str:
+    """How Debian and its kin boot with one more parameter."""
+    line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {parameter}"'
+    return f"echo '{line}' | sudo tee -a /etc/default/grub && sudo update-grub && sudo reboot"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One check. ``bad``: studies cannot run; ``warn``: they can, with the restriction the sentence tells.
 
-    ``mend``: the command that mends it, or empty.
+    ``mend``: the command that mends it, or shows what to mend; empty only where nothing is wrong.
     """
 
     name: str
     level: Literal["ok", "warn", "bad"]
     sentence: str
     mend: str = ""
+
+    def __post_init__(self) -> None:
+        if self.level != "ok" and not self.mend:
+            raise ValueError(f"the finding {self.name!r} has no command that mends it")
+
+
+def _warned(name: str, wrong: bool, sentence: str, mend: str) -> Finding:
+    return Finding(name, "warn", sentence, mend) if wrong else Finding(name, "ok", sentence)
 
 
 def check_root(host: LocalHost) -> Finding:
@@ -43,7 +62,8 @@ def check_root(host: LocalHost) -> Finding:
     if os.geteuid() == 0 and settable:
         return Finding("root", "ok", f"runs as root, {len(settable)} kernel settings can be changed")
     if os.geteuid() == 0:
-        return Finding("root", "warn", "runs as root, yet kernel settings are read-only (a container?)")
+        said = "runs as root, yet kernel settings are read-only (a container?)"
+        return Finding("root", "warn", said, "docker run --privileged ...")
     return Finding("root", "warn", "not root: factors of the kernel are skipped", "sudo -E leadline run ...")
 
 
@@ -122,8 +142,8 @@ def check_disk(_: LocalHost) -> Finding:
     free = shutil.disk_usage(cache).free
     told = f"{free / GIB:.1f} GiB free for {cache}"
     if free < GIB:
-        return Finding("disk", "bad", f"{told}; servers and data need 1 GiB", "export LEADLINE_CACHE=/a/larger/disk")
-    return Finding("disk", "ok" if free > 4 * GIB else "warn", told)
+        return Finding("disk", "bad", f"{told}; servers and data need 1 GiB", _LARGER_DISK)
+    return _warned("disk", free <= 4 * GIB, told, _LARGER_DISK)
 
 
 def check_memory(host: LocalHost) -> Finding:
@@ -131,8 +151,8 @@ def check_memory(host: LocalHost) -> Finding:
     free = memory_kib(host.root, "MemAvailable") / 2**20
     told = f"{free:.1f} of {memory_kib(host.root) / 2**20:.1f} GiB available"
     if free < 1:
-        return Finding("memory", "bad", f"{told}; a server and a database need 1 GiB")
-    return Finding("memory", "ok" if free >= 2 else "warn", told)
+        return Finding("memory", "bad", f"{told}; a server and a database need 1 GiB", _LARGEST)
+    return _warned("memory", free < 2, told, _LARGEST)
 
 
 def check_unprivileged(_: LocalHost) -> Finding:
@@ -142,13 +162,13 @@ def check_unprivileged(_: LocalHost) -> Finding:
     try:
         new_user()
     except UsageError as error:
-        return Finding("other user", "bad", str(error))
+        return Finding("other user", "bad", str(error), "sudo -u ANOTHER_USER -E leadline run ...")
     if own_mounts():
         return Finding("other user", "ok", "every service runs as a user of its own, without capabilities")
     told = (
         "every service runs as a user of its own; this root may not mount, so directories above the lab and the cache"
     )
-    return Finding("other user", "warn", f"{told} must be open to all users (o+x)")
+    return Finding("other user", "warn", f"{told} must be open to all users (o+x)", "namei -l lab")
 
 
 def check_cgroups(_: LocalHost) -> Finding:
@@ -156,14 +176,16 @@ def check_cgroups(_: LocalHost) -> Finding:
     parent, reason = memory_parent()
     if parent is not None:
         return Finding("memory limits", "ok", f"control groups version {parent.version} can limit memory")
-    return Finding("memory limits", "warn", f"memory of services cannot be limited: {reason}")
+    return Finding("memory limits", "warn", f"memory of services cannot be limited: {reason}", _CONTROLLER)
 
 
 def check_pressure(host: LocalHost) -> Finding:
     """Pressure stall information."""
     if read(host.root / "proc/pressure/cpu"):
         return Finding("pressure", "ok", "the kernel tells pressure (PSI)")
-    return Finding("pressure", "warn", "the kernel does not tell pressure; reports lack that panel (boot with psi=1)")
+    return Finding(
+        "pressure", "warn", "the kernel does not tell pressure; reports lack that panel", _boot_with("psi=1")
+    )
 
 
 def check_load(host: LocalHost) -> Finding:
@@ -171,11 +193,11 @@ def check_load(host: LocalHost) -> Finding:
     words = read(host.root / "proc/loadavg").split()
     cpus = len(os.sched_getaffinity(0))
     if not words:
-        return Finding("other load", "warn", "the kernel does not tell the load")
+        return Finding("other load", "warn", "the kernel does not tell the load", _PROC)
     load = float(words[0])
-    level: Literal["ok", "warn"] = "ok" if load < 0.25 * cpus else "warn"
-    advice = "" if level == "ok" else ": end other work before a study"
-    return Finding("other load", level, f"run queue {load:.2f} over the last minute on {cpus} CPUs{advice}")
+    busy = load >= 0.25 * cpus
+    told = f"run queue {load:.2f} over the last minute on {cpus} CPUs"
+    return _warned("other load", busy, f"{told}: end other work before a study" if busy else told, _BUSIEST)
 
 
 def check_clock(host: LocalHost) -> Finding:
@@ -183,11 +205,10 @@ def check_clock(host: LocalHost) -> Finding:
     source = read(host.root / "sys/devices/system/clocksource/clocksource0/current_clocksource")
     if source in ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"):
         return Finding("clock", "ok", f"clock source {source}")
+    mend = _boot_with("tsc=reliable")
     if not source:
-        return Finding("clock", "warn", "the kernel does not tell its clock source")
-    return Finding(
-        "clock", "warn", f"clock source {source} is slow: time stamps cost system calls (boot with tsc=reliable)"
-    )
+        return Finding("clock", "warn", "the kernel does not tell its clock source", mend)
+    return Finding("clock", "warn", f"clock source {source} is slow: time stamps cost system calls", mend)
 
 
 def check_noise(host: LocalHost) -> Finding:
@@ -199,7 +220,7 @@ def check_noise(host: LocalHost) -> Finding:
     )
     if found.spread < 5 and found.stolen < 1:
         return Finding("noise", "ok", told)
-    return Finding("noise", "warn", f"{told}: small effects need more replicates")
+    return Finding("noise", "warn", f"{told}: small effects need more replicates", "leadline power STUDY --effect 5%")
 
 
 def check_virtualisation(host: LocalHost) -> Finding:
@@ -223,7 +244,7 @@ def check_ports(host: LocalHost) -> Finding:
     """Outgoing ports for the driver."""
     words = re.findall(r"\d+", read(host.root / "proc/sys/net/ipv4/ip_local_port_range"))
     if len(words) != 2:
-        return Finding("ports", "warn", "the kernel does not tell its range of ports")
+        return Finding("ports", "warn", "the kernel does not tell its range of ports", _PROC)
     first, last = map(int, words)
     told = f"{last - first + 1} ports for outgoing connections ({first} to {last})"
     if last - first >= 16_000:
@@ -252,6 +273,25 @@ CHECKS: tuple[Callable[[LocalHost], Finding], ...] = (
     check_ports,
     check_virtualisation,
 )
+
+# Asked before every run: what makes its figures worse, or ends it. Each takes a few milliseconds.
+BEFORE_A_RUN: tuple[Callable[[LocalHost], Finding], ...] = (
+    check_java,
+    check_disk,
+    check_memory,
+    check_unprivileged,
+    check_undo,
+    check_load,
+    check_governor,
+    check_swap,
+    check_clock,
+    check_ports,
+)
+
+
+def spoilers(host: LocalHost) -> list[Finding]:
+    """Of ``BEFORE_A_RUN`` those that are not ok."""
+    return [finding for check in BEFORE_A_RUN if (finding := check(host)).level != "ok"]
 
 
 def findings(host: LocalHost) -> list[Finding]:

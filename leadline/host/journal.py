@@ -26,7 +26,7 @@ from leadline.host import procfs, scratch, undo, undo_ramdisk, undo_running
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 
-_UNDO = {**undo.UNDO, **undo_running.UNDO, undo_ramdisk.KIND: undo_ramdisk.undo, undo_ramdisk.IMAGE: undo_ramdisk.undo}
+_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo_ramdisk.WHAT, undo_ramdisk.undo)}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -370,7 +370,7 @@ def _check(entry: Entry) -> None:
     elif good and entry.kind == undo_running.SETTINGS:
         good = originals is None or isinstance(originals, str)
         good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)
-    elif good and entry.kind in ("tree", "cgroup", undo_ramdisk.KIND, undo_ramdisk.IMAGE):
+    elif good and entry.kind in ("tree", "cgroup", *undo_ramdisk.WHAT):
         good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")

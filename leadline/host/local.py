@@ -30,6 +30,7 @@ from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, norm
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
+from leadline.model.places import BRD, OVERLAY
 
 LOOPBACK = "127.0.0.1"
 _KILLED = 10.0  # seconds that a killed process may take to end
@@ -354,9 +355,17 @@ class LocalHost:
         """
         return self._disk(path, "RAM disk", lambda base: ramdisk.make(self.journal, base, size))
 
-    def file_system(self, path: Path, size: int, kind: str, options: str) -> str:
+    def file_system(self, path: Path, size: int, kind: str, options: str = "", over: Path | None = None) -> str:
         """See ``leadline.host.base.Host``; what was begun is undone when it fails."""
-        return self._disk(path, kind, lambda base: ramdisk.make_image(self.journal, base, size, kind, options))
+
+        def make(base: Path) -> str:
+            if kind == OVERLAY:
+                return ramdisk.make_overlay(self.journal, base, over, options)
+            if kind == BRD:
+                return ramdisk.make(self.journal, base, size, kernels_own=True)
+            return ramdisk.make_image(self.journal, base, size, kind, options)
+
+        return self._disk(path, kind, make)
 
     def file_system_lacks(self, kind: str) -> str:
         """Why no file system of this kind can be made here, empty if it can."""
@@ -384,7 +393,7 @@ class LocalHost:
         """
         target = str(path.absolute())
         for entry in self.journal.open_entries():
-            if entry.kind in (undo_ramdisk.KIND, undo_ramdisk.IMAGE) and entry.target == target:
+            if entry.kind in undo_ramdisk.WHAT and entry.target == target:
                 with suppress(CannotUndo):
                     undo_ramdisk.undo([entry], self.root)
                     self.journal.done(entry)

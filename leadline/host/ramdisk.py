@@ -1,6 +1,7 @@
-"""A RAM disk, a block device in memory with ext4 on it; and a file system of its own in a file on a disk.
+"""A RAM disk, a block device in memory with ext4 on it; a file system of its own in a file on a disk; an overlay.
 
-The device is the kernel's own (brd, /dev/ram*) where there is one, else a loop device over a file on a tmpfs.
+The device is the kernel's own (brd, /dev/ram*) where there is one, else a loop device over a file on a tmpfs. Whoever
+asks for ``brd`` gets the kernel's own or none.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from leadline.host.journal import UndoJournal
+from leadline.host.mounts import mount_of
 from leadline.host.undo import TREE_MARKER, Entry
-from leadline.host.undo_ramdisk import BLANK, IMAGE, KIND, MAKERS, PACKAGES, CommandFailed, command
+from leadline.host.undo_ramdisk import BLANK, IMAGE, KIND, MAKERS, PACKAGES, UNION, CommandFailed, command
+from leadline.model.places import BRD, OVERLAY
 
 _SLACK = 1 << 20  # the tmpfs keeps a little beside the file
+_SHOWN = 1 << 30  # bytes of a RAM disk in the advice to load its module
+_SEPARATORS = re.compile(r"[:,\\]")  # of an overlay's options
 _BLKGETSIZE64 = 0x80081272  # linux/fs.h, 64-bit
 
 
@@ -31,10 +36,13 @@ def largest(root: Path = Path("/")) -> int:
     return int(found[1]) * 1024 // 2 if found else 0
 
 
-def make(journal: UndoJournal, base: Path, size: int, run: Callable[..., str] = command) -> str:
+def make(
+    journal: UndoJournal, base: Path, size: int, run: Callable[..., str] = command, kernels_own: bool = False
+) -> str:
     """Make an empty disk of ``size`` bytes, mounted at ``base / "store"``; tells what it is made of.
 
-    Journalled before anything is done. Raises CannotMake, FileExistsError, TrialFailure(infrastructure).
+    Journalled before anything is done. ``kernels_own``: on brd or not at all. Raises CannotMake, FileExistsError,
+    TrialFailure(infrastructure).
     """
     if os.geteuid() != 0:
         raise CannotMake("only root may make a RAM disk; run leadline as root, or take tmpfs")
@@ -42,8 +50,10 @@ def make(journal: UndoJournal, base: Path, size: int, run: Callable[..., str] = 
         raise CannotMake(f"{missing}, or take tmpfs")
     if size > (room := largest(journal.root)):
         raise CannotMake(f"a RAM disk of {size >> 20} MiB is more than half of the memory available, {room >> 20} MiB")
-    entry = _begun(journal, KIND, base)
     device = brd(size)
+    if kernels_own and device is None:
+        raise CannotMake(_without_brd(size))
+    entry = _begun(journal, KIND, base)
     if device is not None:
         journal.update(entry, device=device)
         told = f"{device} (brd)"
@@ -61,6 +71,10 @@ def lacks(kind: str, root: Path = Path("/")) -> str:
     """Why no file system of this kind can be made here, empty if it can."""
     if os.geteuid() != 0:
         return "only root may make and mount file systems; run leadline as root, or take disk"
+    if kind == BRD:
+        return (f"{missing}, or take tmpfs" if (missing := _missing("ext4")) else "") or (
+            "" if brd(0) is not None else _without_brd(_SHOWN)
+        )
     known = {line.split()[-1] for line in (root / "proc/filesystems").read_text().splitlines() if line.split()}
     if kind not in known:
         return f"this kernel has no {kind} (/proc/filesystems); load its module (modprobe {kind}), or take disk"
@@ -90,8 +104,46 @@ def make_image(
     return f"{device} (loop device over a file), {kind}, {size >> 20} MiB, {options or 'defaults'}"
 
 
+def make_overlay(
+    journal: UndoJournal, base: Path, over: Path | None, options: str, run: Callable[..., str] = command
+) -> str:
+    """Make an overlay, mounted at ``base / "store"``: below a copy of ``over`` (nothing if None), above what is written
+    from now on; tells what it is made of. Journalled before anything is done. Raises as ``make``.
+    """
+    if why := lacks(OVERLAY, journal.root):
+        raise CannotMake(why)
+    if found := _SEPARATORS.search(str(base)):
+        raise CannotMake(f"a path that holds {found[0]!r} cannot be named to an overlay: {base}; take another --lab")
+    if mount_of(next(path for path in (base, *base.parents) if path.exists()), journal.root).kind == OVERLAY:
+        raise CannotMake(
+            "the lab lies on an overlay (a container's own), which cannot hold another; take another --lab"
+        )
+    _begun(journal, UNION, base)
+    lower, upper, work = (base / "memory" / name for name in ("lower", "upper", "work"))
+    (base / "memory").mkdir()
+    if over is not None:
+        shutil.copytree(over, lower, symlinks=True)
+    for path in (lower, upper, work):
+        path.mkdir(exist_ok=True)
+    shutil.copystat(lower, upper)  # the mount has the upper layer's mode
+    # a new owner of a file is no reason to copy what is in it
+    given = ",".join(
+        [f"lowerdir={lower}", f"upperdir={upper}", f"workdir={work}", "metacopy=on", *filter(None, [options])]
+    )
+    run("mount", "-t", OVERLAY, "-o", given, OVERLAY, str(base / "store"))
+    return f"overlay, its layers on the lab's disk, metacopy=on{f',{options}' if options else ''}"
+
+
+def _without_brd(size: int) -> str:
+    """What is wrong where the kernel has no RAM disk to give, and what to do."""
+    return (
+        f"this kernel has no RAM disk (/dev/ram*) of {size >> 20} MiB that is blank and not in use; load its module"
+        f" (modprobe brd rd_nr=1 rd_size={size >> 10}), or take ramdisk or tmpfs"
+    )
+
+
 def _missing(kind: str) -> str:
-    needed = {f"mkfs.{kind}": MAKERS[kind], **PACKAGES}
+    needed = {**({f"mkfs.{kind}": MAKERS[kind]} if kind in MAKERS else {}), **PACKAGES}
     missing = [name for name in needed if shutil.which(name) is None]
     packages = ", ".join(sorted({needed[name] for name in missing}))
     return f"not installed: {', '.join(missing)}; install the package {packages}" if missing else ""

@@ -1,11 +1,13 @@
-"""How a RAM disk, or a file system in a file, is undone. Standard library only: the watchdog loads it.
+"""How a RAM disk, a file system in a file, or an overlay is undone. Standard library only: the watchdog loads it.
 
-Its directory holds two: on ``store`` it is mounted; ``memory`` has a loop device's file, for a RAM disk on a tmpfs.
+Its directory holds two: on ``store`` it is mounted; ``memory`` has a loop device's file, for a RAM disk on a tmpfs, or
+the layers of an overlay.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +19,8 @@ from leadline.host.undo import TREE_MARKER, CannotUndo, Entry
 
 KIND = "ramdisk"
 IMAGE = "image"  # a file system in a file on a disk, which a reboot unmounts and leaves there
+UNION = "overlay"
+WHAT = {KIND: "RAM disk", IMAGE: "file system", UNION: "overlay"}
 PREFIX = "leadline-"
 BLANK = 1 << 20  # bytes at the start of a device: a file system's signature lies there
 PACKAGES = {"losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
@@ -66,7 +70,7 @@ def _until(holds: Callable[[], bool], act: Callable[[], object]) -> None:
 
 def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command) -> str:
     """Unmount the disk, free its memory, remove its directory; looks at the machine, not at how far making it came."""
-    base, what = Path(entries[0].target), "file system" if entries[0].kind == IMAGE else "RAM disk"
+    base, what = Path(entries[0].target), WHAT[entries[0].kind]
     if not base.name.startswith(PREFIX):
         raise CannotUndo(f"{base} is not a {what} of leadline")
     blocks, table = root / "sys/block", root / "proc/self/mountinfo"
@@ -85,6 +89,8 @@ def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command
         unmount(base / "store")
         _until(lambda: not _loops(file, blocks), lambda: [run("losetup", "-d", name) for name in _loops(file, blocks)])
         file.unlink(missing_ok=True)
+        if entries[0].kind == UNION and (base / TREE_MARKER).is_file():
+            shutil.rmtree(base / "memory", ignore_errors=True)
         unmount(base / "memory")
         for entry in entries:
             if device := entry.data.get("device"):

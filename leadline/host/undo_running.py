@@ -95,6 +95,8 @@ def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
     """Put the oldest contents of a settings file back, read them back, and restart what reads it."""
     entry = entries[-1]
     path, original = Path(entry.target), entry.original
+    if not entry.data.get("rewrite", True):
+        return _restarted(entry, "nothing of it was written")
     try:
         if original is None:
             path.unlink(missing_ok=True)
@@ -105,7 +107,13 @@ def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
         raise CannotUndo(f"{path}: {error.strerror}") from None
     if not same:
         raise CannotUndo(f"{path} does not hold its original contents")
-    words = [str(word) for word in entry.data["restart"]]
+    return _restarted(entry, "put back")
+
+
+def _restarted(entry: Entry, done_so_far: str) -> str:
+    """Run the restart command of a settings file."""
+    path, words = entry.target, [str(word) for word in entry.data["restart"]]
+    told = f"{path}: {done_so_far}"
     try:
         done = subprocess.run(
             words,
@@ -117,11 +125,11 @@ def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotUndo(f"{path} holds its original contents, but {words[0]} failed: {error}") from None
+        raise CannotUndo(f"{told}, but {words[0]} failed: {error}") from None
     if done.returncode:
         last = (done.stderr or done.stdout).strip()[-200:]
-        raise CannotUndo(f"{path} holds its original contents, but {words[0]} ended with {done.returncode}: {last}")
-    return f"{path}: put back, and {words[0]} run"
+        raise CannotUndo(f"{told}, but {words[0]} ended with {done.returncode}: {last}")
+    return f"{told}, and {words[0]} run"
 
 
 UNDO = {LEVEL: undo_level, SETTINGS: undo_settings}

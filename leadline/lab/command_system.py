@@ -30,16 +30,17 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
-from leadline.model.command import CACHE, COLD, DEFAULTS, FILE_SYSTEMS, MOUNT, PLACE, WARM, CommandLoad
+from leadline.model.command import CACHE, COLD, MOUNT, PLACE, WARM, CommandLoad
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
-from leadline.stack.servers import places
+from leadline.stack import places
 
 RUNS = "runs.json"  # in a trial's directory
 IMAGE_SIZE = 2 << 30  # bytes of a file system of its own
@@ -66,13 +67,9 @@ def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> 
     key = "factors" if CACHE in study.factors else "settings"
     if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
         found.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
-    of = "factors" if PLACE in study.factors else "settings"
-    for at, kind in enumerate(levels.get(PLACE, ())):
-        if kind in FILE_SYSTEMS and (why := host.file_system_lacks(str(kind))):
-            found.append(((of, PLACE, *([at] if of == "factors" else [])), f"{kind}: {why}"))
-    if MOUNT in levels and set(levels.get(PLACE, ())) - set(FILE_SYSTEMS) != set():
+    if MOUNT in levels and set(levels.get(PLACE, ())) - set(MOUNTED) != set():
         of = "factors" if MOUNT in study.factors else "settings"
-        some = ", ".join(FILE_SYSTEMS)
+        some = ", ".join(MOUNTED)
         found.append(((of, MOUNT), f"{MOUNT} is of a file system of its own: all levels of {PLACE} must be of {some}"))
     return found
 
@@ -121,11 +118,9 @@ class CommandSystem(AtStart):
         """The place as the mount table tells it, the others as the next run is given them."""
         where = self._places[self._place]
         if name == PLACE:
-            kind, image = self._host.mounted(where).kind, str(self._levels.get(PLACE)) in FILE_SYSTEMS
-            return kind if image else self._host.place_of(where)
+            return places.level_at(self._host, where)
         if name == MOUNT:
-            options, wanted = self._host.mounted(where).options, str(self._levels[MOUNT])
-            return wanted if options >= set(wanted.split(",")) - {DEFAULTS} else ",".join(sorted(options))
+            return places.options_at(self._host, {PLACE: where}, self._levels[MOUNT])
         return self._levels[name]
 
     def start_observers(self, directory: Path) -> None:
@@ -133,6 +128,9 @@ class CommandSystem(AtStart):
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return None
+
+    def cpu_seconds(self) -> float:
+        return 0.0
 
     def stop_observers(self) -> Sequence[str]:
         return ()
@@ -217,36 +215,25 @@ class CommandSystem(AtStart):
     @property
     def _place(self) -> str:
         """Of its files: the level, with the options of a file system of its own."""
-        place, options = str(self._levels.get(PLACE, places.DISK)), str(self._levels.get(MOUNT, DEFAULTS))
+        place, options = str(self._levels.get(PLACE, DISK)), str(self._levels.get(MOUNT, DEFAULTS))
         return place if options == DEFAULTS else f"{place} {options}"
 
     def _furnished(self, place: str, directory: Path) -> Path:
-        """An empty directory at that place, with the files in it and set up."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        if place == places.DISK:
-            found = self._home / "files"
-            if found.exists():
-                shutil.rmtree(found)
-            found.mkdir()
-        elif place == places.TMPFS:
-            found = places.make(self._host, self._home)
-        elif place == places.RAMDISK:
-            found, _ = places.make_disk(self._host, self._home)
+        """A directory at that place, with the files in it and set up."""
+        kind, _, options = place.partition(" ")
+        if kind == DISK:
+            found = self._filled_directory(self._home / "files")
+        elif kind == OVERLAY:
+            below = self._filled_directory(self._home / "below")
+            found, _ = places.make_at(self._host, self._home, kind, f"files-{len(self._places)}", options, over=below)
+            shutil.rmtree(below)
+        elif kind in MOUNTED:
+            use = f"files-{len(self._places)}"  # one for each of several options
+            found, _ = places.make_at(self._host, self._home, kind, use, options, IMAGE_SIZE)
+            found = self._filled_directory(found / "files")
         else:
-            kind, _, options = place.partition(" ")
-            image = self._home / f"leadline-{kind}-{len(self._places)}"
-            self._host.remove_ram_disk(image)
-            self._host.file_system(image, IMAGE_SIZE, kind, options or DEFAULTS)
-            found = image / "store" / "files"
-            found.mkdir()
-        if self._java is not None:
-            shutil.copytree(self._java, found / "java", symlinks=True, ignore=_NOT_OF_A_JDK)
-        for name in self._command.files:
-            path = Path(name)
-            if path.is_dir():
-                shutil.copytree(path, found / path.name, symlinks=True)
-            else:
-                shutil.copy2(path, found / path.name)
+            found, _ = places.make_at(self._host, self._home, kind)
+            found = self._filled_directory(found / "files")
         self._places[place] = found
         with Stopwatch() as watch:
             try:
@@ -255,6 +242,21 @@ class CommandSystem(AtStart):
                 del self._places[place]
                 raise
         (directory / "logs").mkdir(exist_ok=True)
+        return found
+
+    def _filled_directory(self, found: Path) -> Path:
+        """Made anew, with the files in it."""
+        if found.exists():
+            shutil.rmtree(found)
+        found.mkdir(parents=True)
+        if self._java is not None:
+            shutil.copytree(self._java, found / "java", symlinks=True, ignore=_NOT_OF_A_JDK)
+        for name in self._command.files:
+            path = Path(name)
+            if path.is_dir():
+                shutil.copytree(path, found / path.name, symlinks=True)
+            else:
+                shutil.copy2(path, found / path.name)
         return found
 
     def _filled(self, text: str) -> str:

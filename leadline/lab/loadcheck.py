@@ -12,12 +12,14 @@ from leadline.load.cluster.files import scenario_files
 from leadline.load.generators.lab import check_generator
 from leadline.load.knobs import load_knobs
 from leadline.load.presets import preset_variables
-from leadline.load.scenario import find_scenario
+from leadline.load.scenario import find_scenario, limits_response_times
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.model.load import is_load, load_at
 from leadline.model.plan import Factor
+from leadline.model.result import OF_LIMITS
 from leadline.model.workload import Workload
+from leadline.stack.registry import application_of
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
 
@@ -56,9 +58,19 @@ def check_load(file: StudyFile) -> list[str]:
             preset_variables(workload.preset, workload.scenario, workload.variables)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
+    _check_limited(file)
     if workload.generator is None:
         unchecked += _ask_driver(file)
     return unchecked
+
+
+def _check_limited(file: StudyFile) -> None:
+    """Responses that are of a scenario's limits need some."""
+    for at, name in enumerate(file.study.responses):
+        if name in OF_LIMITS and not limits_response_times(file.study.workload):
+            told = f"{name} is of limits of response times, and this load states none"
+            where = file.where(("responses", at))
+            raise UsageError(f"{where}: {told}: write `limits: {{ p90: 2s }}` to transactions of its scenario")
 
 
 def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
@@ -82,7 +94,12 @@ def _check_named(file: StudyFile) -> None:
     """The scenario that a study has where it names none is of the reference application."""
     study = file.study
     own = study.stack.own
-    if own is None or study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+    if study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+        return
+    if study.stack.web is not None:
+        known = " or ".join(application_of(study.stack).scenarios())
+        raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {known}")
+    if own is None:
         return
     told = f"{own.content.stack} has no scenario: name one, here or in {own.file}; leadline scenario makes a first one"
     raise UsageError(f"{file.where(('workload',))}: {told}")

@@ -22,6 +22,7 @@ from leadline.load.driver import (
     started_unix_ns,
     steady_series,
 )
+from leadline.load.within import responses_of, within_limits
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
@@ -32,6 +33,7 @@ from leadline.observe.window import (
     compiling,
     context_switches,
     cpu_per_transaction,
+    database_work,
     deoptimised,
     gc_share,
     modes_and_memory,
@@ -44,6 +46,7 @@ RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] 
     modes_and_memory,
     cpu_per_transaction,
     context_switches,
+    database_work,
     gc_share,
 )
 STARVING = 0.5  # of the samples: a compiler that always has methods waiting gets too little CPU
@@ -74,6 +77,7 @@ def measure(directory: Path, startup: float) -> Measured:
     recorded = Recorded(directory / "series")
     responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
+    responses.update(responses_of(within_limits(driver, begin + cut, end, summary.limits)))
     return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
 

@@ -19,21 +19,16 @@ from leadline.stack.web.common import GAUGES as WEB_GAUGES
 OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
     lambda host, _: HostObserver(host.files),
     lambda _host, _stack: GcObserver(),
-    lambda host, stack: PoolsObserver(host) if _has_jvm(stack) else None,
+    lambda host, stack: PoolsObserver(host) if stack.has_jvm else None,
     lambda _, stack: (
         database_observer(stack.database.stats, stack.database.gauges(), interval=1.0) if stack.database.runs else None
     ),
     lambda _, stack: (
         None
-        if stack.front.server is None
-        else CounterObserver("web", "web", stack.front.stats, WEB_GAUGES, interval=1.0)
+        if (counters := stack.web_counters()) is None
+        else CounterObserver("web", "web", counters, WEB_GAUGES, interval=1.0)
     ),
 )
-
-
-def _has_jvm(stack: Stack) -> bool:
-    own = stack.choice.own
-    return own is None or own.content.jvm
 
 
 def observers_of(observe: bool, host: Host, stack: Stack) -> list[Observer]:

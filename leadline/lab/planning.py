@@ -15,10 +15,12 @@ from leadline.host.registry import is_machine
 from leadline.lab.command_system import refused
 from leadline.lab.loadcheck import check_load, check_loads, without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
+from leadline.lab.stackfile import check_java
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
 from leadline.load.knobs import why_not
+from leadline.model import places as placements
 from leadline.model.bounds import RawLevel
 from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest
@@ -73,6 +75,8 @@ def plan_study(
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
     catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
+    if study.stack.own is not None and isinstance(host, LocalHost):
+        check_java(study.stack.own)
     unchecked = check_load(file) if study.command is None else []
     if is_machine(host):
         check_machine(file, host)
@@ -122,6 +126,7 @@ def plan_study(
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
+    _check_places(file, host, _levels(factors, settings))
     if study.command is None:
         check_loads(file, factors, settings)
         check_levels(file, factors, settings, idle_settings)
@@ -140,6 +145,7 @@ def plan_study(
             plan = _plan(file, design, factors, skipped, on_host)
         plan = replace(plan, notes=(*plan.notes, told))
     warnings = tuple(starved_calls(file, plan, settings)) if study.command is None else ()
+    warnings += tuple(placements.warnings(_levels(factors, settings)))
     return Planned(
         replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings)),
         knobs,
@@ -161,9 +167,33 @@ def _check_command(
     if not isinstance(host, LocalHost):
         key = ("stack", "host") if "stack" in file.places.tree else ("command",)
         raise UsageError(f"{file.where(key)}: a command runs on this host only")
-    levels = {**{name: (level,) for name, level in settings.items()}, **{one.name: one.levels for one in factors}}
-    for path, problem in refused(file.study, host, levels):
+    for path, problem in refused(file.study, host, _levels(factors, settings)):
         raise UsageError(f"{file.where(path)}: {problem}")
+
+
+def _levels(factors: Sequence[Factor], settings: Mapping[str, Level]) -> dict[str, tuple[Level, ...]]:
+    """All levels of each factor and setting."""
+    return {**{name: (level,) for name, level in settings.items()}, **{one.name: one.levels for one in factors}}
+
+
+def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Sequence[Level]]) -> None:
+    """Raises UsageError with file and line for places that cannot be made and for options that are of none."""
+
+    def where(name: str, *at: int) -> str:
+        return file.where(("factors", name, *at) if name in file.study.factors else ("settings", name))
+
+    for name in placements.PLACES:
+        for at, kind in enumerate(levels.get(name, ())):
+            if kind not in (placements.BRD, *placements.MOUNTED):
+                continue
+            if isinstance(host, LocalHost):
+                why = host.file_system_lacks(str(kind))
+            else:
+                why = f"on {host.name} leadline has disk, tmpfs and ramdisk only; take one of them"
+            if why:
+                raise UsageError(f"{where(name, at)}: {kind}: {why}")
+    for knob, why in placements.mount_mistakes(levels):
+        raise UsageError(f"{where(knob)}: {why}")
 
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:

@@ -78,6 +78,7 @@ class RealSystem:
             placement=study.placement,
             observe=study.observe,
             ready_timeout=study.ready_timeout,
+            cold=study.reset.page_cache == "drop",
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
             http_names=[driver.server for driver in study.drivers if driver.server],
             web_servers=web_servers(study),
@@ -125,6 +126,9 @@ class RealSystem:
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         found = compiled_since(directory, from_s)
         return None if found is None else Compiled(*found)
+
+    def cpu_seconds(self) -> float:
+        return sum(sum(process.cpu_seconds()) for process in self._stack.processes().values())
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()

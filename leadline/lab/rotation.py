@@ -23,9 +23,10 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
 
-IDLE_BOUND = 0.25  # CPUs that all idle instances together may use, on average over the measured part of a slot
 HALF = "half"  # step: an instance is put on half of the machine
 _FEWEST = 0.5  # share of its slots that a trial needs
+_AT_REST = 0.5  # of the bound of idle CPU: what all instances together use where none has work left
+_LOOK, _LONGEST_REST = 2, 30  # seconds between two looks, and in all
 
 
 def run_block(
@@ -49,6 +50,7 @@ def run_block(
             attempt.go(attempt.observe)
         warm_up(runner, attempts)
         _stop_failed(attempts)
+        _rest([attempt for attempt in attempts if attempt.failure is None])
         loaded = [attempt for attempt in attempts if attempt.failure is None]
         changes = _Slots(loaded)
         _load(runner, loaded, changes)
@@ -86,6 +88,28 @@ def _keep_recordings(attempts: Sequence[Attempt]) -> None:
             with attempt.runner.interruption.shield():
                 attempt.runner.warn(attempt.system.stop_observers())
                 attempt.runner.warn(attempt.system.collect(attempt.directory))
+
+
+def _rest(attempts: Sequence[Attempt]) -> None:
+    """Without load, until the compilers and what else works after a warm-up have done so, or for the longest rest."""
+    if not attempts or attempts[0].planned.halves:
+        return
+    runner = attempts[0].runner
+    bound = _AT_REST * _idle_bound(attempts[0])
+    with attempts[0].failing():
+        for _ in range(_LONGEST_REST // _LOOK):
+            before = sum(one.system.cpu_seconds() for one in attempts)
+            for _ in range(_LOOK):
+                runner.interruption.check()
+                runner.host.busy(1.0)
+            if sum(one.system.cpu_seconds() for one in attempts) - before <= bound * _LOOK:
+                return
+
+
+def _idle_bound(attempt: Attempt) -> float:
+    rotation = attempt.runner.study.design.rotation
+    assert rotation is not None
+    return rotation.idle
 
 
 def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> None:
@@ -199,25 +223,26 @@ def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[
     """Windows in which the others were not idle, and why they are left out; audited. Raises TrialFailure where too many
     are.
     """
-    used = attempt.system.idle_cpu(attempt.directory, others, windows)
+    bound, used = _idle_bound(attempt), attempt.system.idle_cpu(attempt.directory, others, windows)
     idle = [math.nan if cpu is None else cpu for cpu in used]
     gone = {
         at: f"idle instances used {cpu:.2f} CPUs" if math.isfinite(cpu) else "the CPU of idle instances is not known"
         for at, cpu in enumerate(idle)
-        if not cpu <= IDLE_BOUND
+        if not cpu <= bound
     }
-    audit = _audit(idle, gone, len(windows))
+    audit = _audit(idle, gone, bound)
     attempt.runner.store.add_audits(attempt.trial, attempt.number, [audit])
     if not audit.passed:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}")
     return gone
 
 
-def _audit(idle: Sequence[float], gone: Mapping[int, str], slots: int) -> AuditRecord:
+def _audit(idle: Sequence[float], gone: Mapping[int, str], bound: float) -> AuditRecord:
+    slots = len(idle)
     known = [cpu for cpu in idle if math.isfinite(cpu)] or [math.nan]
     mean = sum(known) / len(known)
     detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(known):.3f} at most"
     if gone:
         told = "; ".join(f"slot {at + 1}: {why}" for at, why in sorted(gone.items())[:5])
-        detail += f"; {len(gone)} of {slots} slots left out (bound {IDLE_BOUND:g} CPUs): {told}"
+        detail += f"; {len(gone)} of {slots} slots left out (bound {bound:g} CPUs): {told}"
     return AuditRecord("idle-instances", len(gone) <= (1 - _FEWEST) * slots, detail)

@@ -13,8 +13,10 @@ from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
-from leadline.stack.own.wars import configured
-from leadline.stack.own.words import beside, command_files
+from leadline.stack.own.classes import too_new
+from leadline.stack.own.server import CommandServer
+from leadline.stack.own.wars import configured, war_server
+from leadline.stack.own.words import artifact, beside, command_files, line_of
 
 
 def is_stack_file(reference: str) -> bool:
@@ -108,6 +110,19 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]
         found += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
     return found
+
+
+def check_java(own: OwnFile) -> None:
+    """Raises UsageError, with the line of the stack file, where this host's JVM cannot load the classes of what
+    leadline starts on it.
+    """
+    stack = own.content
+    if stack.attach is not None or not (stack.war or stack.java_program or "${java}" in stack.words):
+        return
+    server = war_server(own) if stack.war else CommandServer(own)
+    told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
+    if told:
+        raise UsageError(f"{line_of(own, 'java' if stack.java else 'war' if stack.war else 'command')}: {told}")
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:

@@ -121,6 +121,9 @@ class System(Protocol):
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         """Since that moment (unix seconds), while observers record; None where it is not known."""
 
+    def cpu_seconds(self) -> float:
+        """CPU that its services have used since they were started; 0 where that is not known."""
+
     def stop_observers(self) -> Sequence[str]:
         """Ends recording; returns warnings."""
 

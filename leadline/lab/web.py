@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from leadline.host.base import PlannedHost
 from leadline.host.process import cpu_set
@@ -10,17 +11,22 @@ from leadline.lab.studyfile import StudyFile
 from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
+from leadline.model.owners import KnobOwner
+from leadline.model.ownstack import ServerName
 from leadline.model.plan import Factor
 from leadline.model.study import StackChoice, Study
+from leadline.stack.pages.server import is_java, java_server
 from leadline.stack.registry import application_of, check_http, server_of, servers_with
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
+
+SOMAXCONN = "net.core.somaxconn"
 
 
 def web_servers(study: Study) -> list[str]:
     """Names of the web servers that some trial of the study starts, in the order of the file."""
     name = knobs.SERVER.name
-    found = study.factors.get(name, [study.settings.get(name, knobs.NONE)])
+    found = study.factors.get(name, [study.settings.get(name, study.stack.web or knobs.NONE)])
     return [str(level) for level in found if level != knobs.NONE]
 
 
@@ -45,6 +51,9 @@ def check_web(
         return levels.get(name, {default})
 
     servers, places = among(knobs.SERVER.name, knobs.NONE), among(knobs.PLACE.name, "")
+    if study.stack.web is not None:
+        _check_alone(file, host, among(knobs.SERVER.name, study.stack.web), levels, where)
+        return
     present = servers != {knobs.NONE} and places != {knobs.ABSENT}
     absent = knobs.NONE in servers or knobs.ABSENT in places
     if not present:
@@ -61,6 +70,12 @@ def check_web(
                 raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
         _check_place(file, host, places, where(knobs.PLACE.name))
+        _check_own(host, servers, levels, where)
+        if knobs.SENDFILE.name in levels and True not in among(knobs.STATIC.name, False):
+            raise UsageError(
+                f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
+                " gives the files; set web.static: on"
+            )
         if "unix" in among(knobs.UPSTREAM.name, "tcp") and not server_of(study.stack).unix_socket:
             raise UsageError(
                 f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
@@ -92,6 +107,66 @@ def check_web(
             check_http(study.stack, study.workload.http)
         except UsageError as error:
             raise UsageError(f"{file.where(('workload', 'http'))}: {error}") from None
+
+
+Levels = Mapping[str, set[Level]]
+Where = Callable[[str], str]
+
+
+def _check_alone(file: StudyFile, host: PlannedHost, servers: set[Level], levels: Levels, where: Where) -> None:
+    """Of web servers alone."""
+    java = sorted(str(name) for name in servers if is_java(name))
+    choice = file.study.stack
+    for name in java:
+        try:
+            java_server(cast(ServerName, name)).check_java(choice.java)
+        except UsageError as error:
+            raise UsageError(f"{where(knobs.SERVER.name)}: {error}") from None
+    web = servers - set(java)
+    for name in levels:
+        of_web = name in knobs.KNOB_NAMES and name != knobs.SERVER.name
+        if of_web and not web:
+            raise UsageError(f"{where(name)}: {name} changes nothing on {', '.join(java)}; httpd and nginx have it")
+        if name.startswith("jvm.") and not java:
+            raise UsageError(f"{where(name)}: {name} changes nothing: none of {', '.join(map(str, web))} has a JVM")
+    for role in ("database", "web"):
+        for part in ("cpus", "memory"):
+            if getattr(file.study.placement, f"{role}_{part}") is not None:
+                place = file.where(("placement", f"{role}_{part}"))
+                raise UsageError(f"{place}: a web server alone has server_{part} only")
+    workload = file.study.workload
+    if workload.load_units != 1:
+        raise UsageError(f"{file.where(('workload', 'load_units'))}: the site is the same for every load: leave it out")
+    if workload.http == "2" and (java or levels.get(knobs.HTTP2.name) != {True}):
+        told = f"{', '.join(java)} cannot be told of it here" if java else "add web.http2: on to settings"
+        raise UsageError(f"{file.where(('workload', 'http'))}: HTTP/2 needs web.http2: on in every trial; {told}")
+    _check_own(host, web, levels, where)
+
+
+def _check_own(host: PlannedHost, servers: set[Level], levels: Levels, where: Where) -> None:
+    """What web servers have of their own, in front or alone."""
+    model, backlog = knobs.MODEL.name, knobs.BACKLOG.name
+    if model in levels and "httpd" not in servers:
+        raise UsageError(f"{where(model)}: {model} changes nothing: only httpd has more than one model")
+    if knobs.PREFORK in levels.get(model, ()) and True in levels.get(knobs.HTTP2.name, ()):
+        raise UsageError(f"{where(model)}: HTTP/2 of httpd needs threads: with web.http2: on take event or worker")
+    most = max((int(level) for level in levels.get(SOMAXCONN, ())), default=_level_here(host, SOMAXCONN))
+    for level in levels.get(backlog, ()):
+        if most is not None and int(level) > most:
+            raise UsageError(
+                f"{where(backlog)}: {backlog} {level} is more than the kernel takes ({SOMAXCONN} is {most}); lower it,"
+                f" or set {SOMAXCONN}"
+            )
+
+
+def _level_here(host: PlannedHost, name: str) -> int | None:
+    """A level of this host; None where it does not tell."""
+    if not isinstance(host, KnobOwner):  # not running yet
+        return None
+    try:
+        return int(host.read_back(name))
+    except (LookupError, OSError, ValueError):
+        return None
 
 
 def _such_as(choice: StackChoice) -> str:

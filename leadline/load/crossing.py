@@ -18,8 +18,12 @@ from scipy import stats
 
 NEAR = 0.15  # probes this close to the crossing (difference of logarithms) are used
 BESIDE = 0.05  # probes are placed this far beside it
-_CLIP = 1.5  # of the logarithm: far beyond its limit, a figure says how long the probe was
+_HEIGHT = 1.0  # of the logarithm of the figure, over which its curve is taken for a line
+_NARROWEST = 0.05
+_CLIP = 1.5  # of the logarithm below zero: far below its limit, a figure says little of it
 _FEWEST = 4
+_BENDS = 8  # probes from which on the curve may have a bend
+_GRID = 1001  # steps of its interval's ends
 _SIDES = (-1, 1, 1, -1, 1, -1, -1, 1)
 
 
@@ -43,6 +47,17 @@ class Crossing:
     probes: int
     drift: float | None = None
     drift_p: float | None = None
+    slope: float = 1.0  # of the logarithm of the figure by that of the load
+
+    @property
+    def near(self) -> float:
+        """How far from the crossing the line holds: response times turn up, the steeper the sooner."""
+        return min(NEAR, max(_NARROWEST, _HEIGHT / self.slope))
+
+    @property
+    def beside(self) -> float:
+        """How far beside it more probes belong."""
+        return min(BESIDE, self.near / 3)
 
 
 def next_load(around: float, probes: int, beside: float = BESIDE) -> float:
@@ -50,8 +65,8 @@ def next_load(around: float, probes: int, beside: float = BESIDE) -> float:
     return around * math.exp(_SIDES[probes % len(_SIDES)] * beside)
 
 
-def crossing(probes: Sequence[Probe], around: float, level: float = 0.95) -> Crossing | None:
-    """Where ratio is 1, from probes in the order in which they were measured and near ``around``.
+def crossing(probes: Sequence[Probe], around: float, level: float = 0.95, near: float = NEAR) -> Crossing | None:
+    """Where ratio is 1, from probes in the order in which they were measured and ``near`` to ``around``.
 
     None with fewer than four probes there, at one load only, or where the figure does not rise with the load.
     """
@@ -59,7 +74,7 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95) -> Cro
     used = [
         (at, math.log(probe.load) - centre, _height(probe.ratio))
         for at, probe in enumerate(probes)
-        if abs(math.log(probe.load) - centre) <= NEAR
+        if abs(math.log(probe.load) - centre) <= near
     ]
     if len(used) < _FEWEST:
         return None
@@ -67,7 +82,10 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95) -> Cro
     if np.ptp(x) < 1e-9:
         return None
     drifts = len(used) >= _FEWEST + 2
-    columns = [np.ones_like(x), x, *([(order - order.mean()) / np.ptp(order)] if drifts else [])]
+    bends = len(used) >= _BENDS and len(np.unique(np.round(x, 3))) >= _FEWEST
+    columns = [np.ones_like(x), x]
+    columns += [(order - order.mean()) / np.ptp(order)] if drifts else []
+    columns += [x * x] if bends else []
     matrix = np.column_stack(columns)
     found, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
     if rank < matrix.shape[1] or found[1] <= 0:
@@ -76,20 +94,26 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95) -> Cro
     rest = y - matrix @ found
     spread = np.linalg.inv(matrix.T @ matrix) * float(rest @ rest) / free
     t = float(stats.t.ppf((1 + level) / 2, free))
-    low, high = _fieller(found, spread, t)
+    bend = float(found[-1]) if bends else 0.0
+    at = _root(float(found[0]), float(found[1]), bend)
+    low, high = _bent(found, spread, t, at, near) if bends else _fieller(found, spread, t)
     drift = drift_p = None
     if drifts:
         drift = math.expm1(float(np.clip(-found[2] / found[1], -5, 5)))
         error = math.sqrt(spread[2, 2])
         drift_p = float(2 * stats.t.sf(abs(found[2]) / error, free)) if error else None
-    load = float(np.clip(-found[0] / found[1], -1, 1))
-    return Crossing(around * math.exp(load), _load(around, low), _load(around, high), len(used), drift, drift_p)
+    load = float(np.clip(at, -1, 1))
+    ends = _load(around, low), _load(around, high)
+    return Crossing(around * math.exp(load), *ends, len(used), drift, drift_p, float(found[1]))
 
 
 def _height(ratio: float | None) -> float:
+    """1 - limit / figure: zero at the crossing, and a line in the load where the figure grows as that of a queue does,
+    like 1 / (capacity - load).
+    """
     if ratio is None:
-        return _CLIP
-    return max(-_CLIP, min(_CLIP, math.log(ratio))) if ratio > 0 else -_CLIP
+        return 1.0
+    return -math.expm1(-max(-_CLIP, math.log(ratio))) if ratio > 0 else -math.expm1(_CLIP)
 
 
 def _fieller(found: np.ndarray, spread: np.ndarray, t: float) -> tuple[float | None, float | None]:
@@ -102,6 +126,25 @@ def _fieller(found: np.ndarray, spread: np.ndarray, t: float) -> tuple[float | N
         return None, None
     root = math.sqrt(max(mixed * mixed - square * alone, 0.0))
     return (-mixed - root) / square, (-mixed + root) / square
+
+
+def _root(a: float, b: float, c: float) -> float:
+    """Where a + b u + c u^2 rises through zero; that of its line where it does not."""
+    inside = b * b - 4 * a * c
+    return -a / b if c == 0 or inside <= 0 else -2 * a / (b + math.sqrt(inside))
+
+
+def _bent(found: np.ndarray, spread: np.ndarray, t: float, at: float, near: float) -> tuple[float | None, float | None]:
+    """The same with a bend, the last column: outwards from the crossing ``at`` as far as the curve may be zero."""
+    step = np.linspace(0, 2 * near, _GRID)
+    ends: list[float | None] = []
+    for sign in (-1, 1):
+        u = at + sign * step
+        terms = np.zeros((len(u), len(found)))
+        terms[:, 0], terms[:, 1], terms[:, -1] = 1, u, u * u
+        away = np.flatnonzero((terms @ found) ** 2 > t * t * np.einsum("ij,jk,ik->i", terms, spread, terms))
+        ends.append(float(u[away[0]]) if len(away) else None)
+    return ends[0], ends[1]
 
 
 def _load(around: float, u: float | None) -> float | None:

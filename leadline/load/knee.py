@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from leadline.load.bounds import QUANTILES, Bound
-from leadline.load.crossing import Crossing, Probe, crossing
+from leadline.load.crossing import NEAR, Crossing, Probe, crossing
 from leadline.load.series import ALL, SecondResponses
 
 _RESAMPLES = 500
@@ -282,12 +282,12 @@ def limit_of(found: Found, steps: Sequence[Step]) -> Crossing | None:
     if found.highest is None or found.lowest_failed is None or found.limited_by == "driver":
         return None
     probes = [Probe(step.load, ratio) for step in steps if not step.driver_limit for ratio in step.runs]
-    around, limit = math.sqrt(found.highest * found.lowest_failed), None
-    for _ in range(3):  # the probes that are near depend on the estimate
-        now = crossing(probes, around)
+    around, limit, near = math.sqrt(found.highest * found.lowest_failed), None, NEAR
+    for _ in range(4):  # the probes that are near depend on the estimate
+        now = crossing(probes, around, near=near)
         if now is None:
             break
-        around, limit = now.load, now
+        around, limit, near = now.load, now, now.near
     return limit
 
 

@@ -16,7 +16,7 @@ from leadline.host.scratch import Scratch
 from leadline.load import earlier
 from leadline.load.bounds import check_bounds, with_scenario
 from leadline.load.command import OUT
-from leadline.load.crossing import next_load
+from leadline.load.crossing import BESIDE, next_load
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.knee import Found, Limits, Range, Staircase, Step, gave_out, limit_of, measure_step
 from leadline.load.presets import FLAGS
@@ -115,13 +115,13 @@ def _with_interval(
 ) -> Found:
     """``found`` with its limit, after runs beside it; ``measured`` grows with each."""
     if found.limited_by == "server" and found.highest is not None and found.lowest_failed is not None:
-        around = math.sqrt(found.highest * found.lowest_failed)
+        around, beside = math.sqrt(found.highest * found.lowest_failed), BESIDE
         for at in range(repeats):
             if over():
                 break
             if at % _BLOCK == 0 and (limit := limit_of(found, measured)) is not None:
-                around = limit.load
-            load = next_load(around, at)
+                around, beside = limit.load, limit.beside
+            load = next_load(around, at, beside)
             if whole:
                 load = float(max(1, math.floor(load) if load < around else math.ceil(load)))
             found = replace(found, repeats=(*found.repeats, measure(load, "repeat")))

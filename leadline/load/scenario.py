@@ -73,3 +73,13 @@ def sent_variables(load: Workload) -> dict[str, Level]:
     """
     units = {"units": load.load_units} if "units" in parameters(find_scenario(load.scenario)) else {}
     return {**units, **load.variables}
+
+
+def limits_response_times(load: Workload) -> bool:
+    """Whether a transaction of its scenario has a percentile as a limit. Raises UsageError."""
+    if load.generator is not None:
+        return False
+    transactions = read_scenario(find_scenario(load.scenario))["transactions"]
+    parts = transactions.values() if isinstance(transactions, Mapping) else ()
+    stated = (part.get("limits") for part in parts if isinstance(part, Mapping))
+    return any(measure.startswith("p") for limits in stated if isinstance(limits, Mapping) for measure in limits)

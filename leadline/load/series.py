@@ -177,6 +177,12 @@ def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, 
     return {name: window.result(histograms.get(name, empty), failed.get(name, 0)) for name in names}
 
 
+def histograms_by_transaction(directory: Path, from_s: float, until_s: float) -> tuple[int, dict[str, HdrHistogram]]:
+    """Whole seconds inside [from_s, until_s), and response times in ns of each transaction that ended there."""
+    window = _Window.inside(from_s, until_s)
+    return window.end - window.first, _histograms(directory, window)
+
+
 def percentile_curve(
     directory: Path, transaction: str, from_s: float, until_s: float, log: str = "response"
 ) -> list[tuple[float, float]]:

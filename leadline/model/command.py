@@ -8,15 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from leadline.model import places
 from leadline.model.bounds import DAY, FilePath, Label, Strict, count, duration
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 
-CACHE, PLACE, MOUNT = "command.cache", "command.place", "command.mount"
+CACHE, PLACE, MOUNT = "command.cache", places.COMMAND, places.COMMAND_MOUNT
 WARM, COLD = "warm", "cold"
-FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
-PLACES = ("disk", "tmpfs", "ramdisk", *FILE_SYSTEMS)
-DEFAULTS = "defaults"
 _NAMED = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _GIVEN = ("files", "java")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
@@ -111,9 +109,9 @@ COMMON = (
         PLACE,
         Kind.CHOICE,
         ApplyCost.RESTART,
-        "where the files of the command lie: the lab's disk, memory, a file system of its own in a file on that disk",
+        "where the files of the command lie: the lab's disk, memory, a file system of its own on that disk, an overlay",
         default="disk",
-        choices=PLACES,
+        choices=places.CHOICES,
         owner=Owner.APPLICATION,
     ),
     Knob(
@@ -121,7 +119,7 @@ COMMON = (
         Kind.TEXT,
         ApplyCost.REMOUNT,
         "options of mount(8) of a file system of its own: noatime,data=writeback",
-        default=DEFAULTS,
+        default=places.DEFAULTS,
         owner=Owner.APPLICATION,
     ),
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from leadline.model.bounds import DAY, Label, OrWord, RawLevel, Seed, Strict, count, duration
+from leadline.model.bounds import DAY, Label, OrWord, RawLevel, Seed, Strict, count, duration, number
 from leadline.model.guest import MOST_WORLDS, check_forks, forked
 
 # Kinds of design: each a module of its name in leadline/design.
@@ -46,6 +46,10 @@ class Rotation(Strict):
     )
     warm_up_slot: Annotated[float, duration(1, DAY)] = Field(
         default=5.0, description="the same during the ramp-up: its load comes in cycles of load and pause"
+    )
+    idle: Annotated[float, number(0.01, 1_000)] = Field(
+        default=0.25,
+        description="CPUs that all the other instances together may use in a slot; where they use more it is left out",
     )
     otherwise: Literal["refuse", "one-by-one"] = Field(
         default="refuse", description="where memory is too small: instances run one after the other"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 
 
+@runtime_checkable
 class KnobOwner(Protocol):
     """A part of the system under test that has knobs. A service is given levels for its next start when it is
     configured; ``apply`` is for what runs.

@@ -55,6 +55,12 @@ RESPONSES: Mapping[str, ResponseKind] = {
                 ("driver_", "load driver"),
             )
         ),
+        ResponseKind(
+            "database_commits_per_transaction", "", False, "commits of the database for one transaction of the load"
+        ),
+        ResponseKind(
+            "database_rows_per_transaction", "rows", False, "rows that PostgreSQL's scans read for one transaction"
+        ),
         ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle, with whatever ran"),
         ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
@@ -63,6 +69,15 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("completion_p90", "ms", False, "90th percentile of the time from acceptance to effect"),
         ResponseKind("completion_p99", "ms", False, "99th percentile of the time from acceptance to effect"),
         ResponseKind("startup", "s", False, "time from the server's start to its first correct response"),
+        ResponseKind(
+            "within_limits",
+            "transactions/s",
+            True,
+            "successful transactions a second within the shortest limit of their type in the scenario",
+        ),
+        ResponseKind(
+            "limit_use", "ratio", False, "the worst response-time percentile of a type over its limit in the scenario"
+        ),
         ResponseKind("errors", "share", False, "share of transactions that failed"),
         ResponseKind("wall", "s", False, "time from the start of the program to its end"),
         ResponseKind("cpu", "s", False, "CPU time of the program and of those it waited for"),
@@ -77,6 +92,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
     )
 }
 # Of a program that is timed as a whole process.
+OF_LIMITS = ("within_limits", "limit_use")  # of whole trials of scenarios that limit response times
 PROCESS_RESPONSES = tuple(RESPONSES)[list(RESPONSES).index("wall") :]
 
 

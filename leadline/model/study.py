@@ -34,7 +34,7 @@ from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
 from leadline.model.load import filled
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
-from leadline.model.result import PROCESS_RESPONSES, RESPONSES
+from leadline.model.result import OF_LIMITS, PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload, check_budget, warmed_until_over
 
@@ -54,6 +54,8 @@ MachineKind = Literal["local"]
 HostKind = Literal[MachineKind, GuestKind]
 HostName = Annotated[str, OrSsh(HostKind)]  # a kind, or ``ssh:NAME``
 Mode = Literal["direct", "session", "orm"]
+ALONE = "pages"  # what a web server alone serves
+WebName = Literal["httpd", "nginx", "tomcat", "liberty", "wildfly"]
 MOST_FACTORS = 200
 
 
@@ -88,6 +90,18 @@ class StackHosts(Strict):
     database: Annotated[str, OrSsh()] | None = Field(default=None, description="`ssh:NAME`; the same if absent")
 
 
+def _alone(found: Any) -> Any:
+    """A study's `stack` with the rest of what `web` means."""
+    if not isinstance(found, Mapping) or found.get("web") is None:
+        return found
+    meant = {"app": ALONE, "mode": "direct", "server": found["web"], "database": "none"}
+    for key, value in meant.items():
+        if found.get(key, value) != value:
+            told = "web is a web server alone, with a site of files: there is no application and no database"
+            raise KeyedError((key,), f"{told}; leave {key} out, or write web.server in settings for one in front")
+    return {**found, **meant}
+
+
 class StackChoice(Strict):
     """Which application, server and database, in which persistence mode; ``own``: what a stack file says instead."""
 
@@ -95,6 +109,10 @@ class StackChoice(Strict):
     mode: Mode = "direct"
     server: str = "liberty"
     database: str = "postgres"
+    web: WebName | None = Field(
+        default=None,
+        description="in place of app, mode, server and database: a web server alone, which serves a site of files",
+    )
     host: HostName = Field(default="local", description="where services run; `ssh:NAME`: a host over SSH")
     hosts: StackHosts | None = Field(default=None, description="in place of `host`: hosts over SSH by role")
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
@@ -103,7 +121,7 @@ class StackChoice(Strict):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, found: Any) -> Any:
-        return named_after(found)
+        return _alone(named_after(found))
 
     @property
     def ssh(self) -> SshHost | None:
@@ -121,12 +139,16 @@ class StackChoice(Strict):
         """What runs, for people."""
         if self.own is not None:
             return f"{self.app} ({self.own.title})"
+        if self.web is not None:
+            return f"{self.app} on a web server alone ({self.web} unless web.server says another)"
         return f"{self.app} ({self.mode}) on {self.server} with {self.database}"
 
     @model_validator(mode="after")
     def _where_it_runs(self) -> StackChoice:
         if self.own is not None and self.host in GUEST_KINDS:
             raise KeyedError(("host",), f"an application of one's own runs in no guest, and this is {self.host}")
+        if self.web is not None and (self.host != "local" or self.hosts is not None):
+            raise KeyedError(("web",), "a web server alone runs on this host: leave host and hosts out")
         if self.hosts is not None and self.host != "local":
             raise KeyedError(("hosts",), f"host is {self.host} and hosts name others: leave one of them out")
         if self.database_ssh is not None and self.database != "postgres":
@@ -327,6 +349,9 @@ class Study(Strict):
                     raise KeyedError(("responses", at), f"{name} is of a program: it needs `command` in the study")
                 known = ", ".join(PROCESS_RESPONSES)
                 raise KeyedError(("responses", at), f"{name} is of a load; a command has {known}")
+            if name in OF_LIMITS and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
+                told = f"{name} is told of whole trials, and this design compares slots, turns or forks"
+                raise KeyedError(("responses", at), f"{told}: leave {name} out, or the design's part")
         if self.command is not None and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
             raise KeyedError(
                 ("design",), "a command runs alone from start to end: no switchback, rotation, duet, forks"

@@ -25,6 +25,11 @@ class CpuUse:
 
 ROLES = ("server", "database", "web")  # of services
 DRIVER = "driver"  # role of the load driver
+# Counters of the database, PostgreSQL's and MariaDB's, and the response that each is by transaction.
+_DATABASE = {
+    "database_commits_per_transaction": ("xact_commit", "Com_commit"),
+    "database_rows_per_transaction": ("tup_returned",),
+}
 _MODES = ("user", "system")  # of CPU
 _KINDS_OF_SWITCH = ("voluntary", "involuntary")
 _FEWEST_SAMPLES = 2
@@ -144,6 +149,15 @@ class Recorded:
         kinds = [series(self.series_dir, "host", f"cpu.{kind}", "host") for kind in ("idle", "iowait")]
         return _line(pl.concat(kinds).group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
 
+    @cached_property
+    def database(self) -> dict[str, Line]:
+        """Counters of the database a second, by response."""
+        lines = {
+            name: [_line(series(self.series_dir, "database", f"{counter}.per_s", "database")) for counter in counters]
+            for name, counters in _DATABASE.items()
+        }
+        return {name: line for name, found in lines.items() for line in found if len(line[0])}
+
     def _by_role(self, *metrics: str) -> dict[str, Line]:
         """Sums of metrics that are sampled together."""
         kinds = [series(self.series_dir, "processes", metric) for metric in metrics]
@@ -200,6 +214,14 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
     if None not in sizes:
         found["memory"] = sum(one for one in sizes if one is not None) / 2**20
     return found
+
+
+def database_work(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
+    """Commits and rows of the database by transaction; nothing where it was not sampled in the windows."""
+    if throughput <= 0:
+        return {}
+    means = {name: _mean_over(line, windows) for name, line in recorded.database.items()}
+    return {name: mean / throughput for name, mean in means.items() if mean is not None}
 
 
 def _mean_over(line: Line, windows: Windows) -> float | None:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from leadline.conclude.disturbance import clock_times, measures
 from leadline.model.errors import FailureClass
+from leadline.model.places import IN_MEMORY, PLACES
 from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
 
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
-_IN_MEMORY = ("tmpfs", "ramdisk")  # levels of knobs that place a store
 _TEMPORARY = (("mount", "mount", "gone"), ("directory", "private folder", "gone"), ("swap", "swap area", "on again"))
 TRIALS = "Trials"
 _LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
@@ -164,7 +164,9 @@ def _restored(record: StudyRecord) -> Item:
     readings = [reading for trial in record.trials for reading in trial.readings]
     undone = [reading for reading in readings if reading.phase == "undone"]
     changed = {reading.knob for reading in readings if reading.phase == "original"}
-    stores = {r.knob for r in readings if r.phase == "before" and r.matches and r.wanted in _IN_MEMORY}
+    stores = {
+        r.knob for r in readings if r.phase == "before" and r.matches and r.knob in PLACES and r.wanted in IN_MEMORY
+    }
     wrong = sorted({reading.knob for reading in undone if not reading.matches})
     if wrong:
         return Item("Host", BAD, "not put back", ", ".join(wrong))

@@ -135,6 +135,10 @@ class SimulatedSystem(AtStart):
         """Nothing: a simulated server's warm-up is in its speed alone."""
         return Compiled(0.0, 0.0)
 
+    def cpu_seconds(self) -> float:
+        """Nothing: simulated services use no CPU when there is no load."""
+        return 0.0
+
     def stop_observers(self) -> Sequence[str]:
         return ()
 

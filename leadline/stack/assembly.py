@@ -21,7 +21,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, Owners
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import refusals, registry
+from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
     Application,
     AuditResult,
@@ -36,6 +36,7 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
+from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
@@ -57,6 +58,7 @@ class StackOptions:
     placement: Placement = field(default_factory=Placement)
     observe: bool = True
     ready_timeout: float = 120.0
+    cold: bool = False  # the page cache is dropped before each trial, and again where files were copied to a place
     http_port: int = 0
     http_address: str = _LOOPBACK  # 0.0.0.0 for load from other hosts
     address: str = _LOOPBACK  # by which the load reaches this host
@@ -82,6 +84,8 @@ class Stack:
         self.choice = choice
         self.options = options or StackOptions()
         self.server = registry.server_of(choice)
+        if isinstance(self.server, SiteServer):
+            self.server.may_be = tuple(self.options.web_servers) or self.server.may_be
         self.server.check_java(choice.java)
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
@@ -90,7 +94,7 @@ class Stack:
         self._host = host
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
-        self._configured = False  # the server, since it was last stopped
+        self._configured = self._database_configured = False  # server, database, since they were last stopped
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self._work = plain_directory(self._home)
         self.front = Front(host, self._work / "web", placement, observe, names)
@@ -115,7 +119,17 @@ class Stack:
 
     @cached_property
     def _owners(self) -> Owners:
-        return Owners(self.database, self.server, self.front, self._deployed)
+        front = () if self.alone else (self.front,)
+        return Owners(self.database, self.server, *front, self._deployed)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a web server alone, without an application server behind it."""
+        return isinstance(self.server, SiteServer)
+
+    def _in_front(self, settings: Settings) -> Settings:
+        """Levels that ask for a web server in front of the server."""
+        return {} if self.alone else settings
 
     def knobs(self) -> Sequence[Knob]:
         return self._owners.knobs()
@@ -173,7 +187,7 @@ class Stack:
         """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
         self.database.provision(progress)
         self.server.provision(progress)
-        self._web_versions = self.front.provision(self.options.web_servers, progress)
+        self._web_versions = {} if self.alone else self.front.provision(self.options.web_servers, progress)
         self.application.build(progress)
         self.server.prepare(self.deployment(), progress)
 
@@ -230,12 +244,14 @@ class Stack:
             self.companion.reset(self._home / self.companion.name)
 
     def has_data(self) -> bool:
-        """Whether there are data of an earlier start, for a study that keeps them."""
-        return not self.database.runs or (self._home / self.database.name / "data").exists()
+        """Whether there are whole data of an earlier start, for a study that keeps them."""
+        data = self._home / self.database.name / "data"
+        return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
 
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         context = self._context(self._home / self.database.name, directory)
+        self._database_configured = True  # it holds places from its start on, also where that fails
         self.database.configure(context, self._owners.levels(settings, self.database))
         return self._start_database()
 
@@ -243,10 +259,11 @@ class Stack:
         """Seconds from the start until the application answers, through the web server where the levels ask for one;
         the database runs.
         """
-        fronted = web_knobs.chosen(settings) is not None
-        self.front.configure(settings)
+        in_front = self._in_front(settings)
+        fronted = web_knobs.chosen(in_front) is not None
+        self.front.configure(in_front)
         self._make_work()
-        self._socket = self.front.socket(settings, self.server.name if self.server.unix_socket else None)
+        self._socket = self.front.socket(in_front, self.server.name if self.server.unix_socket else None)
         self._settings = dict(settings)
         fixed = self.choice.own.content.fixed_port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
@@ -371,7 +388,8 @@ class Stack:
         """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
         the stack killed it, else configuration (the kernel's out-of-memory killer included).
         """
-        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": self.server}
+        server = self.server.served if isinstance(self.server, SiteServer) else self.server
+        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": server}
         if self.companion is not None:
             services[self.companion.name] = self.companion
         if self.front.server is not None:
@@ -391,6 +409,19 @@ class Stack:
             if service is self.companion:  # part of the load
                 kind = FailureClass.INFRASTRUCTURE
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+
+    def web_counters(self) -> Callable[[], Mapping[str, float]] | None:
+        """What tells the counters of the running web server, in front or alone; None without one."""
+        if isinstance(self.server, SiteServer):
+            return None if self.server.runs_java else self.server.stats
+        return None if self.front.server is None else self.front.stats
+
+    @property
+    def has_jvm(self) -> bool:
+        """Whether the server of the last start is a JVM."""
+        if isinstance(self.server, SiteServer):
+            return self.server.runs_java
+        return self.choice.own is None or self.choice.own.content.jvm
 
     def check_connections(self) -> None:
         """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""
@@ -465,6 +496,7 @@ class Stack:
             database=database,
             deployment=deployment,
             observe=self.options.observe,
+            cold=self.options.cold,
             raw=directory.absolute() / "raw",
             database_address=self.options.database_address,
             database_clients=self.options.database_clients,
@@ -490,7 +522,10 @@ class Stack:
         return self.server.stop()
 
     def _stop_database(self) -> bool:
-        return self._processes.pop("database", None) is None or self.database.stop()
+        if self._processes.pop("database", None) is None and not self._database_configured:
+            return True
+        self._database_configured = False
+        return self.database.stop()
 
 
 class _Deployed(AtStart):

@@ -62,6 +62,7 @@ class ServiceContext:
     observe: bool = True
     database_address: str = "127.0.0.1"  # of this host, where a database listens beside the loopback
     database_clients: Sequence[str] = ()  # addresses of other hosts that may log in there
+    cold: bool = False  # the page cache is dropped once files have been copied to their places
     raw: Path | None = None  # where a service writes raw observations (gc.log) when ``observe``; None: nowhere
 
     @property

@@ -12,6 +12,7 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
+from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
 from leadline.stack import local, mariadb_knobs
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Settings
@@ -54,6 +55,7 @@ class MariaDb(PrivateDatabase):
     stop_signal = signal.SIGTERM
     kept_configuration = "mariadb.cnf"
     pid_file = "mariadb.pid"
+    log_files = "ib_logfile*"
     system = "mysql"  # the folder of the system tables
 
     def __init__(self, port: int = 0) -> None:
@@ -73,16 +75,18 @@ class MariaDb(PrivateDatabase):
 
     def _write_configuration(self) -> None:
         context = self.context
-        scratch = context.directory / "tmp"
+        scratch = self.places.path(DATABASE_TEMPORARY) or context.directory / "tmp"
         scratch.mkdir(exist_ok=True)
+        log = self.places.path(LOG)
         own = self._home()
         text = "\n".join(
             [
                 "[mariadbd]",
                 f"basedir = {own}",
                 f"lc_messages_dir = {own / 'share'}",
-                f"datadir = {self._data}",
+                f"datadir = {self.places.data}",
                 f"tmpdir = {scratch}",
+                *([f"innodb_log_group_home_dir = {log}"] if log else []),
                 f"bind_address = {local.LOOPBACK}",
                 f"port = {self._port}",
                 # below the data directory: an absolute path could be longer than the kernel allows for a socket
@@ -123,6 +127,11 @@ class MariaDb(PrivateDatabase):
     def _ask_first(self) -> None:
         with client.connect(self.endpoint()) as connection:
             client.query(connection, "SELECT 1")
+
+    def _ask_path(self, name: str) -> Path:
+        variable = {DATA: "datadir", LOG: "innodb_log_group_home_dir", DATABASE_TEMPORARY: "tmpdir"}[name]
+        data = Path(client.variable(self.endpoint(), "datadir"))
+        return data / client.variable(self.endpoint(), variable)
 
     def _ask_level(self, name: str) -> Level:
         return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.knob_of(name).names["mariadb"]))

@@ -12,6 +12,7 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
+from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
 from leadline.stack import local, postgres_knobs
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Settings
@@ -21,6 +22,7 @@ from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
 _CLIENTS = "leadline_hba.conf"  # who may log in, where it is reached from other hosts
+_TEMPORARY = "base/pgsql_tmp"  # in the data directory; made when it is first needed
 _ALTERED = "postgresql.auto.conf"  # levels that were changed live; it would win at the next start
 # Messages at start that tell of the host, not of the levels under test.
 _INFRASTRUCTURE = ("could not bind", "lock file", "could not write", "Input/output error", "Read-only file system")
@@ -49,6 +51,7 @@ class Postgres(PrivateDatabase):
     kept_configuration = "postgres.conf"
     pid_file = "postmaster.pid"
     system = "PG_VERSION"
+    log_files = "pg_wal"
 
     def artefact(self) -> Artefact:
         return postgres_artefact()
@@ -67,7 +70,7 @@ class Postgres(PrivateDatabase):
         text = "\n".join(
             [
                 f"listen_addresses = '{','.join([local.LOOPBACK, *others])}'",
-                *([f"hba_file = '{self._data / _CLIENTS}'"] if others else []),
+                *([f"hba_file = '{self.places.data / _CLIENTS}'"] if others else []),
                 f"port = {self._port}",
                 "unix_socket_directories = ''",
                 "timezone = 'UTC'",
@@ -79,9 +82,11 @@ class Postgres(PrivateDatabase):
         )
         if others:
             allowed = [local.LOOPBACK, *others, *context.database_clients]
-            (self._data / _CLIENTS).write_text("".join(f"host all all {each}/32 scram-sha-256\n" for each in allowed))
-        (self._data / _INCLUDED).write_text(text)
-        (self._data / _ALTERED).unlink(missing_ok=True)
+            (self.places.data / _CLIENTS).write_text(
+                "".join(f"host all all {each}/32 scram-sha-256\n" for each in allowed)
+            )
+        (self.places.data / _INCLUDED).write_text(text)
+        (self.places.data / _ALTERED).unlink(missing_ok=True)
         (self.context.artefacts / self.kept_configuration).write_text(text)
 
     def _binary(self, program: str) -> Path:
@@ -90,7 +95,26 @@ class Postgres(PrivateDatabase):
     # life cycle ----------------------------------------------------------------------------------------------
 
     def _command(self) -> list[str]:
-        return [str(self._binary("postgres")), "-D", str(self._data)]
+        return [str(self._binary("postgres")), "-D", str(self.places.data)]
+
+    def _link(self) -> None:
+        if (log := self.places.path(LOG)) is not None:
+            (self.places.data / self.log_files).symlink_to(log / self.log_files)
+        if (temporary := self.places.path(DATABASE_TEMPORARY)) is not None:
+            self._unlink()
+            (self.places.data / _TEMPORARY).symlink_to(temporary)
+
+    def _unlink(self) -> None:
+        link = self.places.data / _TEMPORARY
+        if link.is_symlink():
+            link.unlink()
+        elif link.exists():
+            shutil.rmtree(link)
+
+    def _ask_path(self, name: str) -> Path:
+        data = Path(client.setting(self.endpoint(), "data_directory")[0])
+        below = {DATA: data, LOG: data / self.log_files, DATABASE_TEMPORARY: data / _TEMPORARY}[name]
+        return below if below.exists() else below.parent
 
     def _ask_first(self) -> None:
         endpoint = self.endpoint()

@@ -14,8 +14,10 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
+from leadline.model.places import DATABASE_MOUNT
 from leadline.stack import local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
+from leadline.stack.database_places import NAMES, DatabasePlaces
 from leadline.stack.jdbc import DRIVERS, JdbcDriver
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.started import Changing
@@ -50,6 +52,7 @@ class PrivateDatabase(Changing[ServiceContext]):
     kept_configuration: ClassVar[str]  # name of its configuration among a trial's artefacts
     pid_file: ClassVar[str]  # in the data directory; a clean stop removes it
     system: ClassVar[str]  # in the data directory: there when the data are
+    log_files: ClassVar[str]  # in the data directory: its write-ahead log, a pattern of names
 
     def __init_subclass__(cls) -> None:
         DRIVERS[cls.jdbc_driver.subprotocol] = cls.jdbc_driver
@@ -61,6 +64,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         self._lines: list[str] = []
         self._settings: Settings = {}
         self._counters: Counters | None = None
+        self._places: DatabasePlaces | None = None
 
     # what each database fills in -----------------------------------------------------------------------------
 
@@ -93,6 +97,10 @@ class PrivateDatabase(Changing[ServiceContext]):
         """A level as the running server tells it. Raises QueryError, LookupError."""
 
     @abstractmethod
+    def _ask_path(self, name: str) -> Path:
+        """Where the running server keeps the files of a place. Raises QueryError, LookupError."""
+
+    @abstractmethod
     def _set(self, levels: Settings) -> None:
         """Have the running server take them. Raises QueryError."""
 
@@ -112,7 +120,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         """Why it did not start, from its log ("" if it does not say), and whether the host is to blame."""
 
     def knobs(self) -> Sequence[Knob]:
-        return list(catalogue.load(self.name).values())
+        return [*catalogue.load(self.name).values(), *catalogue.load("database-places").values()]
 
     # configuration -------------------------------------------------------------------------------------------
 
@@ -126,13 +134,14 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         """Raises LookupError for a knob that is not the database's, UsageError for a level it would round."""
-        self._lines = [self._render(name, level) for name, level in sorted(settings.items())]
+        self._lines = [self._render(name, level) for name, level in sorted(settings.items()) if name not in NAMES]
         self._settings = dict(settings)
         self._context = context
         self._port = self._given_port or context.host.free_port()
         context.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
+        self._places = DatabasePlaces(context.host, context.directory, settings, self._data, self.log_files)
 
     def endpoint(self) -> Endpoint:
         """Raises LookupError while there are no data."""
@@ -153,7 +162,15 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     @property
     def _data(self) -> Path:
+        """At rest, on the lab's disk."""
         return self.context.directory / "data"
+
+    @property
+    def places(self) -> DatabasePlaces:
+        """Raises LeadlineError before ``configure``."""
+        if self._places is None:
+            raise LeadlineError(f"{self.title} has not been configured")
+        return self._places
 
     @property
     def log(self) -> Path:
@@ -173,13 +190,15 @@ class PrivateDatabase(Changing[ServiceContext]):
         context = self.context
         if snapshots.interrupted(self._data):
             raise TrialFailure(
-                FailureClass.INFRASTRUCTURE, f"the restore of {self._data} was interrupted: restore it again"
+                FailureClass.INFRASTRUCTURE,
+                f"{self._data}: a restore, or a run with its log elsewhere, was interrupted: restore it again",
             )
         self._require_stopped()
         if not (self._data / self.system).exists():
             self._initialise()
         if context.host.port_taken(self._port):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, self._port_taken())
+        self._furnish()
         self._write_configuration()
         spec = ProcessSpec(
             name="database",
@@ -189,10 +208,22 @@ class PrivateDatabase(Changing[ServiceContext]):
             cwd=context.directory,
             cpus=context.placement.database_cpus,
             memory=context.placement.database_memory,
-            owns=(context.directory,),
+            owns=(context.directory, *self.places.owned()),
             reads=(self._unpacked(),),
         )
         return self.launch(context.host, spec)
+
+    def _furnish(self) -> None:
+        if not self.places.furnish():
+            return
+        self._link()
+        told = self.context.artefacts / f"{self.name}-places.txt"
+        told.write_text("".join(f"{line}\n" for line in self.places.told))
+        if self.context.cold:
+            self.context.host.drop_page_cache()
+
+    def _link(self) -> None:
+        """Where the server finds files elsewhere by links below its data, set them."""
 
     def wait_ready(self, timeout: float) -> float:
         """Seconds from start to the first right answer.
@@ -215,6 +246,10 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     def read_back(self, name: str) -> Level:
         try:
+            if name == DATABASE_MOUNT:
+                return self.places.options()
+            if name in NAMES:
+                return self.places.level(self._ask_path(name))
             return self._ask_level(name)
         except local.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
@@ -253,12 +288,32 @@ class PrivateDatabase(Changing[ServiceContext]):
             self._counters.close()
             self._counters = None
         process, self._process = self._process, None
-        if process is None:
+        clean = True
+        if process is not None:
+            process.signal(self.stop_signal)
+            clean = self._end(process)
+            process.stop(grace=0.5)  # whatever is left of the group
+            clean = clean and process.exit_code() == 0
+        return self._leave(clean and process is not None) and clean
+
+    def _leave(self, bring_back: bool) -> bool:
+        """Free the places, with what they hold brought back before; False where that could not be."""
+        if self._places is None:
             return True
-        process.signal(self.stop_signal)
-        clean = self._end(process)
-        process.stop(grace=0.5)  # whatever is left of the group
-        return clean and process.exit_code() == 0
+        try:
+            if bring_back:
+                self._unlink()
+                self._places.bring_back()
+        except TrialFailure as error:
+            with self.log.open("a") as log:
+                log.write(f"leadline: {error}\n")
+            return False
+        finally:
+            self._places.remove()
+        return True
+
+    def _unlink(self) -> None:
+        """Take away what ``_link`` has set for temporary files."""
 
     def log_tail(self, lines: int = 40) -> str:
         return local.tail(self.log, lines)

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from leadline.stack.deployment import Deployment
 
-_TIMEOUT = 3.0
+PROMPT = 3.0  # seconds in which a server under no load answers
+MOST_READ = 1 << 20  # bytes of a body
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SETTINGS = 4  # type of the frame that a server must send first
@@ -39,14 +40,17 @@ def _unchecked() -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Client:
-    """Of a port on the loopback. ``certificate`` (PEM): speak TLS and trust it alone; None: plain."""
+    """Of a port on the loopback. ``certificate`` (PEM): speak TLS and trust it alone; None: plain. ``timeout``: seconds
+    for each wait of an exchange.
+    """
 
     port: int
     certificate: str | None = None
+    timeout: float = PROMPT
 
     def connect(self, protocols: tuple[str, ...] = ()) -> socket.socket:
         """Raises OSError."""
-        plain = socket.create_connection(("127.0.0.1", self.port), _TIMEOUT)
+        plain = socket.create_connection(("127.0.0.1", self.port), self.timeout)
         if self.certificate is None:
             return plain
         context = ssl.create_default_context(cadata=self.certificate)
@@ -60,12 +64,12 @@ class Client:
 
     def get(self, path: str, accept_encoding: str = "identity") -> tuple[int, dict[str, str], bytes]:
         """Status, headers with names in lower case, body. Raises OSError, ValueError."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.timeout)
         try:
             connection.sock = self.connect()
             connection.request("GET", path, headers={"Accept-Encoding": accept_encoding, "Connection": "close"})
             answer = connection.getresponse()
-            body = answer.read(1 << 20)
+            body = answer.read(MOST_READ)
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
         except http.client.HTTPException as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
@@ -75,7 +79,7 @@ class Client:
     def speaks_tls(self) -> bool:
         """Whether the port answers a TLS handshake; the certificate is not looked at. Raises OSError."""
         context = _unchecked()
-        with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT) as plain:
+        with socket.create_connection(("127.0.0.1", self.port), self.timeout) as plain:
             try:
                 with context.wrap_socket(plain):
                     return True
@@ -88,7 +92,7 @@ class Client:
         Raises OSError, LookupError.
         """
         if self.certificate is None:
-            return speaks_http2(self.port, _TIMEOUT)
+            return speaks_http2(self.port, self.timeout)
         with self.connect(("h2", "http/1.1")) as connection:
             assert isinstance(connection, ssl.SSLSocket)
             return connection.selected_alpn_protocol() == "h2"

@@ -23,6 +23,8 @@ from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import war_server
+from leadline.stack.pages.application import Pages
+from leadline.stack.pages.server import SiteServer, own_file
 from leadline.stack.postgres import Postgres
 from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
@@ -81,6 +83,8 @@ def server_of(choice: StackChoice) -> JavaServer:
 
 
 def _server_of(choice: StackChoice) -> JavaServer:
+    if choice.web is not None:
+        return SiteServer(choice)
     if choice.own is None:
         return server(choice.server)
     if choice.own.content.war is not None:
@@ -90,13 +94,16 @@ def _server_of(choice: StackChoice) -> JavaServer:
 
 def database_of(choice: StackChoice, port: int = 0) -> Database:
     """A new database of a stack on ``port``, 0 for a free one. Raises UsageError for an unknown name."""
-    if choice.own is not None and not choice.own.content.database.private:
-        return OwnDatabase(choice.own)
+    own = own_file() if choice.web is not None else choice.own
+    if own is not None and not own.content.database.private:
+        return OwnDatabase(own)
     return database(choice.database, port)
 
 
 def application_of(choice: StackChoice) -> Application:
     """A new application of a stack. Raises UsageError for an unknown name."""
+    if choice.web is not None:
+        return Pages()
     if choice.own is None:
         return application(choice.app)
     return OwnApplication(choice.own, war_server(choice.own).pool if choice.own.content.war else "")
@@ -132,6 +139,9 @@ def not_a_knob(choice: StackChoice, name: str) -> str:
         owner = server_of(choice)
         if isinstance(owner, CommandServer) and name in {knob.name for knob in CommandServer.knobs(owner)}:
             return f"{name} takes effect at a start, and leadline starts nothing here: give the stack file a `restart`"
+    if choice.web is not None:
+        have = ", ".join(knob.name for knob in server_of(choice).knobs() if knob.name.startswith("web."))
+        return f"a web server alone has no knob {name}; it has {have} and those of a JVM"
     if name.startswith(jvm_flags.PREFIX):
         return jvm_flags.elsewhere(name, server_of(choice).jvm.flags)
     return knob_of_others(name, choice.server, choice.database)
@@ -143,6 +153,8 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     Raises UsageError for names that do not exist and a mode the server cannot run.
     """
     check_stack(choice)
+    if choice.web is not None:
+        return list(server_of(choice).knobs())
     if choice.own is not None:
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS]
     can = {name: kind.features for name, kind in SERVERS.items()}
@@ -157,6 +169,8 @@ def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:
 
 def check_stack(choice: StackChoice) -> None:
     """Raises UsageError for names that do not exist and for a mode that its application does not have."""
+    if choice.web is not None:
+        return
     if choice.own is None:
         check_mode(choice.app, choice.mode, choice.server)
     elif choice.mode not in (own := application_of(choice).modes()):

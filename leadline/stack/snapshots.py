@@ -51,8 +51,22 @@ def put_back(snapshot: Path, target: Path) -> None:
         marker.unlink()
 
 
+def mark(target: Path) -> None:
+    """From now on, also after a crash, ``interrupted(target)`` is true: part of it lies elsewhere."""
+    with _disk(target):
+        _marker(target).touch()
+        os.sync()
+
+
+def unmark(target: Path) -> None:
+    """``target`` is whole again."""
+    with _disk(target):
+        os.sync()
+        _marker(target).unlink(missing_ok=True)
+
+
 def interrupted(target: Path) -> bool:
-    """Whether ``target`` was left half restored."""
+    """Whether ``target`` was left half restored, or without its part that lay elsewhere."""
     return _marker(target).exists()
 
 

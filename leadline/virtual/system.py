@@ -136,6 +136,9 @@ class GuestSystem(AtStart):
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return None
 
+    def cpu_seconds(self) -> float:
+        return 0.0
+
     def stop_observers(self) -> Sequence[str]:
         return ()
 

@@ -59,8 +59,9 @@ class Pages:
         """A study over time: ``lab``, ``study``, and if wanted ``response`` and ``level``. Raises UsageError."""
         lab, study = params.get("lab", "real"), params.get("study", "")
         level = params.get("level", "")
-        found = history_of([self._watch.lab(lab)], study, params.get("response") or None, level)
-        runs = [one for name, one in self._watch.studies() if name == lab and one.record.study.study == study]
+        known = [one for name, one in reversed(self._watch.studies()) if name == lab]
+        found = history_of([self._watch.lab(lab)], study, params.get("response") or None, level, known)
+        runs = [one for one in known if one.record.study.study == study]
         responses = list(dict.fromkeys(name for one in runs for name in one.record.study.responses))
         levels = list(dict.fromkeys(str(each) for one in runs for each in one.record.plan.comparisons))
         data = {**history_document(found), "lab": lab}

@@ -1,8 +1,12 @@
-"""brokerage clicked through by a person: a real server and database, a real browser."""
+"""brokerage clicked through by a person, and recorded meanwhile: a real server and database, a real browser."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,3 +64,38 @@ def test_somebody_buys_and_sells(url: str, browser: Any, tmp_path: Path) -> None
     assert page.get_by_label("Password").is_visible()
     assert complaints == []
     context.close()
+
+
+def test_what_somebody_does_is_recorded_as_a_scenario_that_runs(url: str, browser: Any, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "leadline.cli", "record", url, "-o", "visit.scenario.yaml", "--har", "visit.har"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as recorder:
+        assert recorder.stdout is not None
+        proxy = recorder.stdout.readline().strip().removesuffix("/")
+        assert proxy.endswith("/brokerage")
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{proxy}/")
+        page.get_by_label("User").fill("user-000002")
+        page.get_by_label("Password").fill("pw-000002")
+        page.get_by_role("button", name="Log in").click()
+        assert page.url == f"{proxy}/home", "the browser stays at the proxy"
+        page.goto(f"{proxy}/quotes?symbols=S00007")
+        page.get_by_label("Shares of S00007").fill("3")
+        page.get_by_role("button", name="Buy").click()
+        assert "Bought 3 shares of S00007" in page.inner_text("[data-order]")
+        context.close()
+        recorder.send_signal(signal.SIGINT)
+        said = recorder.stdout.read()
+    assert recorder.returncode == 0
+    assert "written to visit.scenario.yaml" in said
+    scenario = tmp_path / "visit.scenario.yaml"
+    assert "give that server (or another) as --url" in scenario.read_text()
+    entries = json.loads((tmp_path / "visit.har").read_text())["log"]["entries"]
+    assert {entry["request"]["method"] for entry in entries} == {"GET", "POST"}
+    # as slow as this browser was on this machine is slower than a test may be
+    scenario.write_text(re.sub(r'(?m)^  mean: "\d+ms"$', '  mean: "1ms"', scenario.read_text()))
+    words = ["--users", "1", "--ramp-up", "0s", "--steady", "3s", "--ramp-down", "0s"]
+    done = leadline("load", "visit.scenario.yaml", "--url", url, *words, "--out", "load", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steady = json.loads((tmp_path / "load" / "summary.json").read_text())["steady"]["all"]
+    assert (steady["ok"] > 0, steady["failed"]) == (True, 0), steady

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
+from readable import CUT_OFF, READABLE
 from report_fixture import NASTY, fake_study
 
 from leadline.model.record import StudyRecord
@@ -198,53 +199,11 @@ def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
     assert shown.inner_text() == "all of the load"
 
 
-_READABLE = """() => {
-  const colour = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const light = (c) => c.slice(0, 3).map((v) => linear(v / 255))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const paper = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const c = colour(getComputedStyle(at).backgroundColor);
-      if (c.length === 3 || c[3] > 0.9) return c;
-    }
-    return [255, 255, 255];
-  };
-  const wrong = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const holder = walker.currentNode.parentElement;
-    const said = walker.currentNode.textContent.trim();
-    if (!said || (said === "×" && holder.closest("svg")) || !holder.checkVisibility()) continue;
-    if (holder.closest("script, style, .unseen, .skip, thead")) continue;
-    const style = getComputedStyle(holder);
-    const ink = holder.closest("svg") ? style.fill : style.color;
-    if (parseFloat(style.fontSize) < 12) wrong.push(`${style.fontSize}: ${said}`);
-    const [a, b] = [light(colour(ink)), light(paper(holder))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) wrong.push(`contrast ${((a + 0.05) / (b + 0.05)).toFixed(1)}: ${said}`);
-  }
-  for (const one of document.querySelectorAll("a, button, select, summary, [tabindex='0']")) {
-    const name = one.getAttribute("aria-label") || one.textContent.trim() || (one.labels && one.labels.length);
-    if (!name) wrong.push(`no name: ${one.outerHTML.slice(0, 80)}`);
-  }
-  let level = 0;
-  for (const one of document.querySelectorAll("h1, h2, h3, h4")) {
-    if (Number(one.tagName[1]) > level + 1) wrong.push(`heading ${one.tagName} below h${level}: ${one.textContent}`);
-    level = Number(one.tagName[1]);
-  }
-  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
-  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push(`twice: #${id}`);
-  for (const name of ["main", "header", "footer", "h1"])
-    if (document.querySelectorAll(name).length !== 1) wrong.push(`not one ${name}`);
-  return [...new Set(wrong)];
-}"""
-
-
 def test_it_is_readable_in_light_and_dark(visit: Visit) -> None:
     """Sizes, contrast (4.5 to 1), names, headings and landmarks."""
     for scheme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=scheme)
-        assert visit.page.evaluate(_READABLE) == []
+        assert visit.page.evaluate(READABLE) == []
     visit.page.emulate_media(color_scheme="light")
 
 
@@ -257,10 +216,8 @@ def test_nothing_is_cut_off_on_a_phone(
     sized.page.get_by_role("button", name="Unfold all parts").click()
     sized.scroll_through()
     sized.page.wait_for_function("document.getElementById('explorer').dataset.shown")
-    assert sized.page.evaluate("document.documentElement.scrollWidth") <= 390
-    cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
-    assert sized.page.evaluate(cut) == 0
-    assert sized.page.evaluate(_READABLE) == []
+    assert sized.page.evaluate(CUT_OFF) == []
+    assert sized.page.evaluate(READABLE) == []
     assert sized.complaints == []
     sized.context.close()
 

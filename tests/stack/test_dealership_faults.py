@@ -36,15 +36,20 @@ def kill(made: Stack, role: str, again: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "mode", "database"),
+    ("server", "mode", "database", "deliveries"),
     [
-        ("tomcat", "direct", "mariadb"),
-        pytest.param("liberty", "session", "postgres", marks=MATRIX),
-        pytest.param("liberty", "session", "mariadb", marks=MATRIX),
-        pytest.param("tomcat", "direct", "postgres", marks=MATRIX),
+        ("tomcat", "direct", "mariadb", "direct"),
+        *(
+            pytest.param(server, "session", "postgres", "queue", marks=MATRIX)
+            for server in ("liberty", "wildfly", "tomee", "glassfish")
+        ),
+        pytest.param("liberty", "session", "mariadb", "direct", marks=MATRIX),
+        pytest.param("tomcat", "direct", "postgres", "direct", marks=MATRIX),
     ],
 )
-def test_what_was_answered_survives_kills_under_load(server: str, mode: str, database: str, tmp_path: Path) -> None:
+def test_what_was_answered_survives_kills_under_load(
+    server: str, mode: str, database: str, deliveries: str, tmp_path: Path
+) -> None:
     made = server_cells.stack(tmp_path, server, mode, database, app="dealership")
     made.options = replace(made.options, ready_timeout=90.0)
     trial = tmp_path / "trial"
@@ -54,7 +59,7 @@ def test_what_was_answered_survives_kills_under_load(server: str, mode: str, dat
         made.database.start()  # on the port that the pool knows
         made.database.wait_ready(60)
 
-    made.up({}, trial)
+    made.up({"app.deliveries": deliveries}, trial)
     try:
         run = DriverRun(LOAD, made.url(), 1, trial / "driver", server_cells.FAST)
         driver = subprocess.Popen(run.argv(), stdout=subprocess.DEVNULL)
@@ -68,6 +73,7 @@ def test_what_was_answered_survives_kills_under_load(server: str, mode: str, dat
         counts = {name: {"ok": each.ok, "failed": each.failed, "skipped": each.skipped} for name, each in total}
         assert sum(count["failed"] for count in counts.values()) > 0, "the outages were felt"
         made.drain(trial / "times.csv")
+        assert made.read_back("app.deliveries") == deliveries
         audits = made.audit(counts, trial / "audit.log")
         assert len(audits) >= 25
         assert [f"{each.name}: {each.detail}" for each in audits if not each.passed] == []

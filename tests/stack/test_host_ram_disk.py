@@ -15,7 +15,7 @@ from leadline.host import undo_ramdisk
 from leadline.host.local import LocalHost
 from leadline.host.mounts import mounts
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
-from leadline.stack.servers import places
+from leadline.stack import places
 
 pytestmark = [
     pytest.mark.stack,
@@ -28,7 +28,7 @@ import os, signal, sys
 from pathlib import Path
 from leadline.host import undo_ramdisk
 from leadline.host.local import LocalHost
-from leadline.stack.servers import places
+from leadline.stack import places
 store, told = places.make_disk(LocalHost(state=Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]))
 (store / "messages").write_bytes(bytes(1 << 20))
 print(told, flush=True)

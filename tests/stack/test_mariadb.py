@@ -13,6 +13,7 @@ import mariadb_effects as effects
 import pytest
 from witnesses import over_two_starts, to_run, without_effect
 
+from leadline import catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Level
@@ -117,7 +118,7 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: MariaDb) -> N
         " FROM information_schema.SYSTEM_VARIABLES",
     )
     found = {row[0].lower(): row[1:] for row in rows}
-    for knob in database.knobs():
+    for knob in catalogue.load("mariadb").values():
         default, low, high, choices = found[knob.names["mariadb"]]
         if knob.default is not None and default is not None:  # the server does not tell log_bin's
             assert parse(knob.name, default) == knob.default, knob.name
@@ -131,8 +132,8 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: MariaDb) -> N
 
 
 def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -> None:
-    assert set(LEVELS) == {knob.name for knob in database.knobs()}
-    assert not {knob.name for knob in database.knobs() if knob.default == LEVELS[knob.name]}
+    assert set(LEVELS) == {knob.name for knob in catalogue.load("mariadb").values()}
+    assert not {knob.name for knob in catalogue.load("mariadb").values() if knob.default == LEVELS[knob.name]}
     configure(database, home, LEVELS)
     process = database.start()
     assert database.wait_ready(60) > 0
@@ -158,7 +159,7 @@ def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -
 
 
 def set_live(database: MariaDb, name: str, level: Level) -> None:
-    if name in {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}:
+    if name in {knob.name for knob in catalogue.load("mariadb").values() if knob.apply_cost is ApplyCost.LIVE}:
         database.apply({name: level})
         return
     # Sessions that are open keep theirs, so it is not live.
@@ -184,7 +185,7 @@ def test_levels_that_change_in_the_running_server_take_effect(home: Path, databa
             set_live(database, each, level)
         found[name] = seen
     assert without_effect(effects.LIVE, found) == {}
-    live = {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}
+    live = {knob.name for knob in catalogue.load("mariadb").values() if knob.apply_cost is ApplyCost.LIVE}
     database.apply({name: LEVELS[name] for name in live.difference(effects.LIVE)})
 
 

@@ -24,10 +24,10 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
+from leadline.stack import places
 from leadline.stack import postgres_client as client
 from leadline.stack.applications.brokerage import queue
 from leadline.stack.assembly import Stack, StackOptions
-from leadline.stack.servers import places
 from leadline.stack.servers.messaging import KNOBS
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
@@ -376,7 +376,7 @@ def test_a_full_message_store_fails_the_trial_in_the_servers_words(
     server: str, words: str, also: str, place: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     levels: dict[str, Level] = {"app.orders": "queue", "server.messaging.store_place": "tmpfs", **THREADS}
-    monkeypatch.setattr(places, "memory_directory", lambda _: small / "store")
+    monkeypatch.setattr(places, "memory_directory", lambda *_: small / "store")
     with running(place, server, "direct", levels) as stack:
         broker = Broker(stack, 9)
         fill(small)
@@ -398,7 +398,7 @@ def test_a_broker_without_room_for_its_log_fails_the_start_in_its_words(
 ) -> None:
     """Open MQ takes the room for its log at once."""
     levels: dict[str, Level] = {"app.orders": "queue", "server.messaging.store_place": "tmpfs"}
-    monkeypatch.setattr(places, "memory_directory", lambda _: small / "store")
+    monkeypatch.setattr(places, "memory_directory", lambda *_: small / "store")
     words = "glassfish cannot keep messages: Failed to create transaction log file"
     with pytest.raises(TrialFailure, match=words) as caught, running(place, "glassfish", "direct", levels):
         pytest.fail("it is ready")

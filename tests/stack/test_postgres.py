@@ -14,6 +14,7 @@ import postgres_effects as effects
 import pytest
 from witnesses import over_two_starts, to_run, wait_for, without_effect
 
+from leadline import catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level
@@ -106,7 +107,7 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: Postgres) -> 
     database.wait_ready(60)
     rows = run(database, "SELECT name, unit, boot_val, min_val, max_val, enumvals FROM pg_settings")
     found = {row[0]: row[1:] for row in rows}
-    for knob in database.knobs():
+    for knob in catalogue.load("postgres").values():
         unit, default, low, high, choices = found[knob.names["postgres"]]
         if knob.default is not None:
             assert parse(knob.name, default, unit) == knob.default
@@ -120,7 +121,7 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: Postgres) -> 
 
 
 def test_levels_are_in_force_and_counters_count(home: Path, database: Postgres) -> None:
-    assert set(LEVELS) == {knob.name for knob in database.knobs()}
+    assert set(LEVELS) == {knob.name for knob in catalogue.load("postgres").values()}
     configure(database, home, LEVELS)
     process = database.start()
     assert database.wait_ready(60) > 0
@@ -150,7 +151,7 @@ def in_force(database: Postgres, levels: dict[str, Level]) -> bool:
 
 
 def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres) -> None:
-    live = {knob.name for knob in database.knobs() if knob.apply_cost is ApplyCost.LIVE}
+    live = {knob.name for knob in catalogue.load("postgres").values() if knob.apply_cost is ApplyCost.LIVE}
     small: dict[str, Level] = {"database.shared_buffers": MB, "database.max_connections": 12}
     configure(database, home, small)
     database.start()
@@ -180,7 +181,11 @@ def test_levels_that_a_reload_changes_take_effect(home: Path, database: Postgres
     configure(database, home, small)
     database.start()
     database.wait_ready(60)
-    defaults = {knob.name: knob.default for knob in database.knobs() if knob.name in live and knob.default is not None}
+    defaults = {
+        knob.name: knob.default
+        for knob in catalogue.load("postgres").values()
+        if knob.name in live and knob.default is not None
+    }
     assert in_force(database, defaults), "a live change does not outlive its start"
 
 

@@ -21,7 +21,7 @@ workload: { users: 5, variables: { think: 100ms }, ramp_up: 1s, steady: 6s, ramp
             warm_up: { load: 2s, pause: 1s, cycles: 1, until: cycles } }
 factors: { app.extra_statements: [0, 2], app.extra_wait: [0, 900], database.synchronous_commit: [on, off] }
 settings: { jvm.heap: 128m }
-design: { replicates: 2, seed: 3, rotation: { slot: 2s, warm_up_slot: 1s, instances: 2 } }
+design: { replicates: 2, seed: 3, rotation: { slot: 2s, warm_up_slot: 1s, idle: 1, instances: 2 } }
 responses: [throughput, p50, cpu_per_transaction]
 """
 

@@ -13,6 +13,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
+from leadline.stack.servers.server_places import KNOBS as PLACES
 
 pytestmark = pytest.mark.stack
 
@@ -46,11 +47,12 @@ APPLICATION: dict[str, Level] = {"app.calls": "remote"}
 
 
 def every_level_is_in_force(made: Stack) -> None:
-    messaging = {knob.name for knob in MESSAGING}  # in play where orders go through a queue (test_messaging.py)
+    # messaging is in play where orders go through a queue (test_messaging.py); places have test_places.py
+    elsewhere = {knob.name for knob in (*MESSAGING, *PLACES)}
     own = {
         knob.name: knob.default
         for knob in made.server.knobs()
-        if knob.name.startswith("server.") and knob.name not in messaging
+        if knob.name.startswith("server.") and knob.name not in elsewhere
     }
     assert set(LEVELS) == set(own), "every knob is given a level"
     assert [name for name, level in LEVELS.items() if level == own[name]] == [], "levels differ from the defaults"

@@ -31,6 +31,7 @@ from leadline.stack.provision import TOMCAT, fetch
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
+from leadline.stack.servers.server_places import KNOBS as PLACES
 from leadline.stack.servers.tomcat import Tomcat
 
 pytestmark = pytest.mark.stack
@@ -74,8 +75,8 @@ OTHER_COLLECTORS = {
     "jvm.zgc_generational",
     "jvm.shenandoah_heuristics",
 }
-# They are in play where orders go through a queue (test_messaging.py).
-NOT_HERE = OTHER_COLLECTORS | {knob.name for knob in MESSAGING}
+# Messaging is in play where orders go through a queue (test_messaging.py); places have test_places.py.
+NOT_HERE = OTHER_COLLECTORS | {knob.name for knob in (*MESSAGING, *PLACES)}
 # Off the server's own default, where the observer's figures do not need it on.
 OWN_LEVELS: dict[type[JavaServer], dict[str, Level]] = {
     Tomcat: {

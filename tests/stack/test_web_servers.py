@@ -39,7 +39,10 @@ SEEDS = count(1)  # who registers is named after the seed
 CPU = str(min(os.sched_getaffinity(0)))
 EVERYTHING: dict[str, Level] = {
     "web.place": "own",
+    "web.model": "worker",
     "web.workers": 2,
+    "web.sendfile": True,
+    "web.backlog": 77,
     "web.keepalive_requests": 37,
     "web.upstream_keepalive": 5,
     "web.upstream": "unix",
@@ -94,6 +97,8 @@ def load(stack: Stack, directory: Path, **more: object) -> DriverResult:
 def test_every_knob_takes_effect_and_a_load_over_tls_and_http2_passes(name: str, front: Stack, tmp_path: Path) -> None:
     levels = {"web.server": name, **EVERYTHING}
     assert set(levels) == knobs.KNOB_NAMES, "every knob is given a level"
+    if name == "nginx":
+        del levels[knobs.MODEL.name]  # which it has not
     front.start_web(levels, tmp_path)
     assert front.url().startswith("https://")
     assert {knob: front.read_back(knob) for knob in levels} == levels
@@ -120,6 +125,8 @@ def test_the_servers_own_defaults_and_the_other_levels(name: str, front: Stack, 
         "web.server": name,
         "web.place": "same",
         "web.workers": 1,
+        "web.sendfile": False,
+        "web.backlog": 511,
         "web.keepalive_requests": 1,
         "web.upstream_keepalive": 0,
         "web.upstream": "tcp",

@@ -153,6 +153,8 @@ class FakeSystem(AtStart):
     busy_slots: int = 0
     use: MachineUse | None = None  # what else the machine does
     compiling: list[Compiled] = field(default_factory=list)  # what the compiler did, each time it is asked
+    resting: list[float] = field(default_factory=list)  # CPU seconds since it was last asked, each time it is
+    cpu_used: float = 0.0
     beside_it: list[tuple[Path, list[Path]]] = field(default_factory=list)  # trials, and whose idle CPU was asked for
 
     def _call(self, step: str) -> None:
@@ -207,6 +209,10 @@ class FakeSystem(AtStart):
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return self.compiling.pop(0) if self.compiling else None
+
+    def cpu_seconds(self) -> float:
+        self.cpu_used += self.resting.pop(0) if self.resting else 0.0
+        return self.cpu_used
 
     def stop_observers(self) -> Sequence[str]:
         self._call("stop-observers")

@@ -20,12 +20,20 @@ THREADS = "server.threads.max"
 SPARE = "server.threads.min"
 KEEP_ALIVE = "server.http.max_keep_alive_requests"
 DATABASE = "database.max_connections"
+# The same in an application of one's own, by the names of its framework's properties.
+POOLS = (CONNECTIONS, "app.spring.datasource.hikari.maximum-pool-size", "app.quarkus.datasource.jdbc.max-size")
+WORKERS = (THREADS, "app.server.tomcat.threads.max", "app.quarkus.thread-pool.max-threads")
+
+
+def _there(trial: TrialFacts, knobs: tuple[str, ...]) -> str:
+    """The one that this stack has."""
+    return next((name for name in knobs if name in trial.levels), knobs[0])
 
 
 def pools(trial: TrialFacts) -> list[Look]:
     """Every connection in use and callers waiting, in at least half of the samples."""
     return [
-        Look("server.pool", pool.subject, CONNECTIONS, int(pool.limit), _starved(pool, trial))
+        Look("server.pool", pool.subject, _there(trial, POOLS), int(pool.limit), _starved(pool, trial))
         for pool in trial.pools
         if pool.limit and pool.waiting_mean is not None and trial.samples >= FEWEST
     ]
@@ -44,7 +52,8 @@ def _starved(pool: Pool, trial: TrialFacts) -> Sign | None:
         figures["wait"] = (pool.wait_ms, "ms")
     want = limit + waiting
     reason = f"{number(limit)} in use and {number(waiting)} waiting want {number(want)} at once"
-    most = whole(trial, THREADS)
+    workers = _there(trial, WORKERS)
+    most = whole(trial, workers)
     if most is not None and most < want:
         want, reason = most, f"{reason}; no more than the {most} threads that serve requests can hold one"
     then = round_up(want)
@@ -54,7 +63,7 @@ def _starved(pool: Pool, trial: TrialFacts) -> Sign | None:
         reason += f"; the database allows {allowed}"
     reason += busy_note(trial)
     if then <= limit:
-        remedy = f"the pool cannot grow: {reason}; raise {DATABASE} or {THREADS} first"
+        remedy = f"the pool cannot grow: {reason}; raise {DATABASE} or {workers} first"
         return Sign(says, figures, waiting, remedy=remedy)
     return Sign(says, figures, waiting, then, reason)
 
@@ -66,7 +75,9 @@ def threads(trial: TrialFacts) -> list[Look]:
         if trial.samples < FEWEST or one.busy_share is None:
             continue
         if one.limit and one.queue_mean is not None:
-            found.append(Look("server.threads", one.subject, THREADS, int(one.limit), _exhausted(one, trial)))
+            found.append(
+                Look("server.threads", one.subject, _there(trial, WORKERS), int(one.limit), _exhausted(one, trial))
+            )
         elif not one.limit and one.size_mean and trial.load.in_flight_mean is not None:
             found.append(Look("server.executor", one.subject, SPARE, whole(trial, SPARE), _too_slow(one, trial)))
     return found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from leadline.api.hosts import before_a_run
 from leadline.api.planning import outline, steps_left_out
 from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
@@ -41,6 +42,8 @@ def execute(
             say(*told.lines())
         return
     begin = checked(place, subject)
+    if truth is None and subject.host == "local":
+        say(*before_a_run(), to=output)
     if truth is not None:
         said = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {place.directory}"
         say(said, to=output)

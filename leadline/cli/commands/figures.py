@@ -1,4 +1,4 @@
-"""``figures``: study A's figures of a stored study or of a table of results."""
+"""``figures``: study A's figures of a stored study or of a table of results; with ``--pages`` study C's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from leadline.api.labs import load_lab
 from leadline.api.process import read_text
+from leadline.cli.commands.figures_pages import show_pages
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
@@ -61,9 +62,17 @@ def figures(
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="Less of a file's response is better.")
     ] = False,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Study C's table instead: pages/s, time and CPU a page; pages over time.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
+    if pages:
+        others = {"--response": response, "--groups": groups, "--groups-file": groups_file, "--cv": cv, "--unit": unit}
+        others |= {"--settings": settings, "--replicates": replicates, "--lower-is-better": lower_is_better}
+        show_pages(source, lab, out, system, json, others)
+        return
     concluded: StudyAnalysis | None = None
     grouping = parse_groups([*((f"--groups {each}", each) for each in groups or []), *_lines(groups_file)])
     path = Path(source)

@@ -12,7 +12,7 @@ from leadline.api import trying
 from leadline.api.studies import Study
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.commands.execute import execute
-from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, say
 
 
@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
 def try_(
     target: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or a stack file.")],
     scenario: Annotated[
-        Path | None, file_option("What loads it; from its OpenAPI description if absent.", "--scenario")
+        Path | None,
+        typer.Option(metavar="<path>", help="What loads it; from its OpenAPI description if absent."),
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time of the study: 10m")] = "20m",
     lab: LabOption = Path("lab"),

@@ -102,7 +102,7 @@ class BisectRun:
     def _probes(self, fresh: bool) -> BisectResult:
         """One after the other."""
         store = self.testbed.store
-        number = attempts(store, self.question) + fresh or 1
+        number = attempts(store, self.question.name) + fresh or 1
         name = f"{self.question.name}-{number}"
         begun = probes(store, name)
         records = [store.load(study) for study in begun.values()]
@@ -212,6 +212,6 @@ def probes(store: Store, name: str) -> dict[str, int]:
         return {row.name: row.id for row in connection.execute(query.order_by(t.studies.c.id))}
 
 
-def attempts(store: Store, question: Question) -> int:
-    """How often this question has been begun."""
-    return max((int(name.split("-")[-2]) for name in probes(store, question.name)), default=0)
+def attempts(store: Store, name: str) -> int:
+    """How often the question whose probes have this name has been begun."""
+    return max((int(each.split("-")[-2]) for each in probes(store, name)), default=0)

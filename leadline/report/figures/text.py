@@ -58,7 +58,7 @@ def _gains(figures: StudyFigures) -> list[str]:
                 *(f"{found.mean_worst:+.2f}", words.change_interval(found.worst_interval), mean),
             )
         )
-    return [*_aligned(rows), found.sentence]
+    return [*aligned(rows), found.sentence]
 
 
 def _failures(figures: StudyFigures) -> list[str]:
@@ -70,7 +70,7 @@ def _failures(figures: StudyFigures) -> list[str]:
         (one.system, str(one.runs), str(one.failed), words.number(one.repeats), words.number(one.from_baseline))
         for one in found.systems
     ]
-    return [*_aligned(rows), found.sentence]
+    return [*aligned(rows), found.sentence]
 
 
 def _sensitivity(figures: StudyFigures) -> list[str]:
@@ -85,7 +85,7 @@ def _sensitivity(figures: StudyFigures) -> list[str]:
         )
         for row in found.rows
     ]
-    return [*_aligned(rows), found.sentence]
+    return [*aligned(rows), found.sentence]
 
 
 def _ranking(figures: StudyFigures) -> list[str]:
@@ -108,14 +108,15 @@ def _ranking(figures: StudyFigures) -> list[str]:
         if len(shown) < len(found.rows)
         else []
     )
-    return [*_aligned(rows), *left, found.sentence]
+    return [*aligned(rows), *left, found.sentence]
 
 
 def _interval(interval: Interval | None) -> str:
     return words.value_interval(interval) or "–"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Lines of a table: the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])

@@ -21,7 +21,7 @@ from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
 from leadline.stack.own import sql
 from leadline.stack.own.words import artifact, beside, full
-from leadline.stack.probe import Client
+from leadline.stack.probe import PROMPT, Client
 
 Counts = Mapping[str, Mapping[str, int]]
 _SHOWN = 12  # digits of an artifact's hash
@@ -131,12 +131,12 @@ class OwnApplication:
         if audit.command is not None:
             return self._command(audit, counts, log)
         if audit.http is not None and audit.equals is None:
-            status, _ = fetched(self._url, audit.http)
+            status, _ = fetched(self._url, audit.http, audit.within)
             return status == 200, f"{audit.http}: HTTP {status}"
         if audit.sql is not None:
             found = sql.one(database, audit.sql, audit.within)
         else:
-            status, body = fetched(self._url, audit.http or "/")
+            status, body = fetched(self._url, audit.http or "/", audit.within)
             if status != 200:
                 return False, f"{audit.http}: HTTP {status}"
             found = float(picked(body, audit.key or ""))
@@ -163,10 +163,10 @@ class OwnApplication:
         return done.returncode == 0, f"exit code {done.returncode}{last}"
 
 
-def fetched(url: str, path: str) -> tuple[int, str]:
+def fetched(url: str, path: str, within: float = PROMPT) -> tuple[int, str]:
     """Status and text of a path below the address of a running application. Raises OSError, ValueError."""
     at = urlsplit(url)
-    status, _, body = Client(at.port or 80).get(f"{at.path}{path}")
+    status, _, body = Client(at.port or 80, timeout=within).get(f"{at.path}{path}")
     return status, body.decode(errors="replace")
 
 

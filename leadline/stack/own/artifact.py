@@ -163,7 +163,7 @@ def _quarkus(found: Artifact, word: str) -> list[str]:
         'command: [java, "-Dquarkus.http.port=${port}", "-Dquarkus.http.host=${address}", -jar, ' + f"{word}]",
         "# Its properties are knobs, app.quarkus.thread-pool.max-threads, say: leadline knobs app.quarkus --stack FILE",
         "catalogue: quarkus",
-        f"ready: {{ path: {probe}{says}, within: 1m }}",
+        f"ready: {{ path: {probe}{says}, within: 2m }}",
     ]
     if found.has("quarkus-jdbc-postgresql"):
         lines += [

@@ -20,7 +20,7 @@ from leadline.model.knob import ApplyCost, Knob
 from leadline.model.ownstack import PREFIX, OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import beside, full
+from leadline.stack.own.words import beside, full, line_of
 from leadline.stack.servers import jvm, jvm_flags
 
 _POLL = 0.1
@@ -83,7 +83,8 @@ class AttachedServer(CommandServer):
         try:
             found = self.find_running()
         except ProcessLookupError as error:
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{error}; start it, leadline only attaches") from None
+            told = f"{line_of(self._own, 'attach')}: {error}; start it, leadline only attaches"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, told) from None
         self._process = self._restarted(found) if self._spec.restart else found
         return self._process
 
@@ -141,6 +142,7 @@ class AttachedServer(CommandServer):
             unset = {**values, "jvm": "", "args": "", "environment": ""}
             self.context.host.promise(
                 *(SETTINGS, str(path), original),
+                rewrite=found is not None,  # the stack file itself, named where there is no other, is the user's
                 restart=self._restart_words(unset),
                 within=self._spec.ready.within or _RESTART,
                 folder=str(Path(self._own.file).parent),

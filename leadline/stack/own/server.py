@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.base import Process
 from leadline.host.jvm import agent_jar
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
@@ -18,7 +19,7 @@ from leadline.stack.own import frameworks
 from leadline.stack.own.catalogue import live_value
 from leadline.stack.own.frameworks import FRAMEWORKS
 from leadline.stack.own.parameters import Parameters, database_words, invoked
-from leadline.stack.own.words import artifact, beside, full
+from leadline.stack.own.words import artifact, beside, full, line_of
 from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
@@ -138,10 +139,20 @@ class CommandServer(Parameters):
 
     def _failure(self, what: str, found: evidence.Evidence) -> TrialFailure:
         failure = super()._failure(what, found)
+        key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
+        failure.message = f"{line_of(self._own, key)}: {failure.message}"
         last = [line.strip() for line in found.tail if line.strip()][-_LAST:]
         if not found.headline and last:
             failure.message = f"{failure.message}; its last words: {' | '.join(last)}"
         return failure
+
+    def start(self) -> Process:
+        try:
+            return super().start()
+        except TrialFailure as failure:
+            if self._spec.port is not None and self.context.host.port_taken(self._spec.port):
+                failure.message = f"{line_of(self._own, 'port')}: {failure.message}"
+            raise
 
     # levels --------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,16 @@ def beside(own: OwnFile, name: str) -> Path:
     return Path(own.file).parent / expanded(name)
 
 
+def line_of(own: OwnFile, key: str) -> str:
+    """Where a stack file says a key of its first level, as its errors are told: ``shop.stack.yaml:3``."""
+    try:
+        lines = Path(own.file).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    at = next((number for number, line in enumerate(lines, 1) if line.startswith(f"{key}:")), None)
+    return Path(own.file).name if at is None else f"{Path(own.file).name}:{at}"
+
+
 def command_files(command: Sequence[str]) -> list[int]:
     """Places of the words that must be files: archives, and what follows ``-jar``."""
     return [

@@ -18,12 +18,12 @@ from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.stack import probe
+from leadline.stack import places, probe
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, places
+from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, server_places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import PATIENCE, Changing
 
@@ -45,6 +45,7 @@ class JavaServer(Changing[ServiceContext]):
     features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     plain_http2: ClassVar[bool] = True  # to who begins with it (prior knowledge)
     unix_socket: ClassVar[bool] = False  # whether it can listen on one
+    temporary: ClassVar[tuple[str, ...]] = ()  # directories of temporary files and compiled pages, below its own
     second_thread: ClassVar[bool] = False  # whether a remote call inside the server holds one beside its request's
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class JavaServer(Changing[ServiceContext]):
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
         self._answer_by: float | None = None
+        self._places: server_places.ServerPlaces | None = None
 
     # -- what each server fills in
 
@@ -116,7 +118,7 @@ class JavaServer(Changing[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*catalogue.load(self.name).values(), *self.jvm.knobs()]
+        return [*catalogue.load(self.name).values(), *server_places.KNOBS, *self.jvm.knobs()]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)
@@ -149,7 +151,10 @@ class JavaServer(Changing[ServiceContext]):
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(path.stat().st_mode | 0o011)
         self._context, self._settings = context, dict(settings)
+        self._places = server_places.ServerPlaces(context, settings)
+        self._context = context = self._places.furnish(context, self.cached)
         self.write_configuration(context, settings)
+        self._places.link(self.temporary)
 
     def start(self) -> Process:
         context = self.context
@@ -182,6 +187,7 @@ class JavaServer(Changing[ServiceContext]):
         """What the server writes to: its directory, what it leaves for the trial, stores in memory."""
         answer = self._exchange(context) / ANSWER
         owned = [context.directory, self.own_artefacts(context), answer, *places.made(context.directory)]
+        owned += self._places.owned() if self._places is not None else []
         if context.observe and context.raw is not None:
             log = context.raw / GC_LOG
             log.touch()
@@ -294,6 +300,8 @@ class JavaServer(Changing[ServiceContext]):
             raise LookupError(f"{self.title} is not running")
         answer = self.answer()
         try:
+            if name in server_places.NAMES and self._places is not None:
+                return self._places.level(name, answer, java_pid(self.context.host.files, process), self.home)
             if name in {knob.name for knob in self.jvm.knobs()}:
                 return self.jvm.read_back(name)
             if name == knobs.HTTP2.name:
@@ -324,6 +332,8 @@ class JavaServer(Changing[ServiceContext]):
         clean = process is None or process.stop(self.stop_grace)
         if messaging.in_memory(self._settings):  # made before the start, which may have failed
             places.remove(self.context.host, self.context.directory)
+        if self._places is not None:
+            self._places.remove()
         if process is None:
             return clean
         with suppress(OSError):  # it left something
@@ -344,9 +354,15 @@ class JavaServer(Changing[ServiceContext]):
         return self.context.artefacts / "server.log"
 
     @property
-    def home(self) -> Path:
-        """Directory of the unpacked distribution (its archive's own top directory is below)."""
+    def cached(self) -> Path:
+        """Directory of the unpacked distribution in leadline's cache (its archive's own top directory is below)."""
         return fetch(self.distribution, _quiet)
+
+    @property
+    def home(self) -> Path:
+        """The same, or its copy at the place that a level says."""
+        copied = self._places.installation if self._places is not None else None
+        return copied or self.cached
 
     @property
     def driver(self) -> JdbcDriver:
@@ -372,6 +388,7 @@ class JavaServer(Changing[ServiceContext]):
         return [
             *jvm.options(self._settings, log, self.jvm.flags),
             f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
+            *(self._places.options() if self._places is not None else ()),
             *properties,
         ]
 
@@ -431,7 +448,7 @@ class JavaServer(Changing[ServiceContext]):
         try:
             host = self.context.host
             flags = [*jvm.FLAGS, *(name.removeprefix(jvm_flags.PREFIX) for name in self.jvm.flags)]
-            question = {"flags": ",".join(flags), **self.question(), **(changes or {})}
+            question = {"flags": ",".join(flags), **server_places.QUESTION, **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)
             return ask(host, self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:

@@ -61,6 +61,7 @@ class GlassFish(JavaServer):
     name: ClassVar[str] = "glassfish"
     title: ClassVar[str] = "GlassFish"
     distribution: ClassVar[Artefact] = GLASSFISH
+    temporary: ClassVar[tuple[str, ...]] = ("domain/generated", "domain/osgi-cache")
     plain_http2: ClassVar[bool] = False
     # Its OSGi configuration (config/osgi.properties) knows no later execution environment.
     newest_java: ClassVar[int | None] = 23

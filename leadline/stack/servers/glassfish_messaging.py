@@ -12,8 +12,9 @@ from typing import Any
 from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
+from leadline.model.places import DISK
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import messaging, places
+from leadline.stack.servers import messaging
 from leadline.stack.servers.beans import beans
 from leadline.stack.servers.glassfish_levels import added, only
 
@@ -105,11 +106,11 @@ def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
     if not messaging.in_use(context) or not messaging.in_memory(settings):
         return None
     directories = messaging.directories(context, settings, "glassfish")
-    if settings.get(messaging.STORE_PLACE.name, places.DISK) != places.DISK:
+    if settings.get(messaging.STORE_PLACE.name, DISK) != DISK:
         store = directories[messaging.STORE_PLACE.name]
         store.mkdir()
         _store(context).symlink_to(store)
-    if settings.get(messaging.LOG_PLACE.name, places.DISK) == places.DISK:
+    if settings.get(messaging.LOG_PLACE.name, DISK) == DISK:
         return None
     log = directories[messaging.LOG_PLACE.name]
     log.mkdir()
@@ -156,14 +157,14 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if name == messaging.CONSUMERS.name:
         return int(_told(answer, "receivers"))
     if name == messaging.LOG_PLACE.name:
-        return context.host.place_of(
-            Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
+        return messaging.level_at(
+            context, Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
         )
     broker = str(answer["beans"][_BROKER]["InstanceName"])
     store = next((_store(context) / "instances" / broker).glob("fs*"), None)
     if store is None:
         raise LookupError("GlassFish's broker has no file store")
-    return "file" if name == messaging.STORE.name else context.host.place_of(store)
+    return "file" if name == messaging.STORE.name else messaging.level_at(context, store)
 
 
 def _told(answer: Mapping[str, Any], kind: str) -> str:

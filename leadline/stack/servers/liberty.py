@@ -45,6 +45,7 @@ class Liberty(JavaServer):
     name: ClassVar[str] = "liberty"
     title: ClassVar[str] = liberty_levels.TITLE
     distribution: ClassVar[Artefact] = LIBERTY
+    temporary: ClassVar[tuple[str, ...]] = (f"output/{SERVER}/workarea",)
     # Its ORB runs a call inside the server on a thread of the one executor, while the request's waits for it.
     second_thread: ClassVar[bool] = True
 

@@ -117,9 +117,9 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if name == messaging.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
     if name == messaging.LOG_PLACE.name:
-        return context.host.place_of(Path(found(_LOG)["transactionLogDirectory"]))
+        return messaging.level_at(context, Path(found(_LOG)["transactionLogDirectory"]))
     path = found(_STORE)["path"]
-    return context.host.place_of(Path(path)) if name == messaging.STORE_PLACE.name else "file"
+    return messaging.level_at(context, Path(path)) if name == messaging.STORE_PLACE.name else "file"
 
 
 def _rows(answer: Mapping[str, Any], asked: str) -> list[Mapping[str, Any]]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from leadline import catalogue
 from leadline.model.knob import Level
+from leadline.model.places import DEFAULTS, DISK, SERVER_MOUNT
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
-from leadline.stack.servers import places
 
 _COMMON = catalogue.load("server")
 RELIABILITY = _COMMON["server.messaging.reliability"]
@@ -25,7 +26,7 @@ _FOLDERS = {STORE_PLACE.name: "messages", LOG_PLACE.name: "transactions"}
 
 def in_memory(settings: Settings) -> bool:
     """Whether a store or a log is placed in memory."""
-    return any(settings.get(name, places.DISK) != places.DISK for name in _FOLDERS)
+    return any(settings.get(name, DISK) != DISK for name in _FOLDERS)
 
 
 def directories(context: ServiceContext, settings: Settings, server: str) -> Mapping[str, Path]:
@@ -33,15 +34,22 @@ def directories(context: ServiceContext, settings: Settings, server: str) -> Map
 
     What a RAM disk is made of is told in a file among the trial's artefacts. Raises UsageError, TrialFailure.
     """
-    wanted = {name: settings.get(name, places.DISK) for name in _FOLDERS}
-    found = {places.DISK: context.directory}
-    if places.TMPFS in wanted.values():
-        found[places.TMPFS] = places.make(context.host, context.directory)
-    if places.RAMDISK in wanted.values():
-        found[places.RAMDISK], told = places.make_disk(context.host, context.directory)
+    wanted = {name: str(settings.get(name, DISK)) for name in _FOLDERS}
+    options = str(settings.get(SERVER_MOUNT, DEFAULTS))
+    found = {DISK: context.directory}
+    told = []
+    for level in sorted(set(wanted.values()) - {DISK}):
+        found[level], made = places.make_at(context.host, context.directory, level, places.STORES, options)
+        told.append(f"{level}: {made}\n")
+    if told:
         context.artefacts.mkdir(parents=True, exist_ok=True)
-        (context.artefacts / f"{server}-ram-disk.txt").write_text(f"{told}\n")
-    return {name: found[str(level)] / _FOLDERS[name] for name, level in wanted.items()}
+        (context.artefacts / f"{server}-ram-disk.txt").write_text("".join(told))
+    return {name: found[level] / _FOLDERS[name] for name, level in wanted.items()}
+
+
+def level_at(context: ServiceContext, path: Path) -> Level:
+    """The place of a store or a log that the running server has told. Raises LookupError."""
+    return places.level_at(context.host, path)
 
 
 def in_use(context: ServiceContext) -> bool:

@@ -42,6 +42,7 @@ class Tomcat(JavaServer):
     name: ClassVar[str] = "tomcat"
     title: ClassVar[str] = "Tomcat"
     distribution: ClassVar[Artefact] = TOMCAT
+    temporary: ClassVar[tuple[str, ...]] = ("temp", "work")
     features: ClassVar[frozenset[Feature]] = frozenset({Feature.SERVLETS})
     unix_socket: ClassVar[bool] = True
 

@@ -112,4 +112,4 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
     if name == messaging.STORE.name:
         return "file" if store.startswith("KahaDB") else store
-    return context.host.place_of(Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))
+    return messaging.level_at(context, Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))

@@ -63,6 +63,7 @@ class WildFly(JavaServer):
     name: ClassVar[str] = "wildfly"
     title: ClassVar[str] = "WildFly"
     distribution: ClassVar[Artefact] = WILDFLY
+    temporary: ClassVar[tuple[str, ...]] = ("tmp",)
 
     def profile(self, application: Deployment) -> str:
         """File of the configuration that is used."""
@@ -73,7 +74,7 @@ class WildFly(JavaServer):
 
     def _prepared(self, application: Deployment, operations: Sequence[str], java: Path, progress: Progress) -> Path:
         every = [*template("wildfly.cli", application).splitlines(), *operations]
-        return wildfly_cli.prepared(self.unpacked, java, self.profile(application), every, progress)
+        return wildfly_cli.prepared(self.cached / self.unpacked.name, java, self.profile(application), every, progress)
 
     @property
     def unpacked(self) -> Path:

@@ -7,9 +7,10 @@ from typing import Any
 
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
+from leadline.model.places import DISK
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Resource
-from leadline.stack.servers import messaging, places
+from leadline.stack.servers import messaging
 from leadline.stack.servers.wildfly_levels import attributes_of
 
 PROFILE = "standalone-full.xml"  # the default profile with messaging (and an ORB, which is taken out)
@@ -69,11 +70,11 @@ def operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
     for when in ("transactional", "non-transactional"):
         value = '"${leadline.jms.sync:true}"'
         lines.append(f"{_SERVER}:write-attribute(name=journal-sync-{when},value={value})")
-    if settings.get(messaging.STORE_PLACE.name, places.DISK) != places.DISK:
+    if settings.get(messaging.STORE_PLACE.name, DISK) != DISK:
         for name in _PATHS:
             where = f"{_SERVER}/path={name}-directory"
             lines.append(f'{where}:write-attribute(name=path,value="${{leadline.jms.place}}/{name}")')
-    if settings.get(messaging.LOG_PLACE.name, places.DISK) != places.DISK:
+    if settings.get(messaging.LOG_PLACE.name, DISK) != DISK:
         lines.append('/subsystem=transactions:write-attribute(name=object-store-path,value="${leadline.tx.place}")')
         lines.append("/subsystem=transactions:undefine-attribute(name=object-store-relative-to)")
     if messaging.CONSUMERS.name in settings:
@@ -132,4 +133,4 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     path = journal["path"] if name == messaging.STORE_PLACE.name and journal else None
     if name == messaging.LOG_PLACE.name and log:
         path = log["objectStorePath"]
-    return context.host.place_of(context.directory / "data" / str(path or "activemq"))
+    return messaging.level_at(context, context.directory / "data" / str(path or "activemq"))

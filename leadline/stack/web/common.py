@@ -8,10 +8,12 @@ import time
 import zipfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
 from leadline.host.files import connected, established, listens
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -35,6 +37,7 @@ _TAKEN = re.compile(r"Address (?:already )?in use")  # as glibc and as musl say 
 @dataclass(frozen=True)
 class FrontContext:
     """What a web server needs for one start. ``socket``: the Unix socket of the application server, where it has one.
+    ``site``: the files that it serves, where it is alone and no application server is behind it.
 
     ``directory`` is private and wiped at every ``configure``; ``artefacts`` takes logs and configuration.
     """
@@ -46,15 +49,16 @@ class FrontContext:
     port: int
     server_port: int
     deployment: Deployment  # what the application server runs
-    certificate: Certificate
+    certificate: Certificate | None
     socket: Path | None = None
+    site: Path | None = None
     cpus: str | None = None
     memory: int | None = None
     observe: bool = True
 
 
 class WebServer(Started[FrontContext]):
-    """A web server as reverse proxy of one application server."""
+    """A web server as reverse proxy of one application server, or alone with a site of files."""
 
     name: ClassVar[str]
 
@@ -97,7 +101,8 @@ class WebServer(Started[FrontContext]):
     def reads(self, context: FrontContext) -> list[Path]:
         """What it must reach beside its own directory."""
         program = Path(self.command(context)[0])
-        return [program, *([context.socket.parent] if context.socket else [])]
+        socket = None if context.socket is None else context.socket.parent
+        return [path for path in (program, socket, context.site) if path is not None]
 
     def asked(self, argv: Sequence[str]) -> Completed:
         """What its program says, asked as the user that it runs as. Raises OSError."""
@@ -115,15 +120,15 @@ class WebServer(Started[FrontContext]):
         context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
         (site / "probe.html").write_text(probe.PAGE)
-        self._files = copy_files(
-            context.deployment.archive, context.directory if settings.get(knobs.STATIC.name) else None
-        )
-        if settings.get(knobs.STATIC.name) and not self._files:
+        static = settings.get(knobs.STATIC.name)
+        into = context.directory if static else None
+        self._files = [] if context.site else copy_files(context.deployment.archive, into)
+        if static and not self._files:
             raise UsageError(
                 f"{knobs.STATIC.name} is on, but {context.deployment.archive.name} holds no files below {FILES}/"
             )
         self._context, self._settings = context, dict(settings)
-        if settings.get(knobs.TLS.name):
+        if settings.get(knobs.TLS.name) and context.certificate is not None:
             context.certificate.write(context.directory)
         text = self.configuration(context, settings)
         self.file.write_text(text)
@@ -149,10 +154,11 @@ class WebServer(Started[FrontContext]):
         return self.launch(context.host, spec)
 
     def wait_ready(self, timeout: float) -> float:
-        """Seconds from the start until the application answers through the web server. Raises TrialFailure with the
-        server's own words: infrastructure for a taken port, else configuration.
+        """Seconds from the start until the application answers through the web server, or the site does. Raises
+        TrialFailure with the server's own words: infrastructure for a taken port, else configuration.
         """
         context, process = self.context, self.process
+        what = "its site" if context.site else "the application"
         while True:
             if not process.alive():
                 raise self._failure(f"ended with exit code {process.exit_code()} before it was ready")
@@ -162,7 +168,7 @@ class WebServer(Started[FrontContext]):
             if not said:
                 return time.monotonic() - self._started
             if time.monotonic() - self._started > timeout:
-                raise self._failure(f"did not reach the application in {timeout:g} s ({said})")
+                raise self._failure(f"did not reach {what} in {timeout:g} s ({said})")
             time.sleep(_POLL)
 
     def read_back(self, name: str) -> Level:
@@ -196,6 +202,9 @@ class WebServer(Started[FrontContext]):
                 self._asked += carried
                 if carried <= _MOST_COUNTED:
                     return carried
+        if name == knobs.BACKLOG.name:
+            with suppress(OSError):  # a kernel that does not tell
+                return backlog(self.context.port)
         return self.parsed_level(name, self.parsed())
 
     def _serves_files(self, client: probe.Client) -> bool:
@@ -224,9 +233,11 @@ class WebServer(Started[FrontContext]):
         """Counters and gauges of the running server, see ``GAUGES``. Raises LookupError."""
         context, files = self.context, self.context.host.files
         try:
+            found = {**self.counters(), "connections": float(established(files, context.port))}
+            if context.site is not None:
+                return found
             upstream = connected(files, context.socket) if context.socket else established(files, context.server_port)
-            own = float(established(files, context.port))
-            return {**self.counters(), "connections": own, "upstream_connections": float(upstream)}
+            return {**found, "upstream_connections": float(upstream)}
         except (OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
@@ -264,7 +275,8 @@ class WebServer(Started[FrontContext]):
 
     def client(self) -> probe.Client:
         """A client of the web server's own port."""
-        return probe.Client(self.context.port, self.context.certificate.certificate if self.tls else None)
+        certificate = self.context.certificate if self.tls else None
+        return probe.Client(self.context.port, certificate.certificate if certificate else None)
 
     def _port_taken(self, words: str) -> TrialFailure:
         message = (

@@ -156,7 +156,7 @@ class Front(AtStart):
         """The level in force. Raises NotInPlay for a knob of a web server while none is asked for, LookupError."""
         settings = self._settings
         if name == knobs.SERVER.name and (self._server is not None or settings.get(name, knobs.NONE) == knobs.NONE):
-            return knobs.NONE if self._server is None else self._named(self._server)
+            return knobs.NONE if self._server is None else named(self._server)
         if name == knobs.PLACE.name and self._server is None and settings.get(name) == knobs.ABSENT:
             return knobs.ABSENT
         if self._server is None:
@@ -190,11 +190,11 @@ class Front(AtStart):
             return knobs.SAME
         raise LookupError(f"{server.title} runs on CPUs {sorted(map(sorted, found))}")
 
-    @staticmethod
-    def _named(server: WebServer) -> str:
-        """By what answers on the port."""
-        told = server.identify().lower()
-        found = next((name for name, word in (("nginx", "nginx"), ("httpd", "apache")) if word in told), None)
-        if found is None:
-            raise LookupError(f"what answers on the port calls itself {told!r}")
-        return found
+
+def named(server: WebServer) -> str:
+    """The web server's name, by what answers on its port. Raises LookupError."""
+    told = server.identify().lower()
+    found = next((name for name, word in (("nginx", "nginx"), ("httpd", "apache")) if word in told), None)
+    if found is None:
+        raise LookupError(f"what answers on the port calls itself {told!r}")
+    return found

@@ -1,4 +1,4 @@
-"""Apache httpd: the one this host has (as ``httpd`` or ``apache2``), with its event MPM."""
+"""Apache httpd: the one this host has (as ``httpd`` or ``apache2``), with its event MPM unless a level says another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebS
 _MODULES = ("modules", "lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2")
 _THREADS = 25  # ThreadsPerChild's default
 _KEEPALIVE_REQUESTS = 100  # MaxKeepAliveRequests' default
-_ALWAYS = ("mpm_event", "unixd", "authz_core", "authz_host", "log_config", "mime", "headers", "proxy", "proxy_http")
+_BACKLOG = 511  # ListenBacklog's default
+_ALWAYS = ("unixd", "authz_core", "authz_host", "log_config", "mime")
+_PROXY = ("headers", "proxy", "proxy_http")
 
 
 class Httpd(WebServer):
@@ -54,12 +56,12 @@ class Httpd(WebServer):
         private = context.directory
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
         compression = settings.get(knobs.COMPRESSION.name, False)
-        wanted = [*_ALWAYS]
+        wanted = [f"mpm_{_model(settings)}", *_ALWAYS, *(() if context.site else _PROXY)]
         wanted += ["ssl", "socache_shmcb"] if tls else []
         wanted += ["http2"] if http2 else []
         wanted += ["filter", "deflate"] if compression else []
         wanted += ["status"] if context.observe else []
-        wanted += ["alias"] if settings.get(knobs.STATIC.name, False) else []
+        wanted += ["alias"] if context.site or settings.get(knobs.STATIC.name, False) else []
         lines = [
             f'ServerRoot "{private}"',
             f'DefaultRuntimeDir "{private}"',
@@ -67,6 +69,7 @@ class Httpd(WebServer):
             f'ErrorLog "{private}/error.log"',
             "ServerName localhost",
             f"Listen {context.address}:{context.port}",
+            *([f"ListenBacklog {settings[knobs.BACKLOG.name]}"] if knobs.BACKLOG.name in settings else []),
             *_loads(self.binary, wanted),
             f'Mutex "file:{private}" default',
             'TypesConfig "/dev/null"',
@@ -88,10 +91,16 @@ class Httpd(WebServer):
         if settings.get(knobs.ACCESS_LOG.name, False):
             lines.append(r'LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined')
             lines.append(f'CustomLog "{private}/access.log" combined')
-        lines += [f'DocumentRoot "{private}/www"', f"<Location {PRIVATE}>", "  Require local", "</Location>"]
+        if settings.get(knobs.SENDFILE.name, False):
+            lines.append("EnableSendfile On")
+        lines += [f'DocumentRoot "{context.site or private / "www"}"']
+        lines += [f"<Location {PRIVATE}>", "  Require local", "</Location>"]
         if context.observe:
             lines += [f"<Location {STATUS}>", "  SetHandler server-status", "  Require local", "</Location>"]
-        lines += _proxy(context, settings, bool(tls))
+        if context.site is None:
+            lines += _proxy(context, settings, bool(tls))
+        else:
+            lines.append(f'Alias "{PRIVATE}/probe.html" "{private}/www{PRIVATE}/probe.html"')
         return "\n".join([*lines, ""])
 
     def parsed(self) -> str:
@@ -102,6 +111,17 @@ class Httpd(WebServer):
         if done.returncode:
             raise LookupError(f"httpd -D DUMP_CONFIG failed: {done.stderr.strip().splitlines()[-1:]}")
         return done.stdout
+
+    def _level(self, name: str) -> Level:
+        return self._loaded_model() if name == knobs.MODEL.name else super()._level(name)
+
+    def _loaded_model(self) -> str:
+        """The MPM that the program has loaded, or was built with, as it lists its modules. Raises LookupError."""
+        done = self.asked([*self.command(self.context), "-D", "DUMP_MODULES", "-t"])
+        found = re.search(r"^\s*mpm_(\w+)_module\b", done.stdout, re.MULTILINE)
+        if found is None:
+            raise LookupError(f"httpd -D DUMP_MODULES names no MPM: {(done.stderr or done.stdout)[:200]!r}")
+        return found[1]
 
     def parsed_level(self, name: str, text: str) -> Level:
         proxy = next((line for line in text.splitlines() if "ProxyPass " in line and "://" in line), "")
@@ -115,6 +135,11 @@ class Httpd(WebServer):
         if name == knobs.KEEPALIVE_REQUESTS.name:
             found = re.search(r"^\s*MaxKeepAliveRequests (\d+)", text, re.MULTILINE)
             return int(found[1]) + 1 if found else _KEEPALIVE_REQUESTS + 1
+        if name == knobs.SENDFILE.name:
+            return bool(re.search(r"^\s*EnableSendfile on\s*$", text, re.MULTILINE | re.IGNORECASE))
+        if name == knobs.BACKLOG.name:
+            found = re.search(r"^\s*ListenBacklog (\d+)", text, re.MULTILINE)
+            return int(found[1]) if found else _BACKLOG
         if name == knobs.ACCESS_LOG.name:
             return bool(re.search(r"^\s*CustomLog ", text, re.MULTILINE))
         raise LookupError(f"Apache httpd does not tell the level of {name}")
@@ -149,10 +174,22 @@ class Httpd(WebServer):
         return bool(re.search(r":(?:emerg|alert|crit|error)\]|^AH\d+:|[Ss]yntax error|not bind|Invalid command", line))
 
 
+def _model(settings: Settings) -> str:
+    return str(settings.get(knobs.MODEL.name, knobs.MODEL.default))
+
+
 def _processes(settings: Settings) -> list[str]:
     if knobs.WORKERS.name not in settings:
         return []
     count = int(settings[knobs.WORKERS.name])
+    if _model(settings) == knobs.PREFORK:
+        return [
+            f"ServerLimit {count}",
+            f"StartServers {count}",
+            f"MaxRequestWorkers {count}",
+            "MinSpareServers 1",
+            f"MaxSpareServers {count + 1}",  # none is ended for idling
+        ]
     threads = count * _THREADS
     return [
         f"ServerLimit {count}",
@@ -226,8 +263,7 @@ def _modules(binary: Path) -> tuple[frozenset[str], Path]:
     """Names of the modules compiled in, and the directory of the others. Raises LeadlineError."""
     _version(binary)
     compiled = {word.removeprefix("mod_").removesuffix(".c") for word in _said(binary, "-l").split()}
-    if "event" in compiled:
-        compiled.add("mpm_event")
+    compiled |= {f"mpm_{name}" for name in knobs.MODEL.choices if name in compiled}
     # Debian's and Red Hat's programs do not say where they keep them.
     prefix = binary.resolve().parent.parent
     root = re.search(r'HTTPD_ROOT="([^"]+)"', _said(binary, "-V"))

@@ -13,6 +13,9 @@ KNOBS = tuple(_KNOBS.values())
 SERVER = _KNOBS["web.server"]
 PLACE = _KNOBS["web.place"]
 WORKERS = _KNOBS["web.workers"]
+MODEL = _KNOBS["web.model"]
+SENDFILE = _KNOBS["web.sendfile"]
+BACKLOG = _KNOBS["web.backlog"]
 KEEPALIVE_REQUESTS = _KNOBS["web.keepalive_requests"]
 UPSTREAM_KEEPALIVE = _KNOBS["web.upstream_keepalive"]
 UPSTREAM = _KNOBS["web.upstream"]
@@ -21,8 +24,10 @@ HTTP2 = _KNOBS["web.http2"]
 TLS = _KNOBS["web.tls"]
 STATIC = _KNOBS["web.static"]
 ACCESS_LOG = _KNOBS["web.access_log"]
-NAMES = SERVER.choices
 KNOB_NAMES = frozenset(knob.name for knob in KNOBS)
+# Of a web server alone: what means nothing without an application server, and TLS, is left out.
+ALONE = (WORKERS, MODEL, KEEPALIVE_REQUESTS, SENDFILE, BACKLOG, HTTP2, ACCESS_LOG)
+PREFORK = "prefork"
 
 
 def chosen(settings: Settings) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.host import here
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
 from leadline.stack.provision import fetch
@@ -27,6 +27,7 @@ _HASHES = {
     "aarch64": ("5673939edf6bad35fcfef91adf4a7cc8076364ad2f30264bf920b83dd7b3a98d", 3239373),
 }
 _CONNECTIONS = 8192  # a worker's own default of 512, with those to the application in it, would be a hidden limit
+_BACKLOG = 511  # nginx's default on Linux
 _UPSTREAM_KEEPALIVE = 32  # nginx's default since 1.29.7
 _COUNT = "requests.count"  # two bytes for every request, where the binary has no stub_status
 _TYPES = "text/html html; text/css css; application/javascript js; text/plain txt; image/svg+xml svg;"
@@ -105,20 +106,26 @@ class Nginx(WebServer):
         if settings.get(knobs.COMPRESSION.name, False):
             lines += ["  gzip on;", "  gzip_proxied any;"]
             lines.append("  gzip_types text/css text/plain application/javascript application/json image/svg+xml;")
-        lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept};", "  }"]
+        if settings.get(knobs.SENDFILE.name, False):
+            lines.append("  sendfile on;")
+        if context.site is None:
+            lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept};", "  }"]
+        backlog = f" backlog={settings[knobs.BACKLOG.name]}" if knobs.BACKLOG.name in settings else ""
         lines += [
             "  server {",
-            f"    listen {context.address}:{context.port}{' ssl' if tls else ''};",
+            f"    listen {context.address}:{context.port}{' ssl' if tls else ''}{backlog};",
             f"    http2 {'on' if http2 else 'off'};",
         ]
         if tls:
             lines += [f'    ssl_certificate "{private}/tls.crt";', f'    ssl_certificate_key "{private}/tls.key";']
         lines += [
-            f'    root "{private}/www";',
-            f"    location {PRIVATE}/ {{ allow 127.0.0.1; deny all; access_log off; }}",
+            f'    root "{context.site or private / "www"}";',
+            f'    location {PRIVATE}/ {{ root "{private}/www"; allow 127.0.0.1; deny all; access_log off; }}',
         ]
         if context.observe and not counted:
             lines.append(f"    location = {STATUS} {{ stub_status; allow 127.0.0.1; deny all; access_log off; }}")
+        if context.site is not None:
+            return "\n".join([*lines, "  }", "}", ""])
         lines += [
             *([f'    location {root}/{FILES}/ {{ alias "{private}/{FILES}/"; }}'] if static else []),
             f"    location {root}/ {{",
@@ -147,12 +154,19 @@ class Nginx(WebServer):
         if name == knobs.KEEPALIVE_REQUESTS.name:
             found = re.search(r"^\s*keepalive_requests (\d+);", text, re.MULTILINE)
             return int(found[1]) if found else 1000
+        if name == knobs.SENDFILE.name:
+            return bool(re.search(r"^\s*sendfile on;", text, re.MULTILINE))
+        if name == knobs.BACKLOG.name:
+            found = re.search(r"^\s*listen .*\bbacklog=(\d+)", text, re.MULTILINE)
+            return int(found[1]) if found else _BACKLOG
         if name == knobs.UPSTREAM_KEEPALIVE.name and (found := re.search(r"^\s*keepalive (\d+);", text, re.MULTILINE)):
             return int(found[1])
         if name == knobs.UPSTREAM.name and (found := re.search(r"^\s*server (unix:|[\d.]+:\d+)", text, re.MULTILINE)):
             return "unix" if found[1] == "unix:" else "tcp"
         if name == knobs.ACCESS_LOG.name:
             return bool(re.search(r'^\s*access_log ".*" combined;', text, re.MULTILINE))
+        if name == knobs.MODEL.name:
+            raise NotInPlay("nginx has one model")
         raise LookupError(f"nginx does not tell the level of {name}")
 
     def counters(self) -> Mapping[str, float]:

@@ -29,9 +29,10 @@ function ticks(low, high, log) {
   return found;
 }
 
-/* An empty drawing with axes: {svg, x, y}. x: [low, high], y: [low, high]. */
+/* An empty drawing with axes, as wide as its holder so that its text has its size: {svg, x, y}.
+   x: [low, high], y: [low, high]. */
 function axes(holder, wanted) {
-  const width = wanted.width || 560, height = wanted.height || 190, left = 52, right = 10, top = 8, bottom = 24;
+  const width = holder.clientWidth || 560, height = wanted.height || 190, left = 52, right = 10, top = 8, bottom = 24;
   const [x0, x1] = wanted.x, log = Boolean(wanted.log);
   let [y0, y1] = wanted.y;
   if (log) { y0 = Math.max(y0, 1e-6); if (y1 / y0 < 2) { y0 /= 1.5; y1 *= 1.5; } }
@@ -44,8 +45,11 @@ function axes(holder, wanted) {
     svg.append(drawn("line", { class: "grid", x1: left, x2: width - right, y1: y(at), y2: y(at) }));
     svg.append(drawn("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, short(at)));
   }
-  for (const at of wanted.xTicks || ticks(x0, x1, false))
-    svg.append(drawn("text", { x: x(at), y: height - 6, "text-anchor": "middle" }, wanted.name ? wanted.name(at) : short(at)));
+  for (const at of wanted.xTicks || ticks(x0, x1, false)) {
+    const atEdge = x(at) > width - 2 * right;
+    svg.append(drawn("text", { x: atEdge ? width : x(at), y: height - 6, "text-anchor": atEdge ? "end" : "middle" },
+      wanted.name ? wanted.name(at) : short(at)));
+  }
   svg.append(drawn("line", { class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }));
   if (!log && y0 < 0 && y1 > 0) svg.append(drawn("line", { class: "zero", x1: left, x2: width - right, y1: y(0), y2: y(0) }));
   holder.replaceChildren(svg);

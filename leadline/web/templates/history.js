@@ -5,7 +5,7 @@ const ends = points.flatMap((one) => (one.interval ? [one.interval.low, one.inte
 const low = Math.min(...ends), high = Math.max(...ends), air = 0.08 * (high - low || Math.abs(high) || 1);
 const every = Math.max(1, Math.ceil(points.length / 8));
 const plane = axes(document.querySelector("#history .plot"), {
-  label: found.answer, width: 1000, height: 300, x: [-0.5, last + 0.5], y: [low - air, high + air],
+  label: found.answer, height: 300, x: [-0.5, last + 0.5], y: [low - air, high + air],
   xTicks: points.map((_, at) => at).filter((at) => at % every === 0),
   name: (at) => `@${points[at].run.split("@").pop()}`,
 });

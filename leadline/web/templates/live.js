@@ -50,8 +50,8 @@ function effect(comparison, response, all) {
   const figure = last.low === null || last.percent === null ? "nothing can be told yet"
     : `${signed(last.percent)} % [${signed(last.low)}, ${signed(last.high)}]`;
   said.append(name, `: ${response} ${figure}, `, verdict);
-  fan(plot, `${comparison.factor} = ${comparison.level} on ${response}: ${figure}`, comparison.moments, all);
   row.append(said, plot);
+  row.draw = () => fan(plot, `${name.textContent} on ${response}: ${figure}`, comparison.moments, all);
   return row;
 }
 
@@ -67,6 +67,7 @@ function effects(holder, study) {
     part.append(...one.comparisons.map((each) => effect(each, one.response, one.blocks[1])));
     return part;
   }));
+  for (const row of holder.querySelectorAll(".comparison")) row.draw();  // as wide as it is on the page
 }
 
 function update(article, study) {

@@ -88,6 +88,21 @@ def test_every_rule_looks_at_the_healthy_trial() -> None:
     assert {rule.layer for rule in RULES} == set(LAYERS)
 
 
+@pytest.mark.parametrize(
+    ("size", "workers"),
+    [
+        ("app.spring.datasource.hikari.maximum-pool-size", "app.server.tomcat.threads.max"),
+        ("app.quarkus.datasource.jdbc.max-size", "app.quarkus.thread-pool.max-threads"),
+    ],
+)
+def test_a_pool_of_an_application_of_one_s_own_has_the_name_of_its_framework(size: str, workers: str) -> None:
+    others = {name: level for name, level in HEALTHY.levels.items() if not name.startswith("server.")}
+    starved = pool(limit=1, in_use_mean=1, in_use_max=1, full_share=1.0, waiting_mean=14, wait_ms=None)
+    one = only(replace(HEALTHY, pools=starved, statements=(), levels={**others, size: 1, workers: 12}))
+    assert (one.knob, one.now, one.then) == (size, 1, 12)
+    assert "no more than the 12 threads" in one.reason
+
+
 def test_study_b_s_pool_of_ten() -> None:
     """All 10 in use, 33 wait 8.25 ms: the published trial, whose next level was 70 with 50 threads."""
     one = only(

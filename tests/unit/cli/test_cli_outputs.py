@@ -39,6 +39,8 @@ FILES = (
     ("advise", "none", "--write"),
     ("capacity", "none", "--out"),
     ("command", "true", "--export-json"),
+    ("record", "http://127.0.0.1:9", "--out"),
+    ("record", "http://127.0.0.1:9", "--har"),
     ("scenario", "from-har", "none", "--out"),
     ("scenario", "from-openapi", "none", "--out"),
     ("scenario", "export", "none", "--to", "k6", "--out"),

@@ -88,7 +88,26 @@ def test_what_each_check_says(
         put(host.root, path, text)
     finding = check(host)  # type: ignore[operator]
     assert finding.level == level
-    assert words in finding.sentence
+    assert words in f"{finding.sentence} {finding.mend}"
+    assert bool(finding.mend) == (level != "ok")
+
+
+def test_a_finding_without_a_command_is_refused() -> None:
+    with pytest.raises(ValueError, match="'noise' has no command"):
+        checks.Finding("noise", "warn", "loud")
+
+
+def test_a_run_is_told_what_would_spoil_it(host: LocalHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    put(host.root, "proc/loadavg", "0.01 1 1 1/2 3")
+    put(host.root, "proc/swaps", "Filename\n/dev/vdb partition 1 0 -2")
+    put(host.root, "proc/meminfo", "MemTotal: 9999999 kB\nMemAvailable: 900000 kB")
+    told = {finding.name: finding for finding in checks.spoilers(host)}
+    assert told["swap"].mend == "sudo swapoff -a"
+    assert told["memory"].level == "bad"
+    assert not told.keys() & {"other load", "governor", "undo journal"}
+    put(host.root, "proc/loadavg", "800.00 1 1 1/2 3")
+    assert "other load" in {finding.name for finding in checks.spoilers(host)}
 
 
 def test_left_entries_are_told_with_the_command(host: LocalHost, tmp_path: Path) -> None:

@@ -306,3 +306,57 @@ def test_a_file_system_that_cannot_be_had(
     monkeypatch.setattr("shutil.which", lambda name: None if name.startswith("mkfs") else f"/sbin/{name}")
     with pytest.raises(ramdisk.CannotMake, match=words):
         ramdisk.make_image(journal(machine), tmp_path / "leadline-x", SIZE, kind, "", machine.run)
+
+
+def test_an_overlay_is_made_over_a_copy_and_undone(machine: FakeMachine, tmp_path: Path) -> None:
+    (machine.root / "proc/filesystems").write_text("nodev\toverlay\n")
+    (tmp_path / "data").mkdir(mode=0o750)
+    (tmp_path / "data/kept").write_text("x")
+    base, kept = tmp_path / "leadline-data-overlay", journal(machine)
+    told = ramdisk.make_overlay(kept, base, tmp_path / "data", "volatile", machine.run)
+    assert told == "overlay, its layers on the lab's disk, metacopy=on,volatile"
+    layers = [f"{name}dir={base}/memory/{name}" for name in ("lower", "upper", "work")]
+    options = ",".join([*layers, "metacopy=on", "volatile"])
+    assert machine.argv == [("mount", "-t", "overlay", "-o", options, "overlay", str(base / "store"))]
+    assert (base / "memory/lower/kept").read_text() == "x"
+    assert (base / "memory/upper").stat().st_mode & 0o777 == 0o750
+    assert undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run) == f"overlay {base}: removed"
+    assert machine.clean(base)
+    assert (tmp_path / "data/kept").read_text() == "x"
+
+
+def test_a_reboot_leaves_the_layers_of_an_overlay_which_are_undone(machine: FakeMachine, tmp_path: Path) -> None:
+    (machine.root / "proc/filesystems").write_text("nodev\toverlay\n")
+    base, kept = tmp_path / "leadline-x", journal(machine)
+    ramdisk.make_overlay(kept, base, None, "", machine.run)
+    machine.run("umount", str(base / "store"))
+    record = json.loads(kept.path.read_text().splitlines()[0])
+    kept.path.write_text(json.dumps({**record, "boot": "an earlier one"}) + "\n")
+    assert kept.restore() == [f"overlay {base}: removed"]
+    assert machine.clean(base)
+
+
+@pytest.mark.parametrize(
+    ("filesystems", "root", "name", "words"),
+    [
+        ("\text4\n", "ext4", "leadline-x", "this kernel has no overlay"),
+        ("nodev\toverlay\n", "overlay", "leadline-x", "the lab lies on an overlay"),
+        ("nodev\toverlay\n", "ext4", "leadline-a:b", "a path that holds ':' cannot be named to an overlay"),
+    ],
+)
+def test_an_overlay_that_cannot_be_had(
+    machine: FakeMachine, tmp_path: Path, filesystems: str, root: str, name: str, words: str
+) -> None:
+    (machine.root / "proc/filesystems").write_text(filesystems)
+    machine.table.write_text(f"21 1 8:1 / / rw,relatime - {root} {root} rw\n")
+    with pytest.raises(ramdisk.CannotMake, match=words):
+        ramdisk.make_overlay(journal(machine), tmp_path / name, None, "", machine.run)
+    assert machine.argv == []
+
+
+def test_without_a_device_of_the_kernels_own_there_is_no_brd(machine: FakeMachine, tmp_path: Path) -> None:
+    words = r"no RAM disk \(/dev/ram\*\) of 1 MiB .*modprobe brd rd_nr=1 rd_size=1024\), or take ramdisk or tmpfs"
+    with pytest.raises(ramdisk.CannotMake, match=words):
+        ramdisk.make(journal(machine), tmp_path / "leadline-x", SIZE, machine.run, kernels_own=True)
+    assert machine.argv == []
+    assert "or take ramdisk or tmpfs" in ramdisk.lacks("brd", machine.root)

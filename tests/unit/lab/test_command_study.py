@@ -12,7 +12,7 @@ from leadline.lab.studyfile import builtin_studies, parse_study
 from leadline.lab.testbed import LocalTestbed, RunOptions
 from leadline.model.command import CommandLoad
 from leadline.model.errors import UsageError
-from leadline.stack.servers.places import memory_directory
+from leadline.stack.places import memory_directory
 
 STUDY = """\
 study: naps

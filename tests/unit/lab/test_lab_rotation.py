@@ -21,11 +21,11 @@ from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.results import analysis_of
-from leadline.lab.rotation import IDLE_BOUND
 from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
+from leadline.model.design import Rotation
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
@@ -46,6 +46,7 @@ responses: [throughput]
 """
 LIVE = STUDY.replace("server.cache: [true, false]", "server.statements: [10, 0]\n  vm.fake_live: [10, 20]")
 ALIKE = LIVE.replace("  server.pool: [10, 2]\n", "").replace("slot: 4s", "slot: 4s, instances: 3")
+IDLE_BOUND = Rotation().idle
 KNOBS = [POOL, CACHE, HEAP, STATEMENTS]
 
 
@@ -417,6 +418,24 @@ def test_slots_in_which_others_were_not_idle_have_no_part_in_the_analysis(tmp_pa
     record = store.load(store.ids()[0])
     assert all(trial.slots[0].left_out == "idle instances used 0.50 CPUs" for trial in record.trials)
     assert len(record.observations()) == 12
+
+
+def test_the_bound_of_idle_cpu_is_the_study_s(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), cpu_each=IDLE_BOUND, busy_slots=4)
+    result, store = run(tmp_path, system, STUDY.replace("slot: 4s", "slot: 4s, idle: 0.6"))
+    audits = [a for trial in store.load(result.study_id).trials for a in trial.audits if a.name == "idle-instances"]
+    assert len(audits) == len(store.load(result.study_id).trials)
+    assert not any("left out" in audit.detail for audit in audits)
+
+
+@pytest.mark.parametrize(("resting", "left"), [([0.0, 0.0, 9.0], 1), ([9.0] * 60, 0)])
+def test_the_load_begins_once_the_warmed_instances_rest_or_the_longest_rest_is_over(
+    tmp_path: Path, resting: list[float], left: int
+) -> None:
+    system = FakeSystem(FakeHost(), resting=[0.0, *resting])
+    result, _ = run(tmp_path, system, STUDY)
+    assert result.study_id
+    assert len(system.resting) <= left
 
 
 def test_idle_cpu_that_was_not_recorded_is_no_idle_cpu(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from leadline.observe.window import (
     compiling,
     context_switches,
     cpu_per_transaction,
+    database_work,
     deoptimised,
     gc_share,
     host_cpu_between,
@@ -176,6 +177,28 @@ def test_cpu_by_mode_idle_cpu_and_memory_in_windows(tmp_path: Path) -> None:
     assert modes_and_memory(Recorded(tmp_path), [(100, 101), (101, 102)], 50.0) == pytest.approx(known | each)
     assert modes_and_memory(Recorded(tmp_path), [(100, 102)], 0.0) == pytest.approx(known)
     assert modes_and_memory(Recorded(tmp_path / "none"), [(100, 102)], 50.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("counters", "found"),
+    [
+        ({"xact_commit": 100.0, "tup_returned": 300.0}, {"commits": 2.0, "rows": 6.0}),
+        ({"Com_commit": 100.0}, {"commits": 2.0}),
+    ],
+)
+def test_the_database_s_work_by_transaction(
+    tmp_path: Path, counters: dict[str, float], found: dict[str, float]
+) -> None:
+    table = TallTable()
+    for second in range(4):
+        for name, rate in counters.items():
+            late = 900.0 * (second == 3)  # the last sample is outside
+            table.add((100 + second) * 10**9, f"{name}.per_s", "database", rate + late)
+    table.write(tmp_path / "database.parquet")
+    wanted = {f"database_{what}_per_transaction": value for what, value in found.items()}
+    assert database_work(Recorded(tmp_path), [(100, 101), (101, 102)], 50.0) == pytest.approx(wanted)
+    assert database_work(Recorded(tmp_path), [(200, 202)], 50.0) == {}
+    assert database_work(Recorded(tmp_path), [(100, 102)], 0.0) == {}
 
 
 def test_the_drivers_cpu_is_told_beside_that_of_the_services(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.stack.applications.dealership import Dealership, application
+from leadline.stack.deployment import Feature
 from leadline.stack.registry import modes, stack_catalogue
 
 
@@ -29,6 +30,20 @@ def test_the_server_is_told_mode_and_calls() -> None:
     assert deployment.properties == {"dealership.mode": "session", "dealership.calls": "remote"}
     assert (deployment.context_root, deployment.data_source.jndi) == ("/dealership", "jdbc/dealership")
     assert app.companion() is app.companion()
+
+
+def test_deliveries_go_through_a_queue_where_the_server_has_one() -> None:
+    app = Dealership()
+    deployment = app.deployment("direct", {"app.deliveries": "queue"})
+    assert deployment.archive.name == "dealership-queue.war"
+    assert deployment.properties == {"dealership.mode": "direct", "dealership.deliveries": "queue"}
+    assert {Feature.BEANS, Feature.MESSAGING} <= deployment.features
+    assert [queue.jndi for queue in deployment.queues] == ["jms/dealershipDeliveries", "jms/dealershipDeadDeliveries"]
+    assert app.deployment("session", {}).archive.name == "dealership.war"
+    assert Feature.MESSAGING not in app.deployment("session", {"app.deliveries": "direct"}).features
+    on_tomcat = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="tomcat"))}["app.deliveries"]
+    assert "deliveries go through a queue on " in on_tomcat.refused["queue"]
+    assert on_tomcat.refused["queue"].endswith("not on tomcat")
 
 
 def test_stages_count_as_one_transaction() -> None:

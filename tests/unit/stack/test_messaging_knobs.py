@@ -21,10 +21,11 @@ from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
+from leadline.stack import places
 from leadline.stack.applications.brokerage import queue
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
-from leadline.stack.servers import liberty_messaging, places, tomee_messaging, wildfly_messaging
+from leadline.stack.servers import liberty_messaging, tomee_messaging, wildfly_messaging
 
 
 def host(directory: Path) -> LocalHost:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from toy_application import toy
 
 from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
@@ -30,56 +31,11 @@ from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
 POOL = "spring.datasource.hikari.maximum-pool-size"
 ROOT = Path(__file__).parents[3]
-APPLICATION = """
-import json, os, sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-size = int(next((word[7:] for word in sys.argv if word.startswith("--size=")), 4))
-open("state.txt", "a").write("started\\nwait=%s\\n" % os.environ.get("WAIT", "250"))
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        starts = open("state.txt").read().count("started")
-        self.wfile.write(json.dumps({"pool": {"size": size}, "starts": starts}).encode())
-
-    def log_message(self, *told):
-        pass
-
-
-HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-"""
-STACK = """stack: toy
-command: [PYTHON, app.py, "${port}"]
-ready: { path: /up, says: { starts: 1 }, within: 10s }
-directory: data
-scenario: toy.scenario.yaml
-knobs:
-  app.size:
-    range: [1, 64]
-    argument: --size=${level}
-    read_back: { http: /settings, key: pool.size }
-  app.wait:
-    kind: duration
-    unit: ms
-    environment: WAIT
-    read_back: { file: state.txt, key: wait }
-audits:
-  - { name: one-start, http: /state, key: starts, equals: 1 }
-  - { name: counted, http: /state, key: pool.size, equals: "5 + ${counts.item.ok}" }
-"""
 
 
 @pytest.fixture
 def stack_file(tmp_path: Path) -> Path:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "app.py").write_text(APPLICATION)
-    (tmp_path / "toy.scenario.yaml").write_text("transactions: {}\n")
-    path = tmp_path / "toy.stack.yaml"
-    path.write_text(STACK.replace("PYTHON", sys.executable))
-    return path
+    return toy(tmp_path)
 
 
 def test_it_is_started_varied_read_back_audited_and_put_back(stack_file: Path, tmp_path: Path) -> None:
@@ -177,7 +133,7 @@ def test_the_example_of_the_reference_is_one() -> None:
 def test_the_example_is_one_and_the_guide_has_its_study() -> None:
     folder = ROOT / "examples" / "shop"
     stack = OwnStack.model_validate(YAML(typ="safe").load((folder / "shop.stack.yaml").read_text()))
-    assert list(stack.knobs) == ["app.packing"]
+    assert list(stack.knobs) == ["app.packing", "app.cache", "app.one_by_one"]
     assert all((folder / name).is_file() for name in (*stack.database.sql, stack.scenario or ""))
     guide = (ROOT / "docs" / "guides" / "own-application.md").read_text()
     assert guide.split("```yaml\n")[1].split("```")[0] == (folder / "pool.study.yaml").read_text()
@@ -426,7 +382,9 @@ def test_an_attached_process_keeps_its_data_and_offers_live_knobs_only(tmp_path:
     why = not_a_knob(choice, "app.spring.jpa.open-in-view")
     assert why.endswith("takes effect at a start, and leadline starts nothing here: give the stack file a `restart`")
     stack = Stack(choice, LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
-    with pytest.raises(TrialFailure, match="listens on port 9; start it, leadline only attaches"):
+    with pytest.raises(
+        TrialFailure, match=r"toy\.stack\.yaml:2: .*listens on port 9; start it, leadline only attaches"
+    ):
         stack.up({}, tmp_path / "trial")
 
 

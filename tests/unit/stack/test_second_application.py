@@ -11,7 +11,7 @@ from server_context import server_context
 from test_server_glassfish_configuration import DOMAIN
 
 from leadline.host.local import LocalHost
-from leadline.stack import registry
+from leadline.stack import places, registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import (
     ConnectionFactory,
@@ -24,7 +24,7 @@ from leadline.stack.deployment import (
     Topic,
 )
 from leadline.stack.probe import Client, ready
-from leadline.stack.servers import places, wildfly_cli
+from leadline.stack.servers import wildfly_cli
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE

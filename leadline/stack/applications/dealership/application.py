@@ -13,7 +13,7 @@ from leadline.stack.applications.dealership.supplier import Supplier
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import JavaApplication
 from leadline.stack.base import Settings
-from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
 _READY = Ready("/health", json={"status": "up"})
 _DRAIN_TIMEOUT = 120.0
@@ -47,12 +47,21 @@ class Dealership(JavaApplication):
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         return Deployment(
             name=self.name,
-            archive=self.archives()[0],
+            archive=self.archives()[knobs.queued(settings)],
             context_root="/dealership",
             data_source=DataSource("jdbc/dealership"),
             ready=_READY,
             features=knobs.features(mode, settings),
             properties=knobs.properties(mode, settings),
+            connection_factory=ConnectionFactory("jms/dealershipConnections"),
+            queues=(
+                Queue(
+                    "jms/dealershipDeliveries",
+                    Receiver("DeliveryReceiver", parallel=True),
+                    "jms/dealershipDeadDeliveries",
+                ),
+                Queue("jms/dealershipDeadDeliveries", Receiver("DeadDeliveryReceiver")),
+            ),
         )
 
     def companion(self) -> Supplier:
@@ -72,7 +81,8 @@ class Dealership(JavaApplication):
         return "log in as dealer-000001, password pw-000001"
 
     def archives(self) -> Sequence[Path]:
-        return (self.artefact("dealership-war", "dealership.war"),)
+        """The second has the message-driven beans."""
+        return tuple(self.artefact("dealership-war", name) for name in ("dealership.war", "dealership-queue.war"))
 
     def drain(self, url: str, settings: Settings, times: Path) -> None:  # noqa: ARG002
         """Wait until every purchase order has been delivered, and the supplier knows it."""

@@ -14,6 +14,7 @@ from leadline.stack.deployment import Feature
 _KNOBS = catalogue.load("dealership")
 KNOBS = tuple(_KNOBS.values())
 CALLS = _KNOBS["app.calls"]
+DELIVERIES = _KNOBS["app.deliveries"]
 MODE = _KNOBS["app.mode"]
 DELAY = _KNOBS["app.supplier_delay"]
 
@@ -21,7 +22,11 @@ MODES: Mapping[str, frozenset[Feature]] = {
     "direct": frozenset({Feature.SERVLETS}),
     "session": frozenset({Feature.SERVLETS, Feature.BEANS}),
 }
-_ANSWER = {CALLS.name: "calls", MODE.name: "mode"}  # knob -> key of the application's health answer
+_ANSWER = {
+    CALLS.name: "calls",
+    DELIVERIES.name: "deliveries",
+    MODE.name: "mode",
+}  # knob -> key of the application's health answer
 
 
 def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob]:
@@ -30,31 +35,44 @@ def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob
     def able(needs: Set[Feature]) -> str:
         return " and ".join(name for name, can in servers.items() if needs <= can)
 
-    calls, can = CALLS, servers[server]
+    calls, deliveries, can = CALLS, DELIVERIES, servers[server]
     if Feature.BEANS not in MODES[mode]:
         reason = f"mode {mode} calls no session bean; take mode session, on {able(MODES['session'])}"
         calls = replace(CALLS, refused={"remote": reason})
     elif Feature.REMOTE not in can:
         calls = replace(CALLS, refused={"remote": f"{server} has no remote calls; {able({Feature.REMOTE})} have them"})
+    if Feature.MESSAGING not in can:
+        reason = f"deliveries go through a queue on {able({Feature.MESSAGING})}, not on {server}"
+        deliveries = replace(DELIVERIES, refused={"queue": reason})
     other_modes = {
         other: f"{server} has no such mode, {able(needs)} can run it"
         for other, needs in MODES.items()
         if not needs <= can
     }
-    return [calls, replace(MODE, refused=other_modes), DELAY]
+    return [calls, deliveries, replace(MODE, refused=other_modes), DELAY]
+
+
+def queued(settings: Settings) -> bool:
+    """Whether deliveries go through a queue."""
+    return settings.get(DELIVERIES.name, DELIVERIES.default) == "queue"
 
 
 def features(mode: str, settings: Settings) -> frozenset[Feature]:
     """What a server must be able to do at these levels."""
     found = MODES[str(settings.get(MODE.name, mode))]
-    return found | {Feature.REMOTE} if settings.get(CALLS.name) == "remote" else found
+    if settings.get(CALLS.name) == "remote":
+        found |= {Feature.REMOTE}
+    if queued(settings):  # its receivers are beans, whatever the mode of the pages
+        found |= {Feature.BEANS, Feature.MESSAGING}
+    return found
 
 
 def properties(mode: str, settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default."""
     found = {"dealership.mode": str(settings.get(MODE.name, mode))}
-    if CALLS.name in settings:
-        found["dealership.calls"] = str(settings[CALLS.name])
+    for name in (CALLS.name, DELIVERIES.name):
+        if name in settings:
+            found[f"dealership.{_ANSWER[name]}"] = str(settings[name])
     return found
 
 

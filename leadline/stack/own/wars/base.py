@@ -14,6 +14,7 @@ from typing import ClassVar
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.ownstack import DRIVER, filled, knob_of
+from leadline.model.places import TEMPORARY
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.jdbc import driver_for
 from leadline.stack.own.parameters import Parameters, database_words, invoked
@@ -85,7 +86,7 @@ class WarServer(Parameters):
         return [*own, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
 
     def _has(self, name: str) -> bool:
-        if messaging.knows(name) or (not self.templated and name in self.lacks):
+        if messaging.knows(name) or (not self.templated and name in (*self.lacks, TEMPORARY)):
             return False
         return bool(self.pool) or not name.startswith(POOL)
 
@@ -129,8 +130,8 @@ class WarServer(Parameters):
         return super().wait_ready(self._spec.ready.within or timeout)
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        if self.templated:
-            super().write_configuration(context, settings)
+        if self.templated:  # as the server that this is mixed with does it
+            super().write_configuration(context, settings)  # type: ignore[safe-super]
         else:
             self.write_over(context, settings)
         for place, name in self._spec.data.items():

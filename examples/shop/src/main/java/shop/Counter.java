@@ -1,6 +1,8 @@
 package shop;
 
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.springframework.beans.factory.annotation.Value;
 import org.springframework.data.domain.PageRequest;
 import org.springframework.http.HttpStatus;
@@ -21,21 +23,39 @@ class Counter {
     private final Items items;
     private final Purchases purchases;
     private final long packing;
+    private final boolean cache;
+    private final boolean oneByOne;
+    private final Map<Long, Item> known = new ConcurrentHashMap<>();
 
-    /** {@code packing}: milliseconds that an order takes beside the database, inside its transaction. */
-    Counter(Items items, Purchases purchases, @Value("${shop.packing:0}") long packing) {
+    /**
+     * {@code packing}: milliseconds that an order takes beside the database, inside its transaction. {@code cache}: an
+     * item is shown as it was first read. {@code oneByOne}: a list asks the database for each of its items (N + 1).
+     */
+    Counter(
+            Items items,
+            Purchases purchases,
+            @Value("${shop.packing:0}") long packing,
+            @Value("${shop.cache:true}") boolean cache,
+            @Value("${shop.one-by-one:false}") boolean oneByOne) {
         this.items = items;
         this.purchases = purchases;
         this.packing = packing;
+        this.cache = cache;
+        this.oneByOne = oneByOne;
     }
 
     @GetMapping("/items")
     List<Item> list(@RequestParam(defaultValue = "1") long first) {
-        return items.findByIdGreaterThanEqualOrderById(first, PageRequest.ofSize(PAGE));
+        List<Item> page = items.findByIdGreaterThanEqualOrderById(first, PageRequest.ofSize(PAGE));
+        return oneByOne ? page.stream().map(item -> read(item.id)).toList() : page;
     }
 
     @GetMapping("/items/{id}")
     Item item(@PathVariable long id) {
+        return cache ? known.computeIfAbsent(id, this::read) : read(id);
+    }
+
+    private Item read(long id) {
         return items.findById(id).orElseThrow(() -> new ResponseStatusException(HttpStatus.NOT_FOUND));
     }
 

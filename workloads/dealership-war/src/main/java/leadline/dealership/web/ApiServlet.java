@@ -67,7 +67,9 @@ public final class ApiServlet extends HttpServlet {
             }
             case "/deliveries" -> {
                 JsonBody body = JsonBody.of(request);
-                Replies.json(response, 200, JsonViews.delivery(dealership().deliver(body.order(), body.lines())));
+                Deliveries deliveries = application().deliveries();
+                Map<String, Object> taken = deliveries.take(dealership(), body.order(), body.lines());
+                Replies.json(response, deliveries.status(), taken);
             }
             default -> {
                 if (work.matches() && work.group(2) != null) {

@@ -9,13 +9,15 @@ final class Application {
 
     private final Mode mode;
     private final Calls calls;
+    private final Deliveries deliveries;
     private final String version;
     private final Supplier supplier;
     private volatile Dealership dealership;
 
-    Application(Mode mode, Calls calls, String version) {
+    Application(Mode mode, Calls calls, Deliveries deliveries, String version) {
         this.mode = mode;
         this.calls = calls;
+        this.deliveries = deliveries;
         this.version = version;
         this.supplier = Supplier.configured(() -> dealership);
     }
@@ -34,6 +36,10 @@ final class Application {
 
     Calls calls() {
         return calls;
+    }
+
+    Deliveries deliveries() {
+        return deliveries;
     }
 
     String version() {

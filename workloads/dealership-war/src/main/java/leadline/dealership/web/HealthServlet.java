@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import leadline.common.Parcel;
+import leadline.dealership.domain.DeliveryFigures;
 
 /** 200 with the switches in force when the database answers, else 503 with the reason. */
 public final class HealthServlet extends HttpServlet {
@@ -22,6 +23,8 @@ public final class HealthServlet extends HttpServlet {
         body.put("status", "up");
         body.put("mode", application.mode().word());
         body.put("calls", application.calls().word());
+        body.put("deliveries", application.deliveries().word());
+        body.put("deliveries_given_up", DeliveryFigures.ALL.givenUp());
         body.put("copies", Parcel.copies());
         body.put("supplier", application.supplier().address());
         body.put("orders_posted", application.supplier().posted());

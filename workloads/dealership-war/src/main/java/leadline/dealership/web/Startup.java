@@ -34,7 +34,8 @@ public final class Startup implements ServletContextListener {
 
     private static void start(ServletContext context) {
         Mode mode = Mode.configured();
-        Application application = new Application(mode, Calls.configured(mode), version(context));
+        Application application =
+                new Application(mode, Calls.configured(mode), Deliveries.configured(), version(context));
         application.publish(context);
         application.supplier().start();
         LOG.log(Level.INFO, "dealership {0}, mode {1}, supplier {2}", new Object[] {

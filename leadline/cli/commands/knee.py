@@ -1,0 +1,89 @@
+"""``knee``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.api.knee import knee as run_search
+from leadline.api.knee import limited, outline, question_of
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
+from leadline.cli.commands.plan_power import share
+from leadline.cli.live import watcher
+from leadline.cli.options import JsonOption, LabOption, SetOption
+from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.model.units import format_duration
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline knee dealership-load --limits classic --dry-run")(knee)
+
+
+def knee(
+    study: Annotated[str, typer.Argument(help="A built-in study or a study file: the stack, the load, the limits.")],
+    factor: Annotated[
+        str | None, typer.Option(help="The load that is varied: load.users, load.rate, a number of the scenario.")
+    ] = None,
+    first: Annotated[
+        float | None, typer.Option("--from", min=1e-3, max=1e8, help="The first load; the study's lowest if absent.")
+    ] = None,
+    last: Annotated[
+        float | None, typer.Option("--to", max=1e8, help="The highest load; the study's highest if absent.")
+    ] = None,
+    limits: Annotated[
+        str | None, typer.Option(help="A named set of limits of the scenario: classic, modern (docs/guides/limits.md).")
+    ] = None,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="Also critical throughput: 99 % within 10, 25, 50, 100 and 200 ms.")
+    ] = False,
+    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="From step to step.")] = 1.5,
+    resolution: Annotated[str, typer.Option(help="Bisect until this close.")] = "5%",
+    repeats: Annotated[int, typer.Option(min=0, max=100, help="More trials beside the limit, for its interval.")] = 8,
+    lab: LabOption = Path("lab"),
+    set_: SetOption = None,
+    budget: Annotated[str | None, typer.Option(help="Wall time after which no probe is started: 30m")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print range and cost; change nothing.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Start anew, even if it was run before.")] = False,
+    disposable: Annotated[
+        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
+    ] = False,
+    simulate: Annotated[
+        Path | None, typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."""
+    given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
+    subject = Study.read(study, given)
+    if limits is not None:
+        subject = limited(subject, study, given, limits)
+    fine = share("--resolution", resolution, 0.1, 100.0) / 100
+    asked = question_of(subject.file, factor, first, last, step_factor, fine, repeats, critical)
+    watching = watcher(errors if json else console)
+    place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
+    if dry_run:
+        told = outline(asked, place, asked.study.budget)
+        if json:
+            print_json(told.document())
+        else:
+            say(*told.lines())
+        return
+    if simulate is not None:
+        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(said, to=errors if json else console)
+    with watching:
+        found = run_search(asked, place, budget=asked.study.budget, fresh=new)
+    if json:
+        print_json(found.document())
+    else:
+        result = found.result
+        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
+        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
+        say(f"probes: {result.name}-1 to -{len(result.records)}; {format_duration(result.seconds)} of trials")
+        print_answer(found.answer)
+    if not found.result.complete or not found.kept:
+        raise typer.Exit(1)

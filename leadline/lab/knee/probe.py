@@ -1,0 +1,141 @@
+"""A probe of a search as a study file: two loads, one trial each; and what its trials gave."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from leadline.design.seeds import derived
+from leadline.lab.confirming import kept_keys
+from leadline.lab.knee.search import Measured
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.load.driver import read_summary
+from leadline.load.knee import Range
+from leadline.load.knobs import load_knobs, why_not
+from leadline.load.within import WORST, TypeWithin, within_limits
+from leadline.model.errors import FailureClass, LeadlineError, UsageError
+from leadline.model.knob import Kind
+from leadline.model.load import RATE, USERS, is_load
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.study import Study
+
+_NUMBERS = (Kind.INTEGER, Kind.NUMBER)
+_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
+_RESPONSES = ["throughput", "mean", "p90", "p99", "errors"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """The study whose stack and load are used, the load that is varied, between what, to what resolution."""
+
+    file: StudyFile
+    factor: str
+    loads: Range
+    critical: bool = False
+    repeats: int = 8
+
+    @property
+    def study(self) -> Study:
+        return self.file.study
+
+    @property
+    def name(self) -> str:
+        """What the names of its probes begin with; how long it may take is no part of what is asked."""
+        told = [
+            *(self.study.model_dump(mode="json", exclude={"budget"}), self.factor, self.critical, self.repeats),
+            *(self.loads.first, self.loads.highest, self.loads.factor, self.loads.resolution),
+        ]
+        key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
+        return f"{self.study.study[:60]}-knee-{key}"
+
+    def level(self, load: float) -> float | int:
+        """A load as its knob has it."""
+        return int(load) if self.loads.whole else float(f"{load:.6g}")
+
+
+def load_factor(file: StudyFile, named: str | None) -> tuple[str, bool]:
+    """The knob of the load that a search varies, and whether it takes whole numbers only. Raises UsageError."""
+    study = file.study
+    knobs = {knob.name: knob for knob in load_knobs(study.workload) if knob.kind in _NUMBERS}
+    own = [name for name in study.factors if is_load(name) and name in knobs]
+    usual = USERS if study.workload.arrivals == "closed" else RATE
+    name = named or (own[0] if own else usual)
+    if name not in knobs:
+        why = why_not(name, study.workload) or "it is no number of this load"
+        raise UsageError(f"--factor {name}: {why}")
+    return name, knobs[name].kind is Kind.INTEGER
+
+
+def probe_file(question: Question, pair: tuple[float, float], name: str, unset: Collection[str] = ()) -> StudyFile:
+    """The study that runs two loads, in an order of its own. Other factors of the study are held at their baseline,
+    but for the ``unset``, which this host cannot set.
+    """
+    study, factor = question.study, question.factor
+    one, other = (question.level(load) for load in pair)
+    own = {name: raws[0] for name, raws in study.factors.items() if name not in {factor, *unset}}
+    held = {name: study.baseline.get(name, raw) for name, raw in own.items()}
+    document: dict[str, Any] = {
+        "study": name,
+        "question": f"What does {study.study} do at {factor} = {one} and {other}?",
+        **kept_keys(study),
+        "factors": {factor: [one, other]},
+        "settings": {name: level for name, level in {**study.settings, **held}.items() if name != factor},
+        "design": {
+            "kind": "configurations",
+            "configurations": {"one": {}, "other": {factor: other}},
+            "replicates": 1,
+            "sentinels": _NO_SENTINEL_INSIDE,
+            "seed": int.from_bytes(derived(study.design.seed, name)[:4]),
+        },
+        "responses": [*_RESPONSES, *(each for each in study.responses if each not in _RESPONSES)],
+    }
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{name}.yaml")
+
+
+def measured_of(question: Question, record: StudyRecord) -> list[Measured]:
+    """What the trials of a probe gave, in the order in which they ran. Raises LeadlineError for one that says nothing
+    of the load.
+    """
+    return [_measured(question, trial) for trial in sorted(record.trials, key=lambda each: each.planned.position)]
+
+
+def types_of(trial: TrialRecord) -> list[TypeWithin]:
+    """What the scenario's limits say of each type in the steady state; nothing where its files are gone."""
+    if trial.directory is None or trial.phases is None:
+        return []
+    try:
+        summary = read_summary(trial.directory / "driver")
+    except LeadlineError:
+        return []
+    zero = trial.phases.load_started
+    begin, end = (round(at - zero, 4) for at in (trial.phases.steady_from, trial.phases.steady_until))
+    return within_limits(trial.directory / "driver", begin, end, summary.limits)
+
+
+def _measured(question: Question, trial: TrialRecord) -> Measured:
+    load = float(trial.planned.treatment.as_dict()[question.factor])
+    if trial.failure is FailureClass.WORKLOAD:
+        return Measured(load, {}, failed=trial.failure_message)
+    if trial.failure is FailureClass.BOTTLENECK:
+        return Measured(load, {}, driver_limit=True)
+    if trial.failure is not None:
+        raise LeadlineError(f"the trial at {question.factor} = {load:g} failed: {trial.failure_message}")
+    seen, limits = trial.responses, question.study.limits
+    stated = {"p90": limits.p90, "p99": limits.p99}
+    uses = {name: seen[name] / 1000 / limit for name, limit in stated.items() if limit is not None and name in seen}
+    if limits.errors > 0 and "errors" in seen:
+        uses["errors"] = seen["errors"] / limits.errors
+    by_type = {f"{each.transaction} {name}": use for each in types_of(trial) for name, use in each.uses.items()}
+    if not by_type and WORST in seen:
+        by_type = {"limits of the scenario": seen[WORST]}
+    return Measured(load, uses | by_type, seen.get("throughput"), seen.get("mean"), seen.get("p99"))

@@ -1,0 +1,218 @@
+"""Which load a search measures next, and what its trials say: pure decisions on what was measured so far.
+
+Staircase, bisection and the interval are those of ``leadline load --find-knee``. Here a run is a whole trial, and
+several limits share one set of trials: what was measured for one of them is known to all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from leadline.load.crossing import BESIDE, NEAR, next_load
+from leadline.load.knee import Found, Interval, Range, Staircase, Step, gave_out, limit_of
+
+CRITICAL_MS = (10.0, 25.0, 50.0, 100.0, 200.0)  # limits of p99 over which critical throughput is a geometric mean
+BESIDES = 4  # trials near the limit that steps and bisection have made already
+FAILED = "errors or audits"  # in place of a limit: the trial has no figures
+_THIRDS = 3  # a middle, and both thirds in place of it
+_ENDS = 2  # trials at the highest load kept and at the lowest one broken, judged together
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One trial. ``uses``: figures over their limits, by name; ``failed``: why it has no figures, which breaks every
+    limit; ``driver_limit``: the driver could not make this load.
+    """
+
+    load: float
+    uses: Mapping[str, float]
+    throughput: float | None = None
+    mean_ms: float | None = None
+    p99_ms: float | None = None
+    failed: str = ""
+    driver_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a search looks for: the limits of the study (``p99_ms`` None), or one limit of the 99th percentile."""
+
+    name: str
+    p99_ms: float | None = None
+
+    def uses(self, trial: Measured) -> Mapping[str, float]:
+        if self.p99_ms is None:
+            return trial.uses
+        return {} if trial.p99_ms is None else {"p99": trial.p99_ms / self.p99_ms}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The load at which a target is met. ``load`` with its interval; ends that trials do not bound are those of the
+    bracket. ``throughput``: transactions a second there. All None where no load kept the limits.
+    """
+
+    target: Target
+    found: Found
+    load: Interval
+    throughput: Interval
+
+
+def limits(critical: bool) -> list[Target]:
+    """What is searched for, from the heaviest load to the lightest as far as that is known."""
+    more = [Target(f"p99 {ms:g} ms", ms) for ms in sorted(CRITICAL_MS, reverse=True)]
+    return [Target("limits"), *(more if critical else ())]
+
+
+def next_of(
+    targets: Sequence[Target], measured: Sequence[Measured], loads: Range, repeats: int
+) -> tuple[float, float] | None:
+    """Two loads to measure now, one beside the other in a probe; None when nothing is left."""
+    for target in targets:
+        if (wanted := _wanted(target, measured, loads, repeats)) is not None:
+            return wanted
+    return None
+
+
+def _wanted(target: Target, measured: Sequence[Measured], loads: Range, repeats: int) -> tuple[float, float] | None:
+    steps = _steps(target, measured)
+    stairs = Staircase(loads, _judged(steps))
+    found, load = stairs.result(), stairs.next()
+    low, high = found.highest, found.lowest_failed
+    ends = [end for end in (low, high) if end is not None]
+    if load is not None and target.p99_ms is not None and load < loads.first:
+        return None  # whoever asks for all of them has no use for a server that is hardly loaded
+    if load is not None:
+        return _distinct([load, *_beyond(load, low, high, loads)], ends)
+    if new := [end for end in ends if sum(step.load == end for step in steps) < _ENDS]:
+        return _distinct(new, ends)
+    if low is None or high is None or found.limited_by != "server":
+        return None
+    limit = limit_of(found, steps)
+    around, window, beside = math.sqrt(low * high), NEAR, BESIDE
+    if limit is not None:
+        around, window, beside = limit.load, limit.near, limit.beside
+    near = sum(_is_near(step.load, around, window, loads.whole) for step in steps)
+    if near >= repeats + BESIDES or repeats == 0:
+        return None
+    return _distinct([_within(next_load(around, near + at, beside), around, loads) for at in (0, 1)], ends)
+
+
+def _is_near(load: float, around: float, window: float, whole: bool) -> bool:
+    """Beside the crossing, as far as whole numbers of users can be."""
+    return abs(math.log(load / around)) <= window or (whole and abs(load - around) <= 1)
+
+
+def _beyond(load: float, low: float | None, high: float | None, loads: Range) -> list[float]:
+    """What is measured beside the next step: the stair after it, or the other third of the bracket."""
+    if low is not None and high is not None:
+        thirds = [low ** (1 - share) * high**share for share in (1 / 3, 2 / 3)]
+        inside = sorted({round(third) for third in thirds} if loads.whole else thirds)
+        return [float(third) for third in inside if low < third < high and third != load]
+    further = load * loads.factor if high is None else load / loads.factor
+    return [min(max(float(math.ceil(further)) if loads.whole else further, loads.lowest), loads.top)]
+
+
+def _within(load: float, around: float, loads: Range) -> float:
+    if loads.whole:
+        load = float(max(1, math.floor(load) if load < around else math.ceil(load)))
+    return min(max(load, loads.lowest), loads.top)
+
+
+def _distinct(wanted: Sequence[float], ends: Sequence[float]) -> tuple[float, float] | None:
+    """Two different loads: a bracket's thirds in place of its middle; an end of it where one is not enough."""
+    found = list(dict.fromkeys([*(wanted[1:] if len(wanted) == _THIRDS else wanted), *ends]))
+    return (found[0], found[1]) if len(found) > 1 else None
+
+
+def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Limit:
+    """What the trials say of one target."""
+    steps = _steps(target, measured)
+    found = Staircase(loads, _judged(steps)).result()
+    limit = limit_of(found, steps)
+    known = limit.load if limit is not None else found.lowest_failed
+    found = replace(found, limit=limit, gave_out=None if known is None else gave_out(steps, known))
+    if found.highest is None:
+        return Limit(target, found, Interval(None, None, None), Interval(None, None, None))
+    low, high = found.highest, found.lowest_failed
+    load = Interval(low, low, high)
+    if limit is not None:
+        load = Interval(limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high)
+    each = _per_load(measured, load.value or low)
+    scaled = (None if value is None or each is None else each * value for value in (load.value, load.low, load.high))
+    return Limit(target, found, load, Interval(*scaled))
+
+
+def critical(found: Sequence[Limit]) -> Interval:
+    """The geometric mean of the throughputs at the limits of the 99th percentile. Its interval is that of limits
+    that err together: their trials are shared, so it is rather too wide than too narrow. None where a limit is kept
+    at no load, or an end is not known.
+    """
+    at = [limit.throughput for limit in found if limit.target.p99_ms is not None]
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value]
+        return float(np.exp(np.mean(np.log(known)))) if known and len(known) == len(values) else None
+
+    return Interval(mean([x.value for x in at]), mean([x.low for x in at]), mean([x.high for x in at]))
+
+
+def _per_load(measured: Sequence[Measured], around: float) -> float | None:
+    """Transactions a second of one unit of load, of the trials nearest to ``around``."""
+    known = [trial for trial in measured if trial.throughput]
+    near = [trial for trial in known if abs(math.log(trial.load / around)) <= NEAR]
+    return float(np.median([(trial.throughput or 0.0) / trial.load for trial in near or known])) if known else None
+
+
+def _steps(target: Target, measured: Sequence[Measured]) -> list[Step]:
+    """One for each trial, in their order."""
+    return [_step(target, trial) for trial in measured]
+
+
+def _step(target: Target, trial: Measured) -> Step:
+    uses = target.uses(trial)
+    broken = tuple(sorted((name for name, use in uses.items() if use > 1), key=lambda name: -uses[name]))
+    if trial.failed:
+        broken = (FAILED,)
+    ratio = None if trial.failed else max(uses.values(), default=0.0)
+    none = Interval(None, None, None)
+    return Step(
+        trial.load,
+        0,
+        replace(none, value=trial.throughput),
+        trial.mean_ms,
+        replace(none, value=trial.p99_ms),
+        Interval(0.0, None, None),
+        not broken,
+        True,
+        trial.driver_limit,
+        broken=broken,
+        ratio=ratio,
+        runs=(ratio,),
+    )
+
+
+def _judged(steps: Sequence[Step]) -> list[Step]:
+    """One for each load: that of several trials is the geometric mean of what they used of the limits."""
+    by_load: dict[float, list[Step]] = {}
+    for step in steps:
+        by_load.setdefault(step.load, []).append(step)
+    found = []
+    for own in by_load.values():
+        logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in own]
+        kept = float(np.median(logs)) <= 0 if math.inf in logs else float(np.mean(logs)) <= 0
+        worst = max(own, key=lambda step: math.inf if step.ratio is None else step.ratio)
+        found.append(
+            replace(
+                worst,
+                kept=kept,
+                confirms=len(own) > 1,
+                driver_limit=any(step.driver_limit for step in own),
+                runs=tuple(run for step in own for run in step.runs),
+            )
+        )
+    return found

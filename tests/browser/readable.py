@@ -1,0 +1,53 @@
+"""What is wrong with a page for who reads it: sizes, contrast, text that is cut off, names, headings, landmarks."""
+
+from __future__ import annotations
+
+READABLE = """() => {
+  const colour = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = (c) => c.slice(0, 3).map((v) => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const c = colour(getComputedStyle(at).backgroundColor);
+      if (c.length === 3 || c[3] > 0.9) return c;
+    }
+    return [255, 255, 255];
+  };
+  const wrong = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const holder = walker.currentNode.parentElement;
+    const said = walker.currentNode.textContent.trim();
+    if (!said || (said === "×" && holder.closest("svg")) || !holder.checkVisibility()) continue;
+    if (holder.closest("script, style, .unseen, .skip, thead")) continue;
+    const style = getComputedStyle(holder);
+    const ink = holder.closest("svg") ? style.fill : style.color;
+    const drawing = holder.closest("svg"), on = drawing && holder.getScreenCTM();
+    const scale = on ? Math.hypot(on.a, on.b) : 1;
+    if (scale * parseFloat(style.fontSize) < 11.9) wrong.push(`${scale * parseFloat(style.fontSize)} px: ${said}`);
+    if (drawing && getComputedStyle(drawing).overflow === "hidden") {
+      const text = holder.getBoundingClientRect(), frame = drawing.getBoundingClientRect();
+      if (text.left < frame.left - 1 || text.right > frame.right + 1) wrong.push(`cut off: ${said}`);
+    }
+    const [a, b] = [light(colour(ink)), light(paper(holder))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) wrong.push(`contrast ${((a + 0.05) / (b + 0.05)).toFixed(1)}: ${said}`);
+  }
+  for (const one of document.querySelectorAll("a, button, select, summary, [tabindex='0']")) {
+    const name = one.getAttribute("aria-label") || one.textContent.trim() || (one.labels && one.labels.length);
+    if (!name) wrong.push(`no name: ${one.outerHTML.slice(0, 80)}`);
+  }
+  let level = 0;
+  for (const one of document.querySelectorAll("h1, h2, h3, h4")) {
+    if (Number(one.tagName[1]) > level + 1) wrong.push(`heading ${one.tagName} below h${level}: ${one.textContent}`);
+    level = Number(one.tagName[1]);
+  }
+  const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push(`twice: #${id}`);
+  for (const name of ["main", "header", "footer", "h1"])
+    if (document.querySelectorAll(name).length !== 1) wrong.push(`not one ${name}`);
+  return [...new Set(wrong)];
+}"""
+
+CUT_OFF = """[...document.querySelectorAll('html, .scroll')].filter((one) => one.scrollWidth > one.clientWidth)
+  .map((one) => `${one.className || one.tagName}: ${one.scrollWidth}`)"""

@@ -1,0 +1,35 @@
+"""``leadline try`` on a bare archive: from no file at all to a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import leadline
+from own_examples import QSHOP, built
+
+from leadline.lab.store import Store
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(
+        os.environ.get("LEADLINE_MATRIX") != "1", reason="a screening starts eight servers: LEADLINE_MATRIX=1"
+    ),
+]
+
+
+def test_a_quarkus_application_is_tried_from_its_archive_alone(tmp_path: Path) -> None:
+    archive = built(QSHOP, "quarkus-app/quarkus-run.jar")
+    done = leadline("try", str(archive.parent), "--budget", "7m", cwd=tmp_path, timeout=1500)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "wrote qshop.scenario.yaml from /q/openapi" in said
+    store = Store(tmp_path / "lab")
+    record = store.load(store.find("qshop-try"))
+    assert {trial.state for trial in record.trials} == {"done"}, said
+    (page,) = (tmp_path / "lab" / "reports").rglob("report.html")
+    assert page.stat().st_size > 10_000
+    last = done.stdout.strip().splitlines()[-1]
+    shown = leadline("show", "qshop-try", cwd=tmp_path)
+    assert shown.stdout.strip().splitlines()[-1] == last, "the last line is the answer of the stored study"
