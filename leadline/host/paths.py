@@ -7,6 +7,8 @@ from pathlib import Path
 
 from leadline.model.errors import UsageError
 
+OWN = "leadline-"  # what names of directories and mounts outside leadline's own places begin with
+
 
 def _directory(own: str, shared: str, fallback: str) -> Path:
     base = os.environ.get(shared)

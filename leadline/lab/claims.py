@@ -202,6 +202,7 @@ class Claims:
         is over. They are closed as interrupted; their positions.
         """
         now = self._now()
+        self._held = None  # of a run that could not end it, its disk being full
         with self._begin() as connection:
             gone = (t.blocks.c.owner == self.owner) | (t.blocks.c.leased_until < now)
             running = (t.blocks.c.study_id == study_id, t.blocks.c.state == BlockState.RUNNING)
@@ -258,7 +259,7 @@ class Claims:
             yield
         finally:
             ended.set()
-            thread.join()
+            thread.join(self._lease)
 
 
 def _claim(row: object) -> Claim:

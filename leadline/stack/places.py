@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.host.base import Host
-from leadline.host.undo_ramdisk import PREFIX
+from leadline.host.paths import OWN
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.places import BRD, DEFAULTS, DISK, MOUNTED, OVERLAY, RAMDISK, TMPFS
@@ -29,7 +29,7 @@ def memory_directory(directory: Path, use: str = STORES) -> Path:
     """The place on a tmpfs that belongs to the service in ``directory``, for one use of it."""
     named = directory.absolute() if use == STORES else directory.absolute() / use
     digest = hashlib.sha256(str(named).encode()).hexdigest()[:16]
-    return _SHARED / f"{PREFIX}{digest}"
+    return _SHARED / f"{OWN}{digest}"
 
 
 def disk_directory(directory: Path, use: str = STORES) -> Path:
@@ -40,7 +40,7 @@ def disk_directory(directory: Path, use: str = STORES) -> Path:
 
 def mount_directory(directory: Path, use: str, place: str) -> Path:
     """Where its file system of this kind is kept, beside the service's own directory."""
-    return directory.absolute().with_name(f"{PREFIX}{directory.name}-{use}-{place}")
+    return directory.absolute().with_name(f"{OWN}{directory.name}-{use}-{place}")
 
 
 def make_at(
@@ -143,7 +143,7 @@ def level_at(host: Host, path: Path) -> Level:
     point = Path(mount.point)
     if place == RAMDISK and _KERNELS_OWN.fullmatch(mount.source) and not point.is_relative_to(_SHARED):
         return BRD
-    own = point.name == "store" and point.parent.name.startswith(PREFIX)
+    own = point.name == "store" and point.parent.name.startswith(OWN)
     return mount.kind if place == DISK and own else place
 
 

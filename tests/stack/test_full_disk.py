@@ -1,4 +1,4 @@
-"""A lab on a file system that fills up in the middle of a trial: a real one of two megabytes."""
+"""A lab on a file system that fills up in the middle of a trial: a real one of four megabytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "small"
     place.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, text=True
     )
     if done.returncode:
         pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.base import Process
+from leadline.host.base import PROC, Process
 from leadline.host.files import rows
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import Knob, Level
@@ -147,7 +147,7 @@ class SiteServer(JavaServer):
         if isinstance(served, WebServer):
             return named(served)
         files, pids = self.context.host.files, served.process.pids()
-        told = " ".join(" ".join(rows(files, f"/proc/{pid}/cmdline")) for pid in pids)
+        told = " ".join(" ".join(rows(files, f"{PROC}/{pid}/cmdline")) for pid in pids)
         found = next((name for name, word in _JAVA.items() if word in told), None)
         if found is None or not served.process.alive():
             raise LookupError(f"none of {', '.join(_JAVA)} runs")

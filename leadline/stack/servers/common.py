@@ -118,7 +118,7 @@ class JavaServer(Changing[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*catalogue.load(self.name).values(), *server_places.KNOBS, *self.jvm.knobs()]
+        return [*catalogue.load(self.name).values(), *server_places.knobs(self.name), *self.jvm.knobs()]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)

@@ -11,18 +11,23 @@ from typing import Any
 from leadline import catalogue
 from leadline.host.base import PROC
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import Level
+from leadline.model.knob import Knob, Level
 from leadline.model.places import DEFAULTS, DISK, INSTALLATION, MOUNTED, OPTIONS_OF, SERVER_MOUNT, TEMPORARY
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 
-KNOBS = tuple(catalogue.load("server-places").values())
 NAMES = frozenset({INSTALLATION, TEMPORARY, SERVER_MOUNT})
 _USES = {INSTALLATION: "installation", TEMPORARY: "temporary"}
 _JVM = "java.lang:type=Runtime"
 QUESTION = {"bean.places": f"{_JVM}|InputArguments"}
 _TMPDIR = "-Djava.io.tmpdir="
 _SPARE = 1 << 29  # bytes of a file system beside what is copied there
+
+
+def knobs(server: str) -> list[Knob]:
+    """Under the server's own name."""
+    found = catalogue.load("server-places").values()
+    return [replace(knob, names=dict.fromkeys([server], *knob.names.values())) for knob in found]
 
 
 class ServerPlaces:
@@ -107,10 +112,10 @@ class ServerPlaces:
         files, resolved = self._host.files, home.resolve()
         for number in files.names(f"{PROC}/{pid}/fd"):
             try:
-                path = Path(files.link(f"{PROC}/{pid}/fd/{number}"))
+                opened = files.link(f"{PROC}/{pid}/fd/{number}")
             except OSError:  # closed since, or not ours to see
                 continue
-            if path.is_relative_to(resolved):
+            if (path := Path(opened)).is_relative_to(resolved):
                 return path
         raise LookupError(f"the server has no file of its installation in {home} open")
 

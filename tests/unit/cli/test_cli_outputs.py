@@ -27,6 +27,7 @@ READ = {
     "--lab",
     "--scenario",
     "--simulate",
+    "--to",
     "--token-file",
     "--truth",
     "--with-lab",

@@ -162,4 +162,4 @@ def test_responses_of_limits_need_limits(tmp_path: Path) -> None:
     load = {"scenario": str(tmp_path / "two.yaml"), "users": 2}
     check_load(Study.of({**keys, **responses, "workload": load}).file)
     with pytest.raises(UsageError, match="is told of whole trials"):
-        Study.of({**keys, **responses, "workload": load, "design": {"kind": "forks"}})
+        Study.of({**keys, **responses, "workload": load, "design": {"rotation": {}}})
