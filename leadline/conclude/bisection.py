@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from leadline.planning.bisection import Bisection, Effect, Found
 
@@ -25,7 +26,10 @@ def _percent(value: float, log: bool) -> float:
 def sentence(state: Bisection, response: str, log: bool, ordered: bool, change: Callable[[Sequence[int]], str]) -> str:
     """The conclusion. ``change`` gives changes that are concluded on together in words."""
     after = f"after {state.trials} trials in {len(state.blocks)} probes"
-    ends = _told(percent(state.difference, log), log)
+    difference = state.difference
+    if state.exact and difference is not None:  # measured once is measured for good
+        difference = replace(difference, low=difference.value, high=difference.value)
+    ends = _told(percent(difference, log), log)
     if state.found is Found.NONE:
         return f"No change can be told: the ends differ in {response} by {ends}, {after}."
     told = [(share, change(group)) for share, group in zip(state.probabilities.tolist(), state.groups, strict=True)]
@@ -44,7 +48,6 @@ def sentence(state: Bisection, response: str, log: bool, ordered: bool, change: 
         return f"{kind}; the ends differ in {response} by {ends}, {after}."
     if not state.blocks:
         return "Nothing has been measured."
-    difference = state.difference
     if difference is None or difference.low <= 0 <= difference.high:
         return f"No change can be told: the ends differ in {response} by {ends}, {after}."
     words = ", ".join(f"{words} ({_share(share)})" for share, words in likely[:3])

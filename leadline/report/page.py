@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
@@ -181,9 +182,14 @@ def _digest(text: str) -> str:
 
 
 def _svg(figure: Figure) -> Markup:
-    """The static figure with its description. vl-convert escapes the text of marks; the SVG holds no script."""
-    text = figure.svg().removeprefix("<svg ")
+    """The static figure with its description. vl-convert escapes the text of marks; the SVG holds no script. What it
+    says of each mark goes: nothing reads that inside an image.
+    """
+    text = _OF_MARKS.sub("", figure.svg().removeprefix("<svg "))
     return Markup('<svg role="img" aria-label="{}" ').format(figure.spec["description"]) + Markup(text)
+
+
+_OF_MARKS = re.compile(r' (?:aria-label|aria-roledescription|role|aria-hidden)="[^"]*"')
 
 
 def _json(document: Any) -> Markup:

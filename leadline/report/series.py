@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -12,9 +14,27 @@ from leadline.report.charts.trial import MARGIN, WIDTH
 from leadline.report.files import TrialFiles
 
 POINTS = 240  # at most so many points a line; longer series are thinned by the mean (or the largest) of each bin
+BYTES = 500_000  # of all trials together; where they would take more, every line has fewer points
+_FEWEST = 16
 
 
-def compact(files: TrialFiles) -> dict[str, Any]:
+def of_trials(trials: Sequence[TrialFiles]) -> dict[int, dict[str, Any]]:
+    """``compact`` of each trial, by its number, with so many points a line that the page stays small."""
+    found = {one.trial.id: compact(one) for one in trials}
+    size = sum(len(json.dumps(one)) for one in found.values())
+    if size <= BYTES:
+        return found
+    longest = max((len(times) for one in found.values() for times in _times(one)), default=0)
+    points = max(_FEWEST, int(longest * BYTES / size))
+    return {one.trial.id: compact(one, points) for one in trials}
+
+
+def _times(found: dict[str, Any]) -> list[list[float]]:
+    tracks = [track for panel in found["panels"].values() for track in panel["tracks"]]
+    return [line["t"] for track in tracks for line in track]
+
+
+def compact(files: TrialFiles, points: int = POINTS) -> dict[str, Any]:
     """``{"span", "phases", "panels": {name: {"tracks": [[{"s", "t", "v"}]], "peaks": [..]}}}``.
 
     A panel whose metrics were not recorded is absent.
@@ -23,7 +43,8 @@ def compact(files: TrialFiles) -> dict[str, Any]:
     panels: dict[str, Any] = {}
     for panel in PANELS:
         tracks = [
-            [line for source in track.sources for line in _lines(files, source, begin, end)] for track in panel.tracks
+            [line for source in track.sources for line in _lines(files, source, begin, end, points)]
+            for track in panel.tracks
         ]
         if any(tracks):
             panels[panel.name] = {"tracks": tracks, "peaks": [_peak(panel, i, lines) for i, lines in enumerate(tracks)]}
@@ -77,7 +98,7 @@ def _ramp_end(files: TrialFiles) -> float | None:
     return max(0.0, last / 1e9 + 1 - files.phases.load_started)
 
 
-def _lines(files: TrialFiles, source: Source, begin: float, end: float) -> list[dict[str, Any]]:
+def _lines(files: TrialFiles, source: Source, begin: float, end: float, points: int) -> list[dict[str, Any]]:
     rows = (
         _driver(files, source.metric) if source.observer == "driver" else files.points(source.observer, source.metric)
     )
@@ -92,7 +113,7 @@ def _lines(files: TrialFiles, source: Source, begin: float, end: float) -> list[
         of = rows.filter(pl.col("subject") == subject)
         times = [(t / 1e9) - begin for t in of["time_ns"].to_list()]
         values = [v * source.scale for v in of["value"].to_list()]
-        times, values = thin(times, values, most=source.most)
+        times, values = thin(times, values, most=source.most, points=points)
         if source.metric in _QUIET and not any(values):
             continue
         lines.append(

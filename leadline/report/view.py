@@ -108,7 +108,7 @@ def gather(
     latencies = latency.collect({name: group for name, group in groups.items() if group})
     charted = _charted(record, analysis, [name for name, group in groups.items() if group])
     colours = palette([*charted, *groups])
-    data = {one.trial.id: series.compact(one) for one in files}
+    data = series.of_trials(files)
     choices = tuple(
         TrialChoice(one.trial.id, _choice(one.trial, labels[one.trial.id]))
         for one in files

@@ -78,7 +78,7 @@ def test_kernels_between_two_are_probed_exactly(tmp_path: Path, monkeypatch: pyt
         assert trial.directory is not None
         kernel = str(trial.planned.treatment.as_dict()["guest.kernel"])
         facts = json.loads((trial.directory / "logs" / "guest.json").read_text())
-        assert facts["guest"]["release"] == releases[kernel]
+        assert facts["guest"]["kernel.release"] == releases[kernel]
         ran.add(kernel)
     assert set(ENDS) < ran or found["found"] == "none"
     assert [one["treatment"] for one in found["treatments"]] == [

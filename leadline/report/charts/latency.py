@@ -102,7 +102,7 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
             if not parts:
                 continue
             whole = histograms.merge(parts)
-            grid = np.geomspace(_FIRST, max(2, whole.total), 90)
+            grid = np.geomspace(_FIRST, max(2, whole.total), 60)
             shares = (1 - 1 / grid).tolist()
             each = [part.quantiles(shares) for part in parts]
             for index, value in enumerate(whole.quantiles(shares)):
@@ -115,8 +115,8 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
                         "nines": float(f"{grid[index]:.5g}"),
                         "share": f"{100 * shares[index]:.6g} %",
                         "ms": float(f"{value:.5g}"),
-                        "low": min(present),
-                        "high": max(present),
+                        "low": float(f"{min(present):.5g}"),
+                        "high": float(f"{max(present):.5g}"),
                         "treatment": treatment,
                         "kind": f"{kind} time",
                     }

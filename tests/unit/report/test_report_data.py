@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,17 @@ def test_compact_series_know_phases_and_panels(trial: TrialRecord) -> None:
     assert set(limit["v"]) == {trial.planned.treatment[POOL]}
     assert all(-2 <= t <= 42 for t in in_use["t"])
     assert "paging" not in found["panels"]
+
+
+def test_the_series_of_many_trials_together_stay_small(trial: TrialRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = files.read(trial)
+    whole = series.of_trials([found])[trial.id]
+    assert whole == series.compact(found)
+    size = len(json.dumps(whole))
+    monkeypatch.setattr(series, "BYTES", size // 2)
+    small = series.of_trials([found])[trial.id]
+    assert small["panels"].keys() == whole["panels"].keys()
+    assert len(json.dumps(small)) < 0.7 * size
 
 
 def test_long_series_are_thinned_and_peaks_survive() -> None:
