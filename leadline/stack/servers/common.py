@@ -448,7 +448,8 @@ class JavaServer(Changing[ServiceContext]):
         try:
             host = self.context.host
             flags = [*jvm.FLAGS, *(name.removeprefix(jvm_flags.PREFIX) for name in self.jvm.flags)]
-            question = {"flags": ",".join(flags), **server_places.QUESTION, **self.question(), **(changes or {})}
+            where = {} if self._places is None else server_places.QUESTION
+            question = {"flags": ",".join(flags), **where, **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)
             return ask(host, self.context.java_home, java, self._exchange(self.context), question)
         except (AttachError, OSError, ValueError) as error:
