@@ -17,7 +17,7 @@ STUDY = f"""\
 study: shop-pool
 question: Is a pool of one connection enough for the shop?
 stack: {SHOP}/shop.stack.yaml
-workload: {{ users: 16, ramp_up: 4s, steady: 12s, ramp_down: 0s }}
+workload: {{ users: 16, ramp_up: 4s, steady: 12s, ramp_down: 0s, timeout: 60s }}
 factors:
   app.spring.datasource.hikari.maximum-pool-size: [10, 1]
 settings: {{ app.packing: 50ms, app.server.tomcat.threads.max: 50, jvm.heap: 256m }}
@@ -50,7 +50,7 @@ QSTUDY = f"""\
 study: qshop-pool
 question: Is a pool of one connection enough for the shop on Quarkus?
 stack: {QSHOP}/qshop.stack.yaml
-workload: {{ users: 16, ramp_up: 2s, steady: 8s, ramp_down: 0s }}
+workload: {{ users: 16, ramp_up: 2s, steady: 8s, ramp_down: 0s, timeout: 60s }}
 factors:
   app.quarkus.datasource.jdbc.max-size: [20, 1]
 settings: {{ app.packing: 50ms, app.quarkus.thread-pool.max-threads: 50, jvm.heap: 256m }}
