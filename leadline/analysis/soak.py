@@ -21,6 +21,7 @@ LEVEL = 0.95  # of the intervals
 SMALLEST = 0.01  # of the median: a change over the whole run that is smaller is none
 KEEPS = 0.5  # of the pace of the earlier half: what the later half must keep, else it levels off
 _SURE = 0.95  # one-sided, that it slows down or goes on
+_ROUNDING = 1e-9  # of a line through values that are all the same
 _KNOTS = 60  # moments at which a trend may begin
 
 Verdict = Literal["degrading", "levels off", "stable", "undetermined"]
@@ -73,7 +74,8 @@ class Drift:
         """A day with its interval; an hour where the series is shorter than a day."""
         times = self.series.times
         each, word = (1.0, "a day") if len(times) and times[-1] - times[0] >= DAY else (24.0, "an hour")
-        found, low, high = (value / each for value in (self.per_day, self.low, self.high))
+        exact = (value / each for value in (self.per_day, self.low, self.high))
+        found, low, high = (0.0 if abs(value) < _ROUNDING else value for value in exact)
         unit = f" {self.series.unit}" if self.series.unit else ""
         return f"{found:+.3g}{unit} {word} [{low:+.3g}, {high:+.3g}]"
 
