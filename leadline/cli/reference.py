@@ -32,7 +32,7 @@ class Documented:
 
 
 def documented() -> Iterator[Documented]:
-    """Every command that is not hidden, in the order of ``leadline --help``."""
+    """Every command, in the order of ``leadline --help``."""
     root: Any = typer.main.get_command(app)
     context = root.make_context("leadline", [], resilient_parsing=True)
     for name in root.list_commands(context):
@@ -46,8 +46,7 @@ def _below(title: str, command: Any, parent: Any) -> Iterator[Documented]:
     rows = tuple(row for parameter in command.get_params(context) for row in _row(parameter, context))
     yield Documented(title, inspect.cleandoc(command.help or "").split("\f")[0], usage, rows)
     for name in names:
-        if not (below := command.get_command(context, name)).hidden:
-            yield from _below(f"{title} {name}", below, context)
+        yield from _below(f"{title} {name}", command.get_command(context, name), context)
 
 
 def _row(parameter: Any, context: Any) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,6 @@ class FarTestbed(MachineTestbed):
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
-            block=options.block,
         )
         try:
             return run.execute(options.fresh, options.go_on)

@@ -48,8 +48,7 @@ class StudyRun:
 
     ``guard`` holds the host's lease and watchdog while trials run; ``elapsed`` gives seconds that never go back.
     ``budget`` takes the place of the study's; so many trials in a row that fail the same way end the run (``give_up``).
-    ``opened`` is told the number under which the study is stored, before its first trial. ``block``: the only
-    one to run.
+    ``opened`` is told the number under which the study is stored, before its first trial.
     """
 
     file: StudyFile
@@ -63,7 +62,6 @@ class StudyRun:
     budget: float | None = None
     give_up: int = GIVE_UP
     opened: Callable[[int], None] = lambda _study_id: None
-    block: int | None = None
     _study_id: int = field(default=0, init=False)
 
     def execute(self, fresh: bool = False, go_on: int | None = None) -> RunResult:
@@ -189,8 +187,6 @@ class StudyRun:
         for group in together(record.plan):
             trial = next((record.trials[at] for at in group if record.trials[at].is_left), None)
             if trial is None or looking.skipped.issuperset(group):
-                continue
-            if self.block is not None and trial.planned.block != self.block:
                 continue
             ended = looking.before(trial)
             if ended:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,19 +54,8 @@ def take_block(store: Store, directory: Path) -> int:
     with store.transaction() as connection:
         ended = {"state": BlockState.ENDED, "ended": store.now(), "host": manifest.host}
         store.claims.fence(connection, claim.token, ended)
-        _add_facts(connection, claim.study_id, bundle)
         _insert(connection, bundle, here, {"token": claim.token})
     return len(bundle.contents.trials)
-
-
-def _add_facts(connection: Connection, study_id: int, bundle: Bundle) -> None:
-    """What the block's host tells of itself; what it tells otherwise than the first one has its name behind."""
-    of_study = t.studies.c.id == study_id
-    facts = json.loads(connection.execute(select(t.studies.c.environment).where(of_study)).scalar_one())
-    for name, value in json.loads(bundle.contents.study["environment"]).items():
-        if facts.setdefault(name, value) != value:
-            facts[f"{name} ({bundle.manifest.host})"] = value
-    connection.execute(update(t.studies).where(of_study).values(environment=json.dumps(facts)))
 
 
 def copy_study(source: Store, study_id: int, target: Store) -> tuple[int, bool]:

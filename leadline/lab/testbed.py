@@ -30,8 +30,7 @@ class RunOptions:
     """``fresh``: not the unfinished run of the same study. ``go_on``: the number of the stored study to go on with.
 
     ``budget``: seconds, in place of the study's; so many trials in a row that fail the same way end it (``give_up``).
-    ``opened`` is told the number under which the study is stored, before its first trial. ``block``: the only
-    one to run.
+    ``opened`` is told the number under which the study is stored, before its first trial.
     """
 
     fresh: bool = False
@@ -39,7 +38,6 @@ class RunOptions:
     budget: float | None = None
     give_up: int = GIVE_UP
     opened: Callable[[int], None] = lambda _study_id: None
-    block: int | None = None
 
 
 class Testbed(Protocol):
@@ -136,6 +134,5 @@ class LocalTestbed(MachineTestbed):
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
-            block=options.block,
         )
         return run.execute(options.fresh, options.go_on)

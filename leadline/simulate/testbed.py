@@ -118,18 +118,14 @@ class SimulatedTestbed:
             return float(taken(held, held.seed, moment - self._origin, [(0.0, {})], 1)[0])
 
         host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline, others)
-        attempts = self._attempts
-        if options.block is not None:  # noise of its own, the same wherever the block runs
-            attempts = next(trial.position for trial in planned.plan.trials if trial.block == options.block)
         system = SimulatedSystem(
-            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=attempts
+            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts
         )
         run = StudyRun(
             *(file, planned, self.store, host, system, self.watcher, lambda _: nullcontext(), self._clock.now),
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
-            block=options.block,
         )
         result = run.execute(options.fresh, options.go_on)
         self._attempts += _attempts([self.store.load(result.study_id)]) - before

@@ -63,7 +63,6 @@ ELSEWHERE = {
     "leadline record": "tests/browser/test_application_browser.py",
     "leadline lab rm": "tests/unit/lab/test_removal.py",
     "leadline lab prune": "tests/unit/lab/test_removal.py",
-    "leadline pool": "tests/stack/test_pool_slurm.py, tests/unit/pool",
     "leadline lab copy": "tests/unit/lab/test_bundles.py",
     "leadline lab merge": "tests/unit/lab/test_bundles.py",
 }

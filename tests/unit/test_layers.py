@@ -40,11 +40,8 @@ ALLOWED = {
     "simulate": {"model", "catalogue", "design", "analysis", "host", "lab"},
     "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
     "far": {"model", "host", "stack", "load", "observe", "lab"},
-    "pool": {"model", "design", "host", "lab"},
     "api": {
         "model",
-        "design",
-        "pool",
         "catalogue",
         "planning",
         "conclude",

@@ -11,7 +11,6 @@ from leadline.api.planning import aa_twin
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study, read
 from leadline.cli.commands.execute import execute
-from leadline.cli.commands.pool import execute_pooled
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.cli.output import console, errors, say
 from leadline.model.errors import UsageError
@@ -32,11 +31,6 @@ def run(
         str | None,
         typer.Option(metavar="HOST", help="Run elsewhere than its file says: here, vm, virtual-time or ssh:NAME."),
     ] = None,
-    pool: Annotated[
-        str | None,
-        typer.Option(metavar="POOL", help="Blocks on many hosts: slurm, slurm:PARTITION or ssh:FILE, a list of hosts."),
-    ] = None,
-    hosts: Annotated[int | None, typer.Option(help="Of a Slurm pool, at most so many at a time.")] = None,
     budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
@@ -56,8 +50,6 @@ def run(
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
     subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
     if host is not None:
-        if pool is not None:
-            raise UsageError("--host and --pool: a pool has its own hosts; leave one of the two out")
         if not isinstance(subject, Study):
             raise UsageError(f"--host is of studies; {study} is a tuning, which runs where its stack says")
         subject, notes = subject.on(host)
@@ -68,14 +60,6 @@ def run(
         subject = Study(
             aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
         )
-    if pool is not None:
-        if not isinstance(subject, Study):
-            raise UsageError(f"--pool is of studies; {study} is a tuning, which runs on one host")
-        options = {"dry_run": dry_run, "new": new, "disposable": disposable, "json": json}
-        execute_pooled(subject, pool, lab, simulate, hosts=hosts, **options)
-        return
-    if hosts is not None:
-        raise UsageError("--hosts is of pools; write --pool slurm, too")
     execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
 
 
