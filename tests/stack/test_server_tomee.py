@@ -43,7 +43,7 @@ JVM: dict[str, Level] = {"jvm.heap": 300 * MIB, "jvm.collector": "parallel"}
 
 
 def every_level_is_in_force(made: Stack) -> None:
-    # messaging is in play where orders go through a queue (test_messaging.py); places have test_places.py
+    # messaging is in play where orders go through a queue (test_messaging.py); places have test_places_real.py
     elsewhere = {knob.name for knob in (*MESSAGING, *PLACES)}
     own = {
         knob.name: knob.default

@@ -47,7 +47,7 @@ APPLICATION: dict[str, Level] = {"app.calls": "remote"}
 
 
 def every_level_is_in_force(made: Stack) -> None:
-    # messaging is in play where orders go through a queue (test_messaging.py); places have test_places.py
+    # messaging is in play where orders go through a queue (test_messaging.py); places have test_places_real.py
     elsewhere = {knob.name for knob in (*MESSAGING, *PLACES)}
     own = {
         knob.name: knob.default

@@ -75,7 +75,7 @@ OTHER_COLLECTORS = {
     "jvm.zgc_generational",
     "jvm.shenandoah_heuristics",
 }
-# Messaging is in play where orders go through a queue (test_messaging.py); places have test_places.py.
+# Messaging is in play where orders go through a queue (test_messaging.py); places have test_places_real.py.
 NOT_HERE = OTHER_COLLECTORS | {knob.name for knob in (*MESSAGING, *PLACES)}
 # Off the server's own default, where the observer's figures do not need it on.
 OWN_LEVELS: dict[type[JavaServer], dict[str, Level]] = {

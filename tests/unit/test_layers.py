@@ -1,6 +1,7 @@
 """Dependencies point downward only."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import leadline
@@ -181,3 +182,11 @@ def f():
 """
     seen = ["'/proc/1/stat'", "line 6: a file of the kernel's", "os.fork", "os.killpg", "os.sched_getaffinity"]
     assert sorted(of_a_machine(ast.parse(code))) == seen
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    # they are imported without packages, so the second of one name is refused where both are collected
+    tests = Path(__file__).parents[1]
+    names = Counter(path.name for path in tests.rglob("*.py") if "__pycache__" not in path.parts)
+    assert names["test_layers.py"] == 1
+    assert [name for name, count in names.items() if count > 1] == []
