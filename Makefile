@@ -66,6 +66,7 @@ lint-python:
 	$(BIN)/ruff format --quiet --check $(PYTHON_CODE)
 	$(BIN)/ruff check --quiet $(PYTHON_CODE)
 	$(BIN)/mypy
+	$(BIN)/pytest --collect-only --quiet tests > $(VENV)/.collected || { cat $(VENV)/.collected; exit 1; }
 
 lint-rust:
 	$(call say,"checking Rust: format and lint")

@@ -13,7 +13,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
-from leadline.stack.servers.server_places import KNOBS as PLACES
+from leadline.stack.servers.server_places import NAMES as PLACES
 
 pytestmark = pytest.mark.stack
 
@@ -48,7 +48,7 @@ APPLICATION: dict[str, Level] = {"app.calls": "remote"}
 
 def every_level_is_in_force(made: Stack) -> None:
     # messaging is in play where orders go through a queue (test_messaging.py); places have test_places_real.py
-    elsewhere = {knob.name for knob in (*MESSAGING, *PLACES)}
+    elsewhere = PLACES | {knob.name for knob in MESSAGING}
     own = {
         knob.name: knob.default
         for knob in made.server.knobs()

@@ -31,7 +31,7 @@ from leadline.stack.provision import TOMCAT, fetch
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
-from leadline.stack.servers.server_places import KNOBS as PLACES
+from leadline.stack.servers.server_places import NAMES as PLACES
 from leadline.stack.servers.tomcat import Tomcat
 
 pytestmark = pytest.mark.stack
@@ -76,7 +76,7 @@ OTHER_COLLECTORS = {
     "jvm.shenandoah_heuristics",
 }
 # Messaging is in play where orders go through a queue (test_messaging.py); places have test_places_real.py.
-NOT_HERE = OTHER_COLLECTORS | {knob.name for knob in (*MESSAGING, *PLACES)}
+NOT_HERE = OTHER_COLLECTORS | PLACES | {knob.name for knob in MESSAGING}
 # Off the server's own default, where the observer's figures do not need it on.
 OWN_LEVELS: dict[type[JavaServer], dict[str, Level]] = {
     Tomcat: {
