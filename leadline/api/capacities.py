@@ -10,9 +10,11 @@ from typing import Any
 from leadline.capacity.answer import Capacity
 from leadline.capacity.answer import answer as answered
 from leadline.capacity.cells import measured
+from leadline.capacity.scaling import Scaling, scaling_of
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
 from leadline.report import capacity as text
+from leadline.report import scaling as scaling_text
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,31 @@ def capacity_of(
     """Fit a study's model, predict ``loads`` and ``pools``. Raises UsageError for a study that tells too little."""
     points = measured(record, at, cpus, describing(record.study))
     return CapacityResult(record, answered(points, loads, pools))
+
+
+@dataclass(frozen=True)
+class ScalingResult:
+    """``record``: the study; ``scaling``: the scalability law fitted from it."""
+
+    record: StudyRecord
+    scaling: Scaling
+
+    @property
+    def answer(self) -> str:
+        """What more of the factor gains, and where that ends, in one sentence."""
+        return ("SIMULATED: " if self.record.simulated else "") + scaling_text.answer(self.scaling)
+
+    def lines(self) -> list[str]:
+        """Coefficients and sizes, for people."""
+        return list(scaling_text.lines(self.scaling))
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types (docs/reference/json.md)."""
+        found = scaling_text.document(self.scaling)
+        run = f"{self.record.study.study}@{self.record.id}"
+        return {"run": run, "simulated": self.record.simulated, **found, "answer": self.answer}
+
+
+def scaling_result(record: StudyRecord, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
+    """Fit the scalability law over the levels of ``factor``. Raises UsageError for a study that tells too little."""
+    return ScalingResult(record, scaling_of(record, factor, at, describing(record.study)))

@@ -22,7 +22,7 @@ from leadline.model.result import StudyAnalysis
 from leadline.stack.registry import SERVER_KNOB, stack_catalogue
 
 if TYPE_CHECKING:
-    from leadline.api.capacities import CapacityResult
+    from leadline.api.capacities import CapacityResult, ScalingResult
     from leadline.report.advising import Advice
     from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
@@ -135,6 +135,12 @@ class StudyResult:
         from leadline.api.capacities import capacity_of
 
         return capacity_of(self.record, at, cpus, loads, pools)
+
+    def scaling(self, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
+        """The scalability law over the levels of ``factor`` (docs/guides/capacity.md). Raises UsageError."""
+        from leadline.api.capacities import scaling_result
+
+        return scaling_result(self.record, factor, at)
 
     def advice(self) -> Advice:
         """What the trials suggest to try next, and what other studies of the lab said of it."""

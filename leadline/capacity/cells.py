@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -96,9 +95,7 @@ def measured(
     load = own[0]
     pool = next((each for each in POOLS if each in factors), None)
     free = {load, _THINK, pool}
-    wanted: dict[str, Level] = {each.name: each.baseline for each in factors.values() if each.name not in free}
-    for each, text in (at or {}).items():
-        wanted[each] = _level(name, factors, free, each, text, describe)
+    wanted = held_levels(name, factors, free, at or {}, describe)
     points, failed = [], 0
     for trial in record.trials:
         levels = trial.planned.treatment.as_dict()
@@ -169,6 +166,18 @@ def _point(
     )
 
 
+def held_levels(
+    study: str,
+    factors: Mapping[str, Factor],
+    free: Collection[str | None],
+    at: Mapping[str, str],
+    describe: Describe = plain_level,
+) -> dict[str, Level]:
+    """Levels of all factors that are not ``free``: those of ``at``, else the baseline's. Raises UsageError."""
+    found = {each.name: each.baseline for each in factors.values() if each.name not in free}
+    return {**found, **{each: _level(study, factors, free, each, text, describe) for each, text in at.items()}}
+
+
 def _level(
     name: str, factors: Mapping[str, Factor], free: Collection[str | None], each: str, text: str, describe: Describe
 ) -> Level:
@@ -195,7 +204,7 @@ def _stations(
     whole = cpus or _usable(record)
     if len(groups) == 1 and None in groups:
         return {"cpu": whole}, {"cpu": tuple(roles)}
-    found = {f"{'+'.join(own)} cpu": (_count(text) if text else whole, tuple(own)) for text, own in groups.items()}
+    found = {f"{'+'.join(own)} cpu": (cpu_count(text) if text else whole, tuple(own)) for text, own in groups.items()}
     return {name: count for name, (count, _) in found.items()}, {name: own for name, (_, own) in found.items()}
 
 
@@ -207,7 +216,7 @@ def _usable(record: StudyRecord) -> float:
     raise UsageError(f"{record.study.study} does not tell how many CPUs its host had: say --cpus N")
 
 
-def _count(text: str) -> float:
-    """CPUs of a list such as ``0,2-3``."""
+def cpu_count(text: str) -> int:
+    """CPUs of a list such as ``0,2-3``. Raises ValueError for another text."""
     spans = [part.split("-") for part in text.split(",")]
-    return math.fsum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+    return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)

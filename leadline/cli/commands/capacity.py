@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from leadline.api.capacities import CapacityResult, ScalingResult
 from leadline.api.labs import load_lab
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import print_json, say
@@ -35,6 +37,13 @@ def capacity(
         float | None,
         typer.Option(min=0.01, max=4096, help="CPUs of the services; those of the study's host if absent."),
     ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit the universal scalability law over this factor instead, four numbers or CPU lists or more: "
+            "--scaling placement.server_cpus."
+        ),
+    ] = None,
     out: Annotated[Path | None, file_option("Write the predictions as CSV to a file.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -42,13 +51,24 @@ def capacity(
     levels = dict(_pair(text) for text in at or [])
     loads = [_number("--predict", word, 1e-3, 1e6) for word in _words(predict)]
     pools = [int(_number("--pool", word, 1, 1e5)) for word in _words(pool)]
-    found = load_lab(lab).study(study).capacity(levels, cpus, loads, pools)
-    if out is not None:
-        found.write(out)
-    if json:
-        print_json({**found.document(), **({"files": [str(out)]} if out is not None else {})})
+    result = load_lab(lab).study(study)
+    if scaling is None:
+        found = result.capacity(levels, cpus, loads, pools)
+        if out is not None:
+            found.write(out)
+        _print(found, json, [str(out)] if out is not None else [])
         return
-    say(*found.lines(), *([str(out)] if out is not None else []), found.answer)
+    for option, given in (("--predict", loads), ("--pool", pools), ("--cpus", cpus), ("--out", out)):
+        if given:
+            raise UsageError(f"{option} is of the queueing model, not of the scalability law: leave it out")
+    _print(result.scaling(scaling, levels), json)
+
+
+def _print(found: CapacityResult | ScalingResult, json: bool, files: Sequence[str] = ()) -> None:
+    if json:
+        print_json({**found.document(), **({"files": list(files)} if files else {})})
+    else:
+        say(*found.lines(), *files, found.answer)
 
 
 def _words(text: str) -> list[str]:

@@ -1,0 +1,71 @@
+"""The scalability law of a study in lines and as JSON types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from leadline.capacity.scaling import Scaling
+from leadline.model.result import Interval
+
+
+def lines(found: Scaling) -> Iterator[str]:
+    """What is printed, but for the answer."""
+    trials = sum(size.trials for size in found.sizes)
+    yield f"fitted from {trials} trials at {len(found.sizes)} sizes of {found.factor}"
+    yield f"one alone: {found.rate:.4g} transactions/s{_within(found.rate_interval)}"
+    yield f"contention: {found.contention:.2%}{_within(found.contention_interval, percent=True)}"
+    yield f"coherency: {found.coherency:.2%}{_within(found.coherency_interval, percent=True)}"
+    yield ""
+    for size in found.sizes:
+        yield (
+            f"  {size.n:g}  {size.throughput:.4g} transactions/s, by the law {size.fitted:.4g}, "
+            f"{size.efficiency:.0%} of {size.n:g} alone"
+        )
+    for doubt in found.doubts:
+        yield f"The law does not hold: {doubt}."
+
+
+def answer(found: Scaling) -> str:
+    """What is gained by more, and where it ends, in one sentence."""
+    largest = found.sizes[-1]
+    said = f"{largest.n:g} of {found.factor} do the work of {largest.throughput / found.rate:.3g} alone"
+    if found.peak is not None:
+        far = ", beyond what was measured" if found.peak > largest.n else ""
+        most = found.at(found.peak)
+        said += f"; most is done at {found.peak:.3g}{_within(found.peak_interval)}{far}: {most:.4g} transactions/s"
+    elif found.ceiling is not None:
+        said += f"; no number does more than {found.ceiling:.4g} transactions/s; coherency cannot be told from none"
+    else:
+        said += "; neither contention nor coherency can be told from none"
+    return f"{said}{'' if found.holds else '; the law does not hold, see above'}."
+
+
+def document(found: Scaling) -> dict[str, Any]:
+    """As JSON types (docs/reference/json.md)."""
+    return {
+        "factor": found.factor,
+        "rate": _bounded(found.rate, found.rate_interval),
+        "contention": _bounded(found.contention, found.contention_interval),
+        "coherency": _bounded(found.coherency, found.coherency_interval),
+        "peak": _bounded(found.peak, found.peak_interval) if found.peak is not None else None,
+        "ceiling": found.ceiling,
+        "sizes": [vars(size) for size in found.sizes],
+        "lack_of_fit": found.lack_of_fit,
+        "holds": found.holds,
+        "doubts": list(found.doubts),
+        "answer": answer(found),
+    }
+
+
+def _within(interval: Interval | None, percent: bool = False) -> str:
+    if interval is None:
+        return ""
+    low, high = (f"{each:.2%}" if percent else f"{each:.4g}" for each in (interval.low, interval.high))
+    return f" [{low}, {high}]"
+
+
+def _bounded(value: float, interval: Interval | None) -> dict[str, float | None]:
+    high = interval.high if interval is not None and math.isfinite(interval.high) else None
+    return {"value": value, "low": interval.low if interval is not None else None, "high": high}
