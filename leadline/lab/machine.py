@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from leadline.model.plan import Plan
 from leadline.model.shapes import address_count
 from leadline.model.study import Study
 from leadline.model.units import format_size
+from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.registry import server_of
 
 NOT_CHECKED = (
@@ -70,25 +72,37 @@ def not_checked(file: StudyFile) -> list[str]:
     return found
 
 
+def _limits(study: Study) -> Iterator[tuple[tuple[str | int, ...], str, str, Level]]:
+    """Each limit that the study asks for: its key, the role, `cpus` or `memory`, and what is asked."""
+    for key, asked in study.placement:
+        role, _, kind = key.partition("_")
+        if asked is not None:
+            yield ("placement", key), role, kind, asked
+    for knob in LIMITS:
+        role, _, kind = knob.name.removeprefix("placement.").partition("_")
+        for at, raw in enumerate(study.factors.get(knob.name, ())):
+            with suppress(ValueError):  # told where levels are read
+                if (level := knob.parse(raw)) != knob.default:
+                    yield ("factors", knob.name, at), role, kind, level
+
+
 def _problems(
     file: StudyFile, host: CheckedHost, driver_host: Host, database_host: CheckedHost | None = None
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     study = file.study
     usable = driver_host.cpus()
-    for role in _ROLES:
-        cpus, limit = getattr(study.placement, f"{role}_cpus"), getattr(study.placement, f"{role}_memory", None)
-        if cpus is None and limit is None:
-            continue
+    for path, role, kind, asked in _limits(study):
         on: CheckedHost = driver_host if role == "driver" else (database_host or host) if role == "database" else host
-        if cpus is not None and (problem := _refused(partial(parse_cpus, cpus, on.cpus()))):
-            yield ("placement", f"{role}_cpus"), problem
-        if limit is not None:
+        if kind == "cpus":
+            if problem := _refused(partial(parse_cpus, str(asked), on.cpus())):
+                yield path, problem
+        else:
             memory = on.machine().memory
-            if limit > memory:
+            if int(asked) > memory:
                 has = format_size(memory // 1024**2 * 1024**2)
-                yield ("placement", f"{role}_memory"), f"{format_size(limit)} is more than this machine has ({has})"
+                yield path, f"{format_size(int(asked))} is more than this machine has ({has})"
             if reason := on.lacks(Ability.MEMORY_LIMIT):
-                yield ("placement", f"{role}_memory"), f"no memory limit can be set here: {reason}"
+                yield path, f"no memory limit can be set here: {reason}"
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):

@@ -18,6 +18,7 @@ from leadline.model.units import format_size
 from leadline.model.workload import Workload
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
+from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.registry import (
     SERVER_KNOB,
     SERVERS,
@@ -93,12 +94,7 @@ def check_levels(
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
             _check_messages(file, levels, where(name), name)
-    for name, role in _MEMORY:
-        limit = getattr(file.study.placement, role)
-        for level in levels.get(name, ()) if limit is not None else ():
-            if isinstance(level, int) and level >= limit:
-                told = f"{name} {format_size(level)} does not fit into placement.{role} {format_size(limit)}"
-                raise UsageError(f"{where(name)}: {told}; lower it, or raise {role}")
+    _check_limits(file, levels, where)
     for low, high in _BOUNDS:
         least, most = (
             [level for level in levels.get(knob.name, ()) if isinstance(level, (int, float))] for knob in (low, high)
@@ -109,6 +105,31 @@ def check_levels(
                 f"{where(low.name)}: {low.name} {low.format(min(least))} is above {high.name}"
                 f" {high.format(max(most))}; lower it or raise {high.name}"
             )
+
+
+def _check_limits(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
+    """A limit is told once, and what must fit into it fits in some trial."""
+    for knob in LIMITS:
+        key = knob.name.removeprefix("placement.")
+        if knob.name in file.study.settings:
+            raise UsageError(f"{where(knob.name)}: what is fixed is no setting: write placement: {{ {key}: ... }}")
+        if knob.name in levels and getattr(file.study.placement, key) is not None:
+            raise UsageError(f"{where(knob.name)}: placement has {key}, too: leave it out there, or here")
+        if knob.name in levels and file.study.design.duet is not None:
+            raise UsageError(f"{where(knob.name)}: design.duet gives each instance half of the CPUs: leave one out")
+    for name, role in _MEMORY:
+        fixed = getattr(file.study.placement, role)
+        limits = [int(level) for level in levels.get(f"placement.{role}", () if fixed is None else (fixed,)) if level]
+        unlimited = 0 in levels.get(f"placement.{role}", ())
+        sizes = [level for level in levels.get(name, ()) if isinstance(level, int)]
+        if not limits or not sizes:
+            continue
+        # the largest size into the largest limit, the smallest size into the smallest limit
+        pairs = [(min(sizes), min(limits)), *([] if unlimited else [(max(sizes), max(limits))])]
+        for size, limit in pairs:
+            if size >= limit:
+                told = f"{name} {format_size(size)} does not fit into placement.{role} {format_size(limit)}"
+                raise UsageError(f"{where(name)}: {told}; lower it, or raise {role}")
 
 
 def _check_servers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:

@@ -36,6 +36,7 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
+from leadline.stack.limits import Limits
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
@@ -101,6 +102,8 @@ class Stack:
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
         self._configured = self._database_configured = False  # server, database, since they were last stopped
+        self._limits = Limits(host, self._processes)
+        self._placement = self.options.placement  # of the last start
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self._work = plain_directory(self._home)
         self.front = Front(host, self._work / "web", placement, observe, names)
@@ -126,11 +129,16 @@ class Stack:
     @cached_property
     def _owners(self) -> Owners:
         front = () if self.alone else (self.front,)
-        return Owners(self.database, self._serving, *front, self._deployed)
+        return Owners(self.database, self._serving, *front, self._deployed, *([self._limits] if self._limited else ()))
 
     @cached_property
     def _serving(self) -> KnobOwner:
         return _Serving(self) if len(self.servers) > 1 else self.server
+
+    @property
+    def _limited(self) -> bool:
+        """Whether it starts its services itself, so that it may give them less of the host."""
+        return not self.alone and (self.choice.own is None or self.choice.own.content.attach is None)
 
     @property
     def alone(self) -> bool:
@@ -187,7 +195,7 @@ class Stack:
         """
         placement = self.options.placement.model_copy(update={"server_cpus": cpus, "database_cpus": cpus})
         self.options = replace(self.options, placement=placement)
-        self.front.placement = placement
+        self._place({})
         for process in self._processes.values():
             process.confine(cpus)
 
@@ -262,6 +270,7 @@ class Stack:
 
     def start_database(self, settings: Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
+        self._place(settings)
         context = self._context(self._home / self.database.name, directory)
         self._database_configured = True  # it holds places from its start on, also where that fails
         self.database.configure(context, self._owners.levels(settings, self.database))
@@ -272,6 +281,7 @@ class Stack:
         the database runs.
         """
         self.server = self.servers.get(str(settings.get(registry.SERVER_KNOB.name)), self.server)
+        self._place(settings)
         in_front = self._in_front(settings)
         fronted = web_knobs.chosen(in_front) is not None
         self.front.configure(in_front)
@@ -501,7 +511,7 @@ class Stack:
             host=self._host,
             directory=private,
             artefacts=directory.absolute() / "logs",
-            placement=self.options.placement,
+            placement=self._placement,
             java_home=Path(self.choice.java) if self.choice.java else None,
             http_port=http_port,
             http_address=http_address or self.options.http_address,
@@ -515,6 +525,10 @@ class Stack:
             database_address=self.options.database_address,
             database_clients=self.options.database_clients,
         )
+
+    def _place(self, settings: Settings) -> None:
+        """Take the limits of a start."""
+        self._placement = self.front.placement = self._limits.placement(self.options.placement, settings)
 
     def _make_work(self) -> None:
         if self._work != self._home and not self._work.exists():

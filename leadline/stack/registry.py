@@ -16,6 +16,7 @@ from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
+from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
@@ -124,10 +125,11 @@ def application_of(choice: StackChoice) -> Application:
 
 
 def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
-    """The knobs of a server (its JVM's included), a database and the web servers in front. Raises UsageError for an
-    unknown name.
+    """The knobs of a server (its JVM's included), a database and the web servers in front, and the limits of all.
+
+    Raises UsageError for an unknown name.
     """
-    return [*server(server_name).knobs(), *database(database_name).knobs(), *WEB_KNOBS]
+    return [*server(server_name).knobs(), *database(database_name).knobs(), *WEB_KNOBS, *LIMITS]
 
 
 def knob_of_others(name: str, server_name: str, database_name: str) -> str:
@@ -174,10 +176,11 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     if choice.web is not None:
         return list(server_of(choice).knobs())
     if choice.own is not None:
-        return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS]
+        limits = () if choice.own.content.attach else LIMITS
+        return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)
-    return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *own]
+    return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *LIMITS, *own]
 
 
 def common_knobs(own: Sequence[Sequence[Knob]]) -> list[Knob]:

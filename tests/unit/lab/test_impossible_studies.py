@@ -165,6 +165,23 @@ def test_what_no_run_can_do_is_refused_in_one_line(override: str, said: str) -> 
     assert said in refused(override)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "factor", "said"),
+    [
+        ((), "placement.server_cpus=all,7000", "CPU 7000 of '7000' cannot be used here"),
+        ((), "placement.server_cpus=all,a", "'a' is not a list of CPUs such as 0,2-3"),
+        ((), "placement.database_memory=0,60t", "60t is more than this machine has"),
+        ((), "placement.database_memory=0,1m", "1m is below the smallest legal value 32m (or 0)"),
+        ((), "placement.server_memory=128m,256m", "jvm.heap 256m does not fit into placement.server_memory 128m"),
+        (("placement.server_cpus=0",), "placement.server_cpus=all,0", "placement has server_cpus, too"),
+        (("settings.placement.server_cpus='0'",), "", "write placement: { server_cpus: ... }"),
+    ],
+)
+def test_limits_that_no_run_can_set_are_refused(overrides: tuple[str, ...], factor: str, said: str) -> None:
+    factors = (factor,) if factor else ()
+    assert said in refused(*overrides, factors=factors)
+
+
 def test_cpus_of_the_driver_beside_several_drivers_are_refused() -> None:
     told = refused("drivers=[local, local]", "placement.driver_cpus=0")
     assert "each of several drivers has CPUs of its own: write `cpus` in drivers" in told

@@ -1,0 +1,64 @@
+"""CPUs and memory of a stack's services as factors: what `placement` says, changed at a start and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leadline import catalogue
+from leadline.host.base import Host, Process
+from leadline.host.cgroup import limit_of
+from leadline.host.files import field
+from leadline.host.process import cpu_set
+from leadline.model.errors import NotInPlay
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart
+from leadline.model.study import Placement
+from leadline.stack.base import Settings
+
+ALL = "all"
+KNOBS = tuple(catalogue.load("placement").values())
+NAMES = frozenset(knob.name for knob in KNOBS)
+_PREFIX = "placement."
+
+
+class Limits(AtStart):
+    """``processes``: the stack's that run, by role."""
+
+    def __init__(self, host: Host, processes: Mapping[str, Process]) -> None:
+        self._host, self._processes = host, processes
+        self._asked: dict[str, Level] = {}
+
+    def knobs(self) -> tuple[Knob, ...]:
+        return KNOBS
+
+    def placement(self, fixed: Placement, settings: Settings) -> Placement:
+        """Of one start: what is ``fixed`` for the study, with the levels of the settings."""
+        self._asked = {name: level for name, level in settings.items() if name in NAMES}
+        levels = {name.removeprefix(_PREFIX): level for name, level in self._asked.items()}
+        return fixed.model_copy(update={key: None if level in (ALL, 0) else level for key, level in levels.items()})
+
+    def read_back(self, name: str) -> Level:
+        """Of all processes of the service. Raises LookupError where they differ, NotInPlay without the service."""
+        role, _, kind = name.removeprefix(_PREFIX).partition("_")
+        process = self._processes.get(role)
+        if process is None:
+            raise NotInPlay(f"no {role} runs")
+        pids = process.pids()
+        return self._cpus(name, pids) if kind == "cpus" else self._memory(role, pids)
+
+    def _cpus(self, name: str, pids: list[int]) -> Level:
+        usable = self._host.cpus()
+        texts = {"".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in pids}
+        found = {cpu_set(text, usable) for text in texts if text}
+        if len(found) != 1:
+            raise LookupError(f"{name}: its processes may use CPUs {sorted(map(sorted, found))}")
+        asked = str(self._asked.get(name, ALL))
+        if found == {cpu_set(None if asked == ALL else asked, usable)}:
+            return asked
+        return ALL if found == {frozenset(usable)} else texts.pop()
+
+    def _memory(self, role: str, pids: list[int]) -> Level:
+        found = {limit_of(self._host.files, pid) for pid in pids}
+        if len(found) != 1:
+            raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, found))} bytes")
+        return found.pop() or 0
