@@ -11,7 +11,7 @@ from typing import Any
 from leadline.model.errors import UsageError
 from leadline.report import histograms
 from leadline.report.charts.latency import curve
-from leadline.report.charts.over_time import heat_map, percentiles, throughput
+from leadline.report.charts.over_time import Load, heat_map, percentiles, throughput
 from leadline.report.charts.theme import BLUE, Figure
 from leadline.report.files import read_json, read_seconds
 from leadline.report.latency import Latency
@@ -92,7 +92,7 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
     if seconds is not None:
         yield throughput(seconds)
         yield percentiles(seconds)
-    yield heat_map(histograms.over_time(directory / "response.hlog"), started)
+    yield heat_map([Load("", started, histograms.over_time(directory / "response.hlog"))])
 
 
 def _row(name: str, one: Mapping[str, Any]) -> Row:

@@ -200,7 +200,8 @@ def _json(document: Any) -> Markup:
 
 def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     crossed = [one for many in content.interactions.values() for one in many]
-    static = [*content.against_load.values(), *crossed, content.by_transaction, content.curve, content.timeline]
+    static = [*content.against_load.values(), *crossed, content.by_transaction, content.curve]
+    static += [content.heat_map, content.timeline]
     static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},

@@ -11,7 +11,7 @@ from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import Effect, StudyAnalysis, Verdict
-from leadline.report import advising, health, latency, layers, series, words
+from leadline.report import advising, health, histograms, latency, layers, series, words
 from leadline.report import files as trial_files
 from leadline.report.charts import cells as cells_chart
 from leadline.report.charts import effects as effects_chart
@@ -19,6 +19,7 @@ from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import load as load_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
+from leadline.report.charts.over_time import Load, heat_map
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
@@ -66,6 +67,7 @@ class View:
     timeline: Figure | None
     by_transaction: Figure | None
     curve: Figure | None
+    heat_map: Figure | None  # of the chosen trials
     columns: tuple[tuple[str, str], ...]  # of the table of resources
     resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
@@ -88,6 +90,7 @@ class View:
             *crossed,
             self.by_transaction,
             self.curve,
+            self.heat_map,
             self.timeline,
         ]
         sides = [side for panel in self.panels for side in panel.sides]
@@ -143,6 +146,7 @@ def gather(
         timeline=known(timeline_chart.timeline(record, analysis, colours)) if figures else None,
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
         curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
+        heat_map=known(heat_map(_loads(files, labels, chosen))) if figures else None,
         columns=columns,
         resources=resources,
         choices=choices,
@@ -154,6 +158,17 @@ def gather(
         explained=_explained(record, files, labels),
         sizes=sizes(record, files),
     )
+
+
+def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple[int, int] | None) -> list[Load]:
+    """The loads of the trials that are shown first."""
+    found = []
+    for one in (each for id_ in dict.fromkeys(chosen or ()) for each in files if each.trial.id == id_):
+        started = float(one.summary.get("started_unix_ns") or 0) / 1e9
+        if one.trial.directory is not None and started:
+            log = histograms.over_time(one.trial.directory / "driver" / "response.hlog")
+            found.append(Load(f"{labels[one.trial.id]} (trial {one.trial.id})", started, log))
+    return found
 
 
 def _explained(

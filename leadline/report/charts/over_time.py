@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from leadline.report.charts.theme import BLUE, VERMILLION, DataSets, Figure, figure, log_ticks
 from leadline.report.histograms import Histogram, merge
+
+Floats = NDArray[np.float64]
 
 _COLUMNS = 150  # spans of time at most
 _ROWS = 48  # spans of response time
@@ -91,36 +95,30 @@ def _two(field: str, first: str, second: str) -> alt.Color:
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(orient="top", title=None))
 
 
-def heat_map(intervals: Sequence[tuple[float, Histogram]], started: float) -> Figure | None:
-    """How many responses took how long, over time: a second mode or a pause is seen that no percentile tells.
-    ``intervals``: unix seconds and histogram; ``started``: of the load. None without histograms.
+@dataclass(frozen=True)
+class Load:
+    """One load for a heat map. ``intervals``: unix seconds of the start and histogram; ``started``: of the load."""
+
+    label: str
+    started: float
+    intervals: Sequence[tuple[float, Histogram]]
+
+
+def heat_map(loads: Sequence[Load]) -> Figure | None:
+    """How many responses took how long, over time: a second mode or a pause is seen that no percentile tells. Several
+    loads stand below each other with the same axes and colours. None without histograms.
     """
-    known = [(at - started, one) for at, one in intervals if one.total]
-    if not known:
+    known = {load.label: [(at - load.started, one) for at, one in load.intervals if one.total] for load in loads}
+    every = [each for intervals in known.values() for each in intervals]
+    if not every:
         return None
-    whole = merge(one for _, one in known)
+    whole = merge(one for _, one in every)
     low, high = max(float(whole.values[0]), 1e-3), float(whole.values[-1])
     if high / low < 2:
         low, high = low / 1.5, high * 1.5
     edges = np.geomspace(low, high * 1.0001, _ROWS + 1)
-    span = max(1, math.ceil((known[-1][0] + 1) / _COLUMNS))
-    cells: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = {}
-    for at, one in known:
-        row = np.clip(np.searchsorted(edges, one.values, side="right") - 1, 0, _ROWS - 1)
-        counts = cells.setdefault(int(at // span), np.zeros(_ROWS, dtype=np.int64))
-        np.add.at(counts, row, one.counts)
-    rows = [
-        {
-            "from": column * span,
-            "until": (column + 1) * span,
-            "low": float(f"{edges[row]:.4g}"),
-            "high": float(f"{edges[row + 1]:.4g}"),
-            "responses": int(count),
-        }
-        for column, counts in sorted(cells.items())
-        for row, count in enumerate(counts)
-        if count
-    ]
+    span = max(1, math.ceil((max(at for at, _ in every) + 1) / _COLUMNS))
+    rows = [{"load": label, **row} for label, intervals in known.items() for row in _cells(intervals, edges, span)]
     sets = DataSets()
     chart = (
         sets.chart(rows)
@@ -142,7 +140,28 @@ def heat_map(intervals: Sequence[tuple[float, Histogram]], started: float) -> Fi
             ),
             tooltip=["from:Q", "until:Q", "low:Q", "high:Q", "responses:Q"],
         )
-        .properties(width=_WIDTH, height=300)
+        .properties(width=_WIDTH, height=300 if len(loads) == 1 else 200)
     )
+    if len(loads) > 1:
+        head = alt.Header(orient="top", labelAnchor="start", title=None)
+        chart = chart.facet(row=alt.Row("load:N", sort=[load.label for load in loads], header=head))
     said = f"Responses by the time they took, in spans of {span} s; the colour is their number, on a log scale."
     return figure("heat-map", "Where the response times lie", said, chart, sets=sets)
+
+
+def _cells(intervals: Sequence[tuple[float, Histogram]], edges: Floats, span: int) -> Iterator[dict[str, float]]:
+    """The spans of time and of response time that have responses."""
+    cells: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = {}
+    for at, one in intervals:
+        row = np.clip(np.searchsorted(edges, one.values, side="right") - 1, 0, _ROWS - 1)
+        counts = cells.setdefault(int(at // span), np.zeros(_ROWS, dtype=np.int64))
+        np.add.at(counts, row, one.counts)
+    for column, counts in sorted(cells.items()):
+        for place in np.flatnonzero(counts):
+            yield {
+                "from": column * span,
+                "until": (column + 1) * span,
+                "low": float(f"{edges[place]:.4g}"),
+                "high": float(f"{edges[place + 1]:.4g}"),
+                "responses": int(counts[place]),
+            }

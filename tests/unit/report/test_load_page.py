@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from leadline.api import printing
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
-from leadline.report.charts.over_time import heat_map
+from leadline.report.charts.over_time import Load, heat_map
 from leadline.report.histograms import Histogram
 from leadline.report.load_page import build_load
 
@@ -70,9 +70,11 @@ def test_a_directory_without_a_load_is_refused(tmp_path: Path) -> None:
 def test_the_heat_map_loses_no_response() -> None:
     values = np.array([0.5, 1.0, 7.0, 400.0])
     intervals = [(100.0 + at, Histogram(values, np.array([1, 5, 2, at]))) for at in range(400)]
-    drawn = heat_map(intervals, 100.0)
+    drawn = heat_map([Load("", 100.0, intervals), Load("other", 90.0, intervals[:3])])
     assert drawn is not None
-    (rows,) = drawn.spec["datasets"].values()
+    (every,) = drawn.spec["datasets"].values()
+    assert {row["from"] for row in every if row["load"] == "other"} == {9, 12}
+    rows = [row for row in every if not row["load"]]
     assert sum(row["responses"] for row in rows) == sum(one.total for _, one in intervals)
     assert max(row["until"] for row in rows) == 402
     assert all(row["low"] < row["high"] for row in rows)
