@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Tests of test-beside that test-host takes over, so that both end at about the same time.
-AFTER_HOST := tests/stack/test_mariadb.py tests/stack/test_messaging.py tests/stack/test_postgres.py
+AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real mariadb messaging postgres server_wildfly soak_real))
 JAVA := workloads/target/.packaged
 DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
