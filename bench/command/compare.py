@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -66,6 +67,33 @@ def figures(rounds: int) -> None:
         print(f"ratio {statistics.median(ratios):.3f} [{ratios[0]:.3f} to {ratios[-1]:.3f}]")
 
 
+def counters() -> None:
+    """CPU time, page faults and context switches of the same programs by perf stat and by leadline, means of a run."""
+    events = {"task-clock": "cpu", "page-faults": "minor_faults", "context-switches": "switches"}
+    for program in PROGRAMS:
+        with tempfile.NamedTemporaryFile(mode="r", suffix=".csv") as out:
+            argv = [
+                "perf",
+                "stat",
+                "-r",
+                str(RUNS),
+                "-x,",
+                "-e",
+                ",".join(events),
+                "-o",
+                out.name,
+                *shlex.split(program),
+            ]
+            subprocess.run(argv, check=True, capture_output=True)
+            rows = [line.split(",") for line in out if line.count(",") > 3]
+        peer = {row[2].partition(":")[0]: float(row[0]) for row in rows}
+        runs = [run["figures"] for run in leadline([program], RUNS)[1]["leadline"]["runs"]]
+        own = {name: statistics.mean(run[name] for run in runs) for name in events.values()}
+        told = [f"CPU {peer['task-clock']:.2f} and {1000 * own['cpu']:.2f} ms"]
+        told += [f"{event} {peer[event]:.0f} and {own[name]:.0f}" for event, name in list(events.items())[1:]]
+        print(f"{program}: perf stat and leadline: {', '.join(told)}")
+
+
 def drift() -> None:
     """Two equal programs; every run of either makes the next one 1 ms longer."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -90,6 +118,8 @@ def main() -> int:
         return 2
     cost(rounds)
     figures(rounds)
+    if shutil.which("perf") is not None:
+        counters()
     drift()
     return 0
 

@@ -13,11 +13,20 @@ import json
 import os
 import select
 import signal
+import struct
 import time
 
 LONGEST = 2000  # bytes of what a program wrote to standard error that are kept
 _ABOUT = ("user", "system", "minor", "major", "voluntary", "involuntary", "read_blocks", "written_blocks", "peak_kib")
 
+HARDWARE, INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
+_DEVICES = "/sys/bus/event_source/devices"
+_UNITS = ("cpu", "arm")  # names of the CPU's own counters begin so
+_NUMBERS = {"x86_64": 298, "aarch64": 241}  # of the system call
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
+_TIMES = 3  # PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING
+_CLOSE_ON_EXEC = 8
+_SIZE = 64  # PERF_ATTR_SIZE_VER0
 
 _RESET = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # what Python ignores or handles
 
@@ -27,12 +36,15 @@ class Gone(Exception):
 
 
 def run(argv: list[str], timeout: float) -> dict[str, object]:
-    """One run: seconds, faults, switches, blocks of 512 bytes, KiB; ``status`` as of a shell (128 + signal).
+    """One run: seconds, faults, switches, blocks of 512 bytes, KiB; ``status`` as of a shell (128 + signal);
+    ``instructions`` outside the kernel where the CPU counts them.
 
     ``timed_out`` and ``left`` (processes of its group that were still there; all are ended). Raises OSError where it
     cannot be started, and Gone.
     """
     nothing, environment = _given()
+    counter = instructions()
+    before = counter.read() if counter is not None else None
     said = os.memfd_create("stderr")
     actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, said, 2)]
     try:
@@ -49,6 +61,8 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
     found: dict[str, object] = dict(
         zip(_ABOUT, (*figures, used.ru_inblock, used.ru_oublock, used.ru_maxrss), strict=True)
     )
+    if counter is not None and before is not None and (after := counter.read()) is not None:
+        found["instructions"] = after - before
     code = os.waitstatus_to_exitcode(status)
     found |= {
         "started": started,
@@ -63,6 +77,51 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
 def _given() -> tuple[int, dict[bytes, bytes]]:
     """/dev/null and the environment, the same for every run: os.environ decodes and encodes each name again."""
     return os.open(os.devnull, os.O_RDWR), dict(os.environb)
+
+
+class Counter:
+    """An event of the CPU over the programs that this process starts (perf_event_open(2)).
+
+    Raises OSError where this host does not count it.
+    """
+
+    def __init__(self, kind: int = HARDWARE, event: int = INSTRUCTIONS) -> None:
+        self._all, self._own = _opened(kind, event, _INHERIT), _opened(kind, event, 0)
+
+    def read(self) -> int | None:
+        """Events of the programs started so far, outside the kernel, that have ended or still run; None where the CPU
+        shared its counters out, so that only a part was counted.
+        """
+        counted = [struct.unpack("QQQ", os.read(each, 24)) for each in (self._all, self._own)]
+        if any(running < enabled for _, enabled, running in counted):
+            return None
+        return int(counted[0][0] - counted[1][0])
+
+
+@functools.cache
+def instructions() -> Counter | None:
+    """A counter of instructions; None where this host counts none."""
+    try:
+        if not any(name.startswith(_UNITS) for name in os.listdir(_DEVICES)):  # noqa: PTH208 - pathlib takes memory
+            return None
+        return Counter()
+    except OSError:
+        return None
+
+
+def _opened(kind: int, event: int, flags: int) -> int:
+    import ctypes  # only where the CPU counts: it takes memory that Linux would count as a program's
+
+    number = _NUMBERS.get(os.uname().machine)
+    if number is None:
+        raise OSError(f"perf_event_open has no number on {os.uname().machine}")
+    flags |= _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
+    wanted = ctypes.create_string_buffer(struct.pack("IIQQQQQ", kind, _SIZE, event, 0, 0, _TIMES, flags), _SIZE)
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    found = int(call(number, wanted, 0, -1, -1, _CLOSE_ON_EXEC))
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return found
 
 
 def _wait(pid: int, timeout: float) -> bool:

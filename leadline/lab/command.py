@@ -27,6 +27,7 @@ Cache = Literal["as-is", "warm", "cold"]
 FACTOR = "command"
 FEWEST, MOST = 10, 200  # runs of each command where their number is not given
 TOGETHER = 0.5  # seconds of runs that are told together
+_GROWS = 512  # KiB by which the process that starts programs may grow while it does
 LONG_ENOUGH = 5.0  # seconds of each command that are wanted where they are short
 _SPECIAL = frozenset("|&;<>()$`*?[]#~!{}\n")
 _SEQUENCE = (
@@ -149,7 +150,7 @@ def compare(
     notes: list[str] = []
     interrupted = left = False
     with Stopwatch() as watch:
-        floor = watch.time(["/bin/true"], how.timeout, None).figures.get("peak_kib", math.inf)
+        floor = watch.time(["/bin/true"], how.timeout, None).figures.get("peak_kib", math.inf) + _GROWS
         _aside(watch, "--setup", how.setup, how)
         try:
             first = [_warm(watch, command, how, accept) for command in commands]
@@ -296,6 +297,7 @@ def figures_of(found: Timed) -> dict[str, float]:
         "peak_memory": raw["peak_kib"] / 1024,
         "read": raw["read_blocks"] / 2048,
         "written": raw["written_blocks"] / 2048,
+        **({"instructions": raw["instructions"]} if "instructions" in raw else {}),
     }
 
 

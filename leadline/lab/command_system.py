@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from leadline.host.base import Ability, Host
 from leadline.host.java import find_java, java_home
+from leadline.host.timed import instructions
 from leadline.host.timing import Stopwatch, Timed
 from leadline.lab.command import figures_of
 from leadline.lab.system import (
@@ -67,6 +68,9 @@ def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> 
     key = "factors" if CACHE in study.factors else "settings"
     if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
         found.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
+    if "instructions" in study.responses and instructions() is None:
+        told = "this host counts no instructions (a virtual machine without counters, or kernel.perf_event_paranoid)"
+        found.append((("responses",), f"{told}; leave the response out"))
     if MOUNT in levels and set(levels.get(PLACE, ())) - set(MOUNTED) != set():
         of = "factors" if MOUNT in study.factors else "settings"
         some = ", ".join(MOUNTED)

@@ -89,6 +89,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("peak_memory", "MiB", False, "largest resident set of one process"),
         ResponseKind("read", "MiB", False, "read from disk"),
         ResponseKind("written", "MiB", False, "written towards disk"),
+        ResponseKind("instructions", "", False, "instructions outside the kernel, where the CPU counts them"),
     )
 }
 # Of a program that is timed as a whole process.

@@ -36,7 +36,8 @@ from leadline.stack.base import (
 )
 from leadline.stack.deployment import Deployment
 from leadline.stack.jdbc import driver_for
-from leadline.stack.limits import Limits
+from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.limits import OF_SERVER, Limits
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
@@ -102,7 +103,7 @@ class Stack:
         self._home = home.absolute()
         self._processes: dict[str, Process] = {}
         self._configured = self._database_configured = False  # server, database, since they were last stopped
-        self._limits = Limits(host, self._processes)
+        self._limits = Limits(host, self._processes, OF_SERVER if self.alone else LIMITS)
         self._placement = self.options.placement  # of the last start
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
         self._work = plain_directory(self._home)
@@ -138,7 +139,7 @@ class Stack:
     @property
     def _limited(self) -> bool:
         """Whether it starts its services itself, so that it may give them less of the host."""
-        return not self.alone and (self.choice.own is None or self.choice.own.content.attach is None)
+        return self.choice.own is None or self.choice.own.content.attach is None
 
     @property
     def alone(self) -> bool:

@@ -19,17 +19,18 @@ ALL = "all"
 KNOBS = tuple(catalogue.load("placement").values())
 NAMES = frozenset(knob.name for knob in KNOBS)
 _PREFIX = "placement."
+OF_SERVER = tuple(knob for knob in KNOBS if knob.name.startswith(f"{_PREFIX}server_"))
 
 
 class Limits(AtStart):
     """``processes``: the stack's that run, by role."""
 
-    def __init__(self, host: Host, processes: Mapping[str, Process]) -> None:
-        self._host, self._processes = host, processes
+    def __init__(self, host: Host, processes: Mapping[str, Process], knobs: tuple[Knob, ...] = KNOBS) -> None:
+        self._host, self._processes, self._knobs = host, processes, knobs
         self._asked: dict[str, Level] = {}
 
     def knobs(self) -> tuple[Knob, ...]:
-        return KNOBS
+        return self._knobs
 
     def placement(self, fixed: Placement, settings: Settings) -> Placement:
         """Of one start: what is ``fixed`` for the study, with the levels of the settings."""

@@ -17,6 +17,7 @@ from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.limits import OF_SERVER
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
@@ -174,7 +175,7 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     """
     check_stack(choice)
     if choice.web is not None:
-        return list(server_of(choice).knobs())
+        return [*server_of(choice).knobs(), *OF_SERVER]
     if choice.own is not None:
         limits = () if choice.own.content.attach else LIMITS
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]

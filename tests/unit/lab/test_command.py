@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host import timed
 from leadline.host.timing import Stopwatch
 from leadline.lab.command import Comparison, How, commands_of, compare
 from leadline.lab.command_files import compared_file, document
@@ -19,7 +20,7 @@ from leadline.model.errors import UsageError
 from leadline.model.result import Verdict
 from leadline.report.command_text import answer, lines
 
-SLOW = "import time; time.sleep({s})"
+SLOW = "import time; memory = bytearray(20_000_000); time.sleep({s})"  # more than who starts it has
 
 
 def no_drop() -> None:
@@ -43,6 +44,30 @@ def test_a_run_is_measured_as_a_whole() -> None:
     assert found.figures["minor"] > 100
     assert found.figures["voluntary"] >= 1
     assert found.figures["peak_kib"] > 5000
+
+
+def test_an_event_is_counted_over_what_was_started_and_not_over_who_started_it() -> None:
+    """A clock of the kernel's in place of the CPU's instructions, which virtual machines seldom count."""
+    try:
+        counter = timed.Counter(kind=1, event=1)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, ns
+    except OSError as error:
+        pytest.skip(f"perf_event_open: {error}")
+    before = counter.read()
+    assert before is not None
+    begun = time.thread_time_ns()
+    sum(range(5_000_000))
+    assert abs((counter.read() or 0) - before) < (time.thread_time_ns() - begun) / 10
+    program = [sys.executable, "-I", "-S", "-c", "for _ in range(3_000_000): pass"]
+    _, _, used = os.wait4(os.posix_spawn(program[0], program, {}), 0)
+    after = counter.read()
+    assert after is not None
+    assert (after - before) / 1e9 == pytest.approx(used.ru_utime + used.ru_stime, rel=0.3)
+
+
+def test_instructions_are_a_response_where_they_are_counted() -> None:
+    with Stopwatch() as watch:
+        found = watch.time(["/bin/true"], 10.0)
+    assert ("instructions" in found.figures) is (timed.instructions() is not None)
 
 
 def test_failures_have_their_reason_and_are_no_figures() -> None:
@@ -133,7 +158,9 @@ def test_one_pair_of_times_is_no_conclusion(tmp_path: Path) -> None:
 
 
 def test_files_are_those_of_hyperfine_and_are_read_again(tmp_path: Path) -> None:
-    found = compared("true", "sleep 0.02", how=How(runs=6, order="abba"))
+    (tmp_path / "slow.py").write_text(SLOW.format(s="float(__import__('sys').argv[1])"))
+    program = f"{sys.executable} -I -S {tmp_path}/slow.py"  # without signs of the shell, which are told of
+    found = compared(f"{program} 0", f"{program} 0.02", how=How(runs=6, order="abba"))
     file = tmp_path / "out.json"
     file.write_text(json.dumps(document(found)), encoding="utf-8")
     again = compared_file(file, 2.0)
