@@ -31,6 +31,8 @@ class Facts:
     interrupted: int
     seconds: float | None = None
     outcome: str = ""  # what the stopping rule found
+    cold: int = 0  # trials done that were still warming up or compiling when they ended
+    load: float = 0.0  # seconds of a trial's load up to its end
 
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
@@ -46,6 +48,8 @@ class Facts:
             ),
             seconds=record.seconds_per_trial,
             outcome=outcome,
+            cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
+            load=record.study.workload.before_steady + record.study.workload.steady,
         )
 
 
@@ -102,7 +106,8 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     first = analysis.responses[0]
     moved = [one for one in settings if one.of(*_TOLD)]
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    found = [_matters(one, first) for one in moved[:MOST]]
+    found = _of_cold(facts) if moved else []
+    found += [_matters(one, first) for one in moved[:MOST]]
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
     found += _luck(moved)
@@ -111,6 +116,14 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     found += _same(analysis, settings, moved)
     found += _open(analysis, facts, settings, bool(moved))
     return found + _nothing(silent)
+
+
+def _of_cold(facts: Facts) -> list[str]:
+    """Where most trials ended cold, what they tell is not what a server does that has run for long."""
+    if not facts.cold or 2 * facts.cold < facts.done:
+        return []
+    told = f"In {facts.cold} of {_count(facts.done, 'trial')} the server was still warming up"
+    return [f"{told}: this holds for its first {format_duration(facts.load)}, and a longer ramp_up tells of later"]
 
 
 def _judged(one: ResponseAnalysis) -> bool:

@@ -25,7 +25,7 @@ from leadline.load.driver import (
 from leadline.load.within import responses_of, within_limits
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
-from leadline.model.result import SteadyState
+from leadline.model.result import COMPILES, STARVES, SteadyState
 from leadline.observe.window import (
     CpuLines,
     Recorded,
@@ -82,27 +82,25 @@ def measure(directory: Path, startup: float) -> Measured:
 
 
 def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) -> SteadyState:
-    """With a word on the compiler where it still works in the second half of a plateau."""
+    """With a word on the compiler where it still works in the second half of what was measured."""
     middle = (phases.steady_from + phases.steady_until) / 2
     work = compiling(recorded, middle, phases.steady_until)
     waited, methods = waiting_to_compile(recorded, middle, phases.steady_until) or (0.0, 0.0)
-    if verdict.verdict != "steady":
-        return verdict
     if waited > STARVING:
         told = (
-            f"the compiler starves: in {waited:.0%} of the samples of its second half methods waited for it, "
+            f"{STARVES}: in {waited:.0%} of the samples of its second half methods waited for it, "
             f"{methods:.1f} on average; warm up with pauses, or longer"
         )
     elif work is not None and work >= RESTS:
         given_up = deoptimised(recorded, middle, phases.steady_until)
         told = (
-            f"still compiling: compiler threads were busy for {work:.0%} of its second half"
+            f"{COMPILES}: compiler threads were busy for {work:.0%} of its second half"
             f"{f', and {given_up:.2g} methods a second lost their optimised code' if given_up else ''}"
             "; a longer ramp-up may be faster"
         )
     else:
         return verdict
-    return replace(verdict, sentence=f"{verdict.sentence}; {told}")
+    return replace(verdict, sentence=f"{verdict.sentence.removesuffix('.')}; {told}")
 
 
 def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:

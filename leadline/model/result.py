@@ -369,6 +369,9 @@ class ResponseAnalysis:
     counted: str = "trial"  # what numbers of trials count here: "trial", or "slot" where trials have slots
 
 
+COMPILES, STARVES = "still compiling", "the compiler starves"  # in the sentence of a plateau
+
+
 @dataclass(frozen=True)
 class SteadyState:
     """Verdict on one trial's per-second series: where the warm-up ends and whether it holds after.
@@ -380,6 +383,11 @@ class SteadyState:
     verdict: str
     cut: float | None
     sentence: str
+
+    @property
+    def cold(self) -> bool:
+        """Whether it still got faster, or its plateau is one in which the compiler works or starves."""
+        return self.verdict == "still-warming" or any(words in self.sentence for words in (COMPILES, STARVES))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import StudyAnalysis, Verdict
+from leadline.model.result import SteadyState, StudyAnalysis, Verdict
 from leadline.report import health
 from leadline.report.export import export
 from leadline.report.summary import Outcome, summary
@@ -262,6 +263,22 @@ def test_a_simulated_study_says_so_first() -> None:
     assert found.simulated
     assert found.answer.startswith("SIMULATED: ")
     assert not conclude(record).simulated
+
+
+def test_what_cold_trials_tell_is_told_of_a_cold_server() -> None:
+    record = study("{ when: { server.a: 20 }, percent: { throughput: 30% } }")
+    cold = SteadyState("still-warming", None, "Still warming after 30s.")
+    compiles = SteadyState("steady", 2.0, "Steady from 2s on; still compiling: compiler threads were busy for 40%")
+    calm = SteadyState("steady", 2.0, "Steady from 2s on.")
+
+    def told(*verdicts: SteadyState) -> str:
+        steady = itertools.cycle(verdicts)
+        return conclude(replace(record, trials=tuple(replace(t, steady=next(steady)) for t in record.trials))).answer
+
+    words = "the server was still warming up: this holds for its first "
+    assert words in told(cold, compiles, calm)
+    assert told(cold, compiles, calm).index(words) < told(cold, compiles, calm).index("server.a=20 helps")
+    assert words not in told(cold, calm, calm)
 
 
 def test_a_race_says_what_it_found_and_the_costs_elsewhere() -> None:
