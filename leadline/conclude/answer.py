@@ -131,9 +131,13 @@ def _judged(one: ResponseAnalysis) -> bool:
 
 
 def _matters(setting: _Setting, first: ResponseAnalysis) -> str:
-    """``a=1 helps: throughput +9 % [+5, +13], at the cost of p99 +40 % [+31, +50]``."""
+    """``a=1 helps: throughput +9 % [+5, +13], at the cost of p99 +40 % [+31, +50]``. What the first response loses is
+    told first, whatever others gain.
+    """
     gains, losses = setting.of(Verdict.BETTER), setting.of(Verdict.WORSE)
-    if gains and losses:
+    if gains and first.response in _names(losses):
+        text = f"{setting.name} hurts: {_changes(losses)}; it gains {_changes(gains)}"
+    elif gains and losses:
         text = f"{setting.name} helps: {_changes(gains)}; at the cost of {_changes(losses)}"
     else:
         text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"

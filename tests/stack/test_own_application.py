@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 from own_examples import QSHOP, SHOP, built, mean_throughput, sources
-from witnesses import MATRIX
+from witnesses import matrix
 
 pytestmark = pytest.mark.stack
 
@@ -60,7 +60,7 @@ responses: [throughput, p90]
 """
 
 
-@pytest.mark.skipif(not MATRIX, reason="Quarkus is fetched and built in minutes: runs with LEADLINE_MATRIX=1")
+@matrix("Quarkus is fetched and built in minutes")
 def test_the_shop_on_quarkus_is_varied_and_put_back(tmp_path: Path) -> None:
     built(QSHOP, "quarkus-app/quarkus-run.jar")
     before = sources(QSHOP)

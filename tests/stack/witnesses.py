@@ -8,11 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import pytest
+
 from leadline.model.knob import Level
 from leadline.stack.base import Database
 
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"  # whether everything that is installed is tested
 Server = TypeVar("Server", bound=Database)
+
+
+def matrix(what: str) -> pytest.MarkDecorator:
+    """The mark of a test that runs with LEADLINE_MATRIX=1 only."""
+    return pytest.mark.skipif(not MATRIX, reason=f"{what}: runs with LEADLINE_MATRIX=1")
 
 
 @dataclass(frozen=True)
