@@ -162,10 +162,16 @@ class SiteServer(JavaServer):
     # what the one that serves has of its own ------------------------------------------------------------------
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        raise NotImplementedError
+        self._java.write_configuration(context, settings)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
-        raise NotImplementedError
+        return self._java.command(context)
+
+    @property
+    def _java(self) -> JavaServer:
+        if not isinstance(self.served, JavaServer):
+            raise LeadlineError(f"{self.served.title} is no Java server")
+        return self.served
 
     def question(self) -> Mapping[str, str]:
         return {}

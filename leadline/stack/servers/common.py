@@ -90,7 +90,8 @@ class JavaServer(Changing[ServiceContext]):
         """What the agent is told to change (``set.N``, ``changed.N``) for these live levels of the server's own knobs;
         ``settings``: all levels that are in force then. Raises UsageError for levels that contradict.
         """
-        raise NotImplementedError(f"{self.title} has no live knobs, or does not say how {', '.join(levels)} change")
+        del settings
+        raise UsageError(f"{', '.join(levels)}: {self.title} changes nothing while it runs")
 
     def taken(self, answer: Answer, said: str) -> bool:
         """Whether changes are in force, from the agent's answer and what the server said since. Raises LookupError
