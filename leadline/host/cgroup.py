@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.host.base import PROC, Files
-from leadline.host.files import rows
+from leadline.host.files import LIMIT_FILES, memory_hierarchies
 from leadline.host.journal import UndoJournal
 from leadline.host.undo import CGROUP_PREFIX, Entry, remove_cgroup
 from leadline.model.errors import UsageError
@@ -26,27 +24,15 @@ class Parent:
 
     @property
     def limit_file(self) -> str:
-        return "memory.max" if self.version == 2 else "memory.limit_in_bytes"
+        return LIMIT_FILES[self.version]
 
 
 def hierarchies() -> dict[int, Path]:
     """Mount points of the version 1 memory controller and of version 2, by version."""
     try:
-        return _mounts(Path("/proc/self/mountinfo").read_text().splitlines())
+        return memory_hierarchies(Path("/proc/self/mountinfo").read_text().splitlines())
     except OSError:
         return {}
-
-
-def _mounts(lines: Iterable[str]) -> dict[int, Path]:
-    found: dict[int, Path] = {}
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        kind, options = right.split()[0], right.split()[-1].split(",")
-        if kind == "cgroup2":
-            found.setdefault(2, Path(left.split()[4]))
-        elif kind == "cgroup" and "memory" in options:
-            found.setdefault(1, Path(left.split()[4]))
-    return found
 
 
 def _own(version: int, mount: Path) -> Path:
@@ -75,26 +61,6 @@ def memory_parent() -> tuple[Parent | None, str]:
     if seen:
         return None, "leadline may not create control groups here (run as root, or delegate a group with memory)"
     return None, "the memory controller is not enabled for control groups on this host"
-
-
-def limit_of(files: Files, pid: int) -> int | None:
-    """Bytes of the limit that leadline set for a process; None where it is in no group of leadline's.
-
-    Raises LookupError where the group cannot be read.
-    """
-    mounts = _mounts(rows(files, f"{PROC}/self/mountinfo"))
-    for line in rows(files, f"{PROC}/{pid}/cgroup"):
-        number, controllers, path = line.split(":", 2)
-        version = 2 if number == "0" else 1
-        if version == 1 and "memory" not in controllers.split(","):
-            continue
-        if version in mounts and Path(path).name.startswith(CGROUP_PREFIX):
-            file = mounts[version] / path.lstrip("/") / Parent(version, mounts[version]).limit_file
-            try:
-                return int(files.read(file))
-            except (OSError, ValueError) as error:
-                raise LookupError(f"{file}: {error}") from error
-    return None
 
 
 def _words(path: Path) -> list[str]:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from leadline.host.base import PROC, Files
 from leadline.host.privilege import USERS
+from leadline.host.undo import CGROUP_PREFIX
 
 _LISTENS, _ESTABLISHED = "0A", "01"  # states in /proc/net/tcp, proc_pid_net(5)
 _CONNECTED = "03"  # SS_CONNECTED in /proc/net/unix
 _CHUNK = 1 << 16
+LIMIT_FILES = {1: "memory.limit_in_bytes", 2: "memory.max"}  # by version of control groups
 
 
 class LocalFiles:
@@ -63,6 +65,39 @@ def rows(files: Files, path: str) -> list[str]:
 def field(files: Files, pid: int, name: str) -> list[str]:
     """The words of one line of /proc/PID/status, none where there is no such process (proc_pid_status(5))."""
     return next((line.split()[1:] for line in rows(files, f"{PROC}/{pid}/status") if line.startswith(f"{name}:")), [])
+
+
+def memory_hierarchies(mountinfo: Iterable[str]) -> dict[int, Path]:
+    """Mount points of the version 1 memory controller and of version 2, by version."""
+    found: dict[int, Path] = {}
+    for line in mountinfo:
+        left, _, right = line.partition(" - ")
+        kind, options = right.split()[0], right.split()[-1].split(",")
+        if kind == "cgroup2":
+            found.setdefault(2, Path(left.split()[4]))
+        elif kind == "cgroup" and "memory" in options:
+            found.setdefault(1, Path(left.split()[4]))
+    return found
+
+
+def memory_limit(files: Files, pid: int) -> int | None:
+    """Bytes of the limit that leadline set for a process; None where it is in no group of leadline's.
+
+    Raises LookupError where the group cannot be read.
+    """
+    mounts = memory_hierarchies(rows(files, f"{PROC}/self/mountinfo"))
+    for line in rows(files, f"{PROC}/{pid}/cgroup"):
+        number, controllers, path = line.split(":", 2)
+        version = 2 if number == "0" else 1
+        if version == 1 and "memory" not in controllers.split(","):
+            continue
+        if version in mounts and Path(path).name.startswith(CGROUP_PREFIX):
+            file = mounts[version] / path.lstrip("/") / LIMIT_FILES[version]
+            try:
+                return int(files.read(file))
+            except (OSError, ValueError) as error:
+                raise LookupError(f"{file}: {error}") from error
+    return None
 
 
 def works_in(files: Files, pid: int, directory: Path) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from leadline import catalogue
 from leadline.host.base import Host, Process
-from leadline.host.cgroup import limit_of
-from leadline.host.files import field
+from leadline.host.files import field, memory_limit
 from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Knob, Level
@@ -59,7 +58,7 @@ class Limits(AtStart):
         return ALL if found == {frozenset(usable)} else texts.pop()
 
     def _memory(self, role: str, pids: list[int]) -> Level:
-        found = {limit_of(self._host.files, pid) for pid in pids}
+        found = {memory_limit(self._host.files, pid) for pid in pids}
         if len(found) != 1:
             raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, found))} bytes")
         return found.pop() or 0
