@@ -18,8 +18,8 @@ from leadline.host.files import oom_kills
 from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.owners import AtStart, KnobOwner, Owners
+from leadline.model.knob import Knob, Level
+from leadline.model.owners import KnobOwner, Owners
 from leadline.model.study import Placement, StackChoice
 from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
@@ -41,6 +41,7 @@ from leadline.stack.limits import OF_SERVER, Limits
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.shared_owners import Deployed, OneOfServers
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind, Front
@@ -124,8 +125,8 @@ class Stack:
         return {**{part.name: part.version for part in parts}, **self._web_versions}
 
     @cached_property
-    def _deployed(self) -> _Deployed:
-        return _Deployed(self.application, self._direct_url)
+    def _deployed(self) -> Deployed:
+        return Deployed(self.application, self._direct_url)
 
     @cached_property
     def _owners(self) -> Owners:
@@ -134,7 +135,7 @@ class Stack:
 
     @cached_property
     def _serving(self) -> KnobOwner:
-        return _Serving(self) if len(self.servers) > 1 else self.server
+        return OneOfServers(self.servers, lambda: self.server) if len(self.servers) > 1 else self.server
 
     @property
     def _limited(self) -> bool:
@@ -555,49 +556,6 @@ class Stack:
             return True
         self._database_configured = False
         return self.database.stop()
-
-
-class _Serving:
-    """The servers of a stack whose server is a factor, as the owner of what they have in common."""
-
-    def __init__(self, stack: Stack) -> None:
-        self._stack = stack
-
-    def knobs(self) -> Sequence[Knob]:
-        return registry.common_knobs([server.knobs() for server in self._stack.servers.values()])
-
-    def apply(self, levels: Mapping[str, Level]) -> None:
-        self._stack.server.apply(levels)
-
-    def read_back(self, name: str) -> Level:
-        if name != registry.SERVER_KNOB.name:
-            return self._stack.server.read_back(name)
-        return next(name for name, server in self._stack.servers.items() if server is self._stack.server)
-
-
-class _Deployed(AtStart):
-    """The application at an address, as the owner of its knobs."""
-
-    def __init__(self, application: Application, url: Callable[[], str]) -> None:
-        self._url, self._application = url, application
-
-    def knobs(self) -> Sequence[Knob]:
-        return self._application.knobs()
-
-    def apply(self, levels: Mapping[str, Level]) -> None:
-        known = {knob.name: knob for knob in self.knobs()}
-        if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
-            super().apply(fixed)
-        try:
-            self._application.change(self._url(), levels)
-            wrong = [f"{name} {level}" for name, level in levels.items() if self.read_back(name) != level]
-        except LookupError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
-        if wrong:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{self._application.name} did not take {', '.join(wrong)}")
-
-    def read_back(self, name: str) -> Level:
-        return self._application.read_back(self._url(), name)
 
 
 def plain_directory(home: Path, cache: Path | None = None) -> Path:
