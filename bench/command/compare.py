@@ -42,7 +42,7 @@ def leadline(commands: list[str], runs: int) -> tuple[float, dict[str, Any]]:
 
 def cost(rounds: int) -> None:
     """Milliseconds that one more run of `true` takes in all."""
-    few, many = 100, 600
+    few, many = 100, 3100
     rows: dict[str, list[float]] = {"hyperfine": [], "leadline": []}
     for _ in range(rounds):
         for name, tool in (("hyperfine", hyperfine), ("leadline", leadline)):
