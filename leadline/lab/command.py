@@ -15,8 +15,10 @@ from leadline.analysis.order import OrderEffect, order_effects
 from leadline.design import make_plan
 from leadline.design.errors import DesignError
 from leadline.design.seeds import derived
+from leadline.host.bystanders import Bystanders
 from leadline.host.timing import Stopwatch, Timed
 from leadline.model.design import Design
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
@@ -157,6 +159,7 @@ def compare(
             count = how.runs or min(MOST, max(FEWEST, math.ceil(LONG_ENOUGH / max(min(first), 1e-3))))
             plan = _plan(len(commands), count, how)
             told(f"{len(plan.trials)} runs, about {_seconds(len(plan.trials) * fmean(first))}")
+            beside = Bystanders()
             together = 1 if how.prepare or how.cache == "cold" else max(1, min(MOST, int(TOGETHER / max(first))))
             for trials in (plan.trials[at : at + together] for at in range(0, len(plan.trials), together)):
                 unprepared = _fails(watch, "--prepare", how.prepare, how)
@@ -167,6 +170,9 @@ def compare(
                 for trial, one in zip(trials, found, strict=True):
                     left = left or one.left
                     runs.append(_run(trial, one))
+            if (used := beside.used()) is not None and used.others > BOUND:
+                by = f" ({', '.join(used.programs)})" if used.programs else ""
+                notes.append(f"Other programs{by} used {used.others:.0%} of the CPUs meanwhile.")
         except KeyboardInterrupt:
             interrupted = True
             plan = _plan(len(commands), how.runs or FEWEST, how) if not runs else plan

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any, NoReturn
 
 from leadline.host.base import Ability, Host
+from leadline.host.bystanders import Beside, Bystanders
 from leadline.host.java import find_java, java_home
 from leadline.host.timed import instructions
 from leadline.host.timing import Stopwatch, Timed
@@ -90,6 +91,7 @@ class CommandSystem(AtStart):
         self._java = find_java(self._command.java) if self._command.java is not None else None
         self._places: dict[str, Path] = {}  # of this run: its files lie there, set up
         self._levels: dict[str, Level] = {}
+        self._beside: Beside | None = None  # what others used during the last load
 
     def versions(self) -> Mapping[str, str]:
         return {"java": java_home(self._java).version} if self._java is not None else {}
@@ -143,6 +145,7 @@ class CommandSystem(AtStart):
         argv = shlex.split(self._filled(self._command.run))
         cold = self._levels.get(CACHE, WARM) == COLD
         rows: list[dict[str, Any]] = []
+        beside = Bystanders()
         with Stopwatch() as watch:
             for number in range((0 if cold else self._command.warmup) + self._command.runs):
                 self._aside(watch, "prepare", self._command.prepare)
@@ -155,6 +158,7 @@ class CommandSystem(AtStart):
                 if cold or number >= self._command.warmup:
                     rows.append({"started": found.figures["started"], **figures_of(found)})
                 on_load(LoadSecond(float(number), "steady", 1 / found.figures["wall"], 0.0, 0))
+        self._beside = beside.used()
         (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
         return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
 
@@ -211,7 +215,11 @@ class CommandSystem(AtStart):
     def machine_use(
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
-        return [None for _ in stretches]
+        """Of all its runs together."""
+        found = self._beside
+        if found is None:
+            return [None for _ in stretches]
+        return [MachineUse({"others_cpu": found.others, "steal": found.steal}, found.programs) for _ in stretches]
 
     def seconds(self, directory: Path) -> SecondSeries:
         return SecondSeries([], {name: [] for name in ("throughput", "mean", "p50", "p99")})

@@ -28,7 +28,7 @@ _BUSY = ("cpu.user", "cpu.nice", "cpu.system")
 _OWN_DISK = ("read_bytes", "write_bytes")
 _DISK, _NETWORK = ("disk.read_bytes", "disk.write_bytes"), ("net.rx_bytes", "net.tx_bytes")
 _HOST = (*_MEANS.values(), *_BUSY, *_DISK, *_NETWORK, "cpu.idle")
-_ROLES = ("server", "database", "driver")
+ROLES = ("server", "database", "driver")
 _PROGRAMS = 5  # kept, those that used most
 
 
@@ -37,7 +37,7 @@ class MachineLines:
     processes are the study's, too. ``roles``: what of the study runs on this machine, where that is not all.
     """
 
-    def __init__(self, series_dir: Path, beside: Sequence[Path] = (), roles: Sequence[str] = _ROLES) -> None:
+    def __init__(self, series_dir: Path, beside: Sequence[Path] = (), roles: Sequence[str] = ROLES) -> None:
         self._roles = frozenset(roles)
         self._dir = series_dir
         self._lines = [CpuLines(path) for path in (series_dir, *beside)]
@@ -81,7 +81,7 @@ class MachineLines:
         own = 0.0
         for at, lines in enumerate(self._lines):
             for role in lines.roles:
-                elsewhere = role in _ROLES and role not in self._roles
+                elsewhere = role in ROLES and role not in self._roles
                 if elsewhere or (at and role == OWN):  # the same process in all
                     continue
                 uses = [
@@ -117,7 +117,7 @@ class MachineLines:
         return _rate(_inside(rows, windows), _inside(self._host, windows))
 
     def _own_disk(self, windows: Windows) -> float | None:
-        elsewhere = [role for role in _ROLES if role not in self._roles]
+        elsewhere = [role for role in ROLES if role not in self._roles]
         rows = self._processes.filter(pl.col("metric").is_in(_OWN_DISK) & ~pl.col("subject").is_in(elsewhere))
         return _rate(_inside(rows, windows), _inside(rows, windows)) if rows.height else None
 

@@ -15,6 +15,8 @@ from leadline.model.study import Study
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
+_SHORT = 240  # characters of an answer that needs no lead
+_EARLY = 4  # sentences among which the first finding leads
 
 
 def kind_of(response: str) -> ResponseKind:
@@ -131,3 +133,17 @@ def moment(seconds: float | None) -> str:
     if not seconds:
         return "–"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def lead(answer: str) -> tuple[str, str]:
+    """The head of an answer and its rest: up to the first setting that helps or hurts where that comes early, else the
+    first sentence. A short answer is all head.
+    """
+    if len(answer) <= _SHORT:
+        return answer, ""
+    sentences = answer.split(". ")
+    ends = [at for at, one in enumerate(sentences[:_EARLY]) if " helps: " in one or " hurts: " in one]
+    cut = 1 + (ends[0] if ends else 0)
+    if cut == len(sentences):
+        return answer, ""
+    return ". ".join(sentences[:cut]) + ".", ". ".join(sentences[cut:])

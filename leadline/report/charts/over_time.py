@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 _COLUMNS = 150  # spans of time at most
 _ROWS = 48  # spans of response time
 _WIDTH = 1020
+_LATE = 0.0015  # seconds: a log's stamps are rounded to milliseconds
 _SECONDS = "seconds since the start of the load"
 
 
@@ -154,7 +155,7 @@ def _cells(intervals: Sequence[tuple[float, Histogram]], edges: Floats, span: in
     cells: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = {}
     for at, one in intervals:
         row = np.clip(np.searchsorted(edges, one.values, side="right") - 1, 0, _ROWS - 1)
-        counts = cells.setdefault(int(at // span), np.zeros(_ROWS, dtype=np.int64))
+        counts = cells.setdefault(math.floor((at + _LATE) / span), np.zeros(_ROWS, dtype=np.int64))
         np.add.at(counts, row, one.counts)
     for column, counts in sorted(cells.items()):
         for place in np.flatnonzero(counts):

@@ -59,6 +59,8 @@ def test_programs_as_trials(bed: LocalTestbed, tmp_path: Path) -> None:
         least = 0.05 if trial.planned.treatment["length"] == "long" else 0.01
         assert trial.responses["wall"] > least
         assert [step.name for step in trial.steps] == list(STEPS)
+        assert trial.machine is not None
+        assert 0 <= (trial.machine.taken or 0.0) <= 1
     places = {r.found for trial in record.trials for r in trial.readings if r.knob == "command.place"}
     assert places == {"disk", "tmpfs"}
     assert not memory_directory(tmp_path / "lab" / "services" / "naps").exists()

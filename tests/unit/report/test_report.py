@@ -381,3 +381,18 @@ def test_changes_carry_their_sign() -> None:
     assert words.change_interval(Interval(-12.0, 345.6)) == "[−12.0, +346]"
     effect = Effect("a", 1, 2, "p99", Verdict.WORSE, 3, 1)
     assert words.trials_text(effect) == "3 (1 failed)"
+
+
+@pytest.mark.parametrize(
+    ("sentences", "leads"),
+    [
+        (["a=1 helps: throughput +9 % [+5, +13]"], 1),
+        (["Other programs used 12 % to 42.5 % of the CPUs", "a=1 hurts: p99 +40 % [+31, +50]", "All else" * 30], 2),
+        (["Nothing is told apart" * 10, "b" * 40, "c"], 1),
+    ],
+)
+def test_the_first_finding_leads_a_long_answer(sentences: list[str], leads: int) -> None:
+    answer = ". ".join(sentences) + "."
+    lead, rest = words.lead(answer)
+    assert " ".join(each for each in (lead, rest) if each) == answer
+    assert lead == ". ".join(sentences[:leads]) + "."

@@ -1,0 +1,69 @@
+"""CPU that other programs use beside a command that is timed: two looks at /proc, nothing in between."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from leadline.host import procfs
+
+_TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+_KTHREADD = 2  # the parent of kernel threads
+_NAMED = 5  # programs, those that used most
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Shares of all CPUs: of other programs, of the hypervisor (steal), and of single programs that are still there."""
+
+    others: float
+    steal: float
+    programs: dict[str, float]
+
+
+class Bystanders:
+    """From its making to ``used``: programs that are not this process, nor started by it. What interrupts and kernel
+    threads do is nobody's, as in ``leadline.observe.machine``.
+    """
+
+    def __init__(self) -> None:
+        self._began, self._table, (self._busy, self._steal) = time.monotonic(), procfs.all_processes(), _host()
+
+    def used(self) -> Beside | None:
+        """None where less than a clock tick has passed."""
+        table, (busy, steal) = procfs.all_processes(), _host()
+        whole = (time.monotonic() - self._began) * (os.cpu_count() or 1)
+        if whole < _TICK:
+            return None
+        own = procfs.family(table, {os.getpid()})
+        kernel = {pid for pid, stat in table.items() if _KTHREADD in (pid, stat.parent)}
+        spent = {pid: self._spent(stat, whole=pid in own) for pid, stat in table.items()}
+        ours = sum(spent[pid] for pid in own | kernel)
+        programs: dict[str, float] = {}
+        for pid, seconds in spent.items():
+            if pid not in own and pid not in kernel and seconds > 0:
+                programs[table[pid].name] = programs.get(table[pid].name, 0.0) + seconds / whole
+        most = sorted(programs, key=lambda name: -programs[name])[:_NAMED]
+        others = max(0.0, busy - self._busy - ours) / whole
+        return Beside(others, max(0.0, steal - self._steal) / whole, {name: programs[name] for name in most})
+
+    def _spent(self, now: procfs.ProcessStat, *, whole: bool) -> float:
+        """CPU seconds since the first look; ``whole``: with those of children that have ended."""
+        then = self._table.get(now.pid)
+        if then is not None and then.start != now.start:
+            then = None
+        return _cpu(now, whole) - (_cpu(then, whole) if then is not None else 0.0)
+
+
+def _cpu(stat: procfs.ProcessStat, whole: bool) -> float:
+    return stat.user + stat.system + (stat.ended_user + stat.ended_system if whole else 0.0)
+
+
+def _host() -> tuple[float, float]:
+    """Seconds of user and kernel code on all CPUs so far, and of steal (proc_stat(5))."""
+    user, nice, system, _idle, _wait, _irq, _soft, steal, *_ = (
+        int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system) * _TICK, steal * _TICK
