@@ -22,6 +22,7 @@ from leadline.model.plan import Plan
 from leadline.model.result import Interval, Observation
 
 LEVEL = 0.95
+USER, SYSTEM = "user_cpu", "system_cpu"  # of the services, in CPUs: from that a page and pages a second
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ MEASURES = (
     Measure("cpu", "CPU, %", "host_cpu", 100),
     Measure("cpu_user", "user, %"),
     Measure("cpu_system", "system, %"),
+    Measure("user_cpus", "user, CPUs", USER),
+    Measure("system_cpus", "system, CPUs", SYSTEM),
     Measure("memory_mib", "memory, MiB", "memory"),
+    Measure("swap_mib", "swap, MiB", "swap"),
     Measure("memory", "memory, %"),
     Measure("pages", "pages"),
     Measure("pages_per_s", "pages/s", "throughput"),
@@ -150,10 +154,20 @@ def pages_of(
     return PageTable(rows, ratios, tuple(notes))
 
 
+def _responses(one: Observation) -> dict[str, float]:
+    """Of a trial, with what follows from them."""
+    found = dict(one.responses)
+    for name in (USER, SYSTEM):
+        if (cost := found.get(f"{name}_per_transaction")) is not None:
+            found[name] = cost / 1000 * found["throughput"]
+    return found
+
+
 def _of_trials(found: Sequence[Observation]) -> dict[str, Estimate]:
     figures = {}
+    trials = [_responses(one) for one in found]
     for one in MEASURES:
-        values = [found.responses[one.response] * one.scale for found in found if one.response in found.responses]
+        values = [trial[one.response] * one.scale for trial in trials if one.response in trial]
         if values and min(values) > 0:
             figures[one.name] = _mean([math.log(value) for value in values], math.exp)
         elif values and all(map(math.isfinite, values)):

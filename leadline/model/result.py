@@ -63,6 +63,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ),
         ResponseKind("host_cpu", "share", False, "share of the host's CPUs that was not idle, with whatever ran"),
         ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
+        ResponseKind("swap", "MiB", False, "of server, database and web server, what is in swap"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),

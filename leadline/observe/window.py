@@ -144,6 +144,11 @@ class Recorded:
         return self._by_role("rss.anon", "rss.shared")
 
     @cached_property
+    def swap(self) -> dict[str, Line]:
+        """Bytes of each role that are in swap."""
+        return self._by_role("swap")
+
+    @cached_property
     def idle(self) -> Line:
         """Share of all CPUs that had nothing to run."""
         kinds = [series(self.series_dir, "host", f"cpu.{kind}", "host") for kind in ("idle", "iowait")]
@@ -201,7 +206,7 @@ def context_switches(recorded: Recorded, windows: Windows, throughput: float) ->
 
 def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
     """Milliseconds of CPU a transaction of all services in user mode and in the kernel, the share of the host's CPUs
-    that was not idle, the services' memory in MiB. What is not known of one of them is left out.
+    that was not idle, the services' memory in MiB and their swap. What is not known of one of them is left out.
     """
     roles, found = _services(recorded.cpu), {}
     for mode, lines in recorded.modes.items():
@@ -210,9 +215,10 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
             found[f"{mode}_cpu_per_transaction"] = 1000 * sum(one for one in shares if one is not None) / throughput
     if (idle := _mean_over(recorded.idle, windows)) is not None:
         found["host_cpu"] = 1 - idle
-    sizes = [_mean_over(recorded.memory[role], windows) if role in recorded.memory else None for role in roles]
-    if None not in sizes:
-        found["memory"] = sum(one for one in sizes if one is not None) / 2**20
+    for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
+        sizes = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
+        if None not in sizes:
+            found[name] = sum(one for one in sizes if one is not None) / 2**20
     return found
 
 
