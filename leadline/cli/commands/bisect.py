@@ -14,9 +14,9 @@ from leadline.api.studies import Study
 from leadline.cli.commands.plan_power import share
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption
-from leadline.cli.output import console, errors
-from leadline.cli.searching import say_simulated, tell, tell_search
+from leadline.cli.output import console, errors, print_answer, print_json, say
 from leadline.model.errors import UsageError
+from leadline.model.units import format_duration
 from leadline.planning.probes import MOST
 
 
@@ -73,13 +73,24 @@ def bisect(
     place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
     limit = asked.study.budget
     if dry_run:
-        tell(outline(asked, place, wanted, limit), json)
+        told = outline(asked, place, wanted, limit)
+        if json:
+            print_json(told.document())
+        else:
+            say(*told.lines())
         return
-    say_simulated(simulate, place.directory, json)
+    if simulate is not None:
+        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(said, to=errors if json else console)
     with watching:
         found = run_bisection(asked, place, budget=limit, most=trials, fresh=new)
-    result = found.result
-    probes = len(result.studies)
-    tell_search(found, json, result.name, probes, result.seconds, result.stopped, result.restored)
+    if json:
+        print_json(found.document())
+    else:
+        result = found.result
+        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
+        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
+        say(f"probes: {result.name}-1 to -{len(result.studies)}; {format_duration(result.seconds)} of trials")
+        print_answer(found.answer)
     if not found.result.complete:
         raise typer.Exit(1)

@@ -14,8 +14,8 @@ from leadline.api.studies import Study
 from leadline.cli.commands.plan_power import share
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption
-from leadline.cli.output import console, errors
-from leadline.cli.searching import say_simulated, tell, tell_search
+from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.model.units import format_duration
 
 
 def register(app: typer.Typer) -> None:
@@ -66,13 +66,24 @@ def knee(
     watching = watcher(errors if json else console)
     place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
     if dry_run:
-        tell(outline(asked, place, asked.study.budget), json)
+        told = outline(asked, place, asked.study.budget)
+        if json:
+            print_json(told.document())
+        else:
+            say(*told.lines())
         return
-    say_simulated(simulate, place.directory, json)
+    if simulate is not None:
+        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(said, to=errors if json else console)
     with watching:
         found = run_search(asked, place, budget=asked.study.budget, fresh=new)
-    result = found.result
-    probes = len(result.records)
-    tell_search(found, json, result.name, probes, result.seconds, result.stopped, result.restored)
+    if json:
+        print_json(found.document())
+    else:
+        result = found.result
+        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
+        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
+        say(f"probes: {result.name}-1 to -{len(result.records)}; {format_duration(result.seconds)} of trials")
+        print_answer(found.answer)
     if not found.result.complete or not found.kept:
         raise typer.Exit(1)

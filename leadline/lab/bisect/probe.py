@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from leadline.conclude.configurations import configuration_names
 from leadline.design.seeds import derived
 from leadline.lab.bisect.span import Span
 from leadline.lab.confirming import kept_keys
-from leadline.lab.probing import NO_SENTINEL_INSIDE, key_of, probe_study
-from leadline.lab.studyfile import StudyFile
+from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.guest import FORKS, KERNEL
@@ -24,6 +28,7 @@ from leadline.planning.bisection import Block, Changes
 
 EXACT_HOSTS = frozenset({"virtual-time"})  # host kinds on which the same trial gives the same figures
 _OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
+_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,12 @@ class Question:
 
     @property
     def key(self) -> str:
-        """Six hex digits of what is asked."""
-        span = self.span
-        return key_of(self.study, span.factors, span.steps, span.ordered, self.response, self.exact)
+        """Six hex digits of what is asked; how long it may take is no part of that."""
+        told = [
+            *(self.study.model_dump(mode="json", exclude={"budget"}), self.span.factors, self.span.steps),
+            *(self.span.ordered, self.response, self.exact),
+        ]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
 
     @property
     def name(self) -> str:
@@ -117,7 +125,11 @@ def probe_file(
         },
         "responses": [question.response, *(each for each in study.responses if each != question.response)],
     }
-    parsed = probe_study(name, document)
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    parsed = parse_study(text.getvalue(), f"{name}.yaml")
     return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
 
 
@@ -133,7 +145,7 @@ def _design(study: Study, replicates: int) -> dict[str, Any]:
     """In virtual time a probe is made in all worlds of the study."""
     if study.design.kind == FORKS:
         return {"kind": FORKS, "of": "configurations", "worlds": study.design.worlds}
-    sentinels = NO_SENTINEL_INSIDE if replicates == 1 else None
+    sentinels = _NO_SENTINEL_INSIDE if replicates == 1 else None
     return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
+from sqlalchemy import select
+
+from leadline.lab import schema as t
 from leadline.lab.bisect.probe import EXACT_HOSTS, Question, given, probe_file
 from leadline.lab.bisect.span import Span
 from leadline.lab.planning import Planned
-from leadline.lab.probing import Prober, unset
+from leadline.lab.run import GIVE_UP
+from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
-from leadline.lab.testbed import Testbed
+from leadline.lab.testbed import RunOptions, Testbed
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import ApplyCost
 from leadline.model.record import StudyRecord, TrialState
@@ -60,11 +64,15 @@ class BisectRun:
     testbed: Testbed
     budget: float | None = None
     most: int = MOST
+    _restored: list[str] = field(default_factory=list, init=False)
     _worlds: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
 
     @cached_property
     def _unset(self) -> frozenset[str]:
-        return unset(self.question.study, self.testbed)
+        """Factors of the study that this host cannot set: they stay as they are."""
+        host = self.testbed.host
+        own = {knob.name for knob in host.knobs()}
+        return frozenset(name for name in self.question.study.factors if name in own and host.writable(name))
 
     def begin(self) -> Bisection:
         """Before anything is measured."""
@@ -96,19 +104,46 @@ class BisectRun:
 
     def _probes(self, fresh: bool) -> BisectResult:
         """One after the other."""
-        prober = Prober(self.testbed, self.question.name, self.budget, fresh)
-        state, failed, stopped = self.begin(), dict[Changes, str](), ""
+        store = self.testbed.store
+        number = attempts(store, self.question.name) + fresh or 1
+        name = f"{self.question.name}-{number}"
+        begun = probes(store, name)
+        records = [store.load(study) for study in begun.values()]
+        if records:
+            self.testbed.resume(records[0].created, records)
+        state, failed, done = self.begin(), dict[Changes, str](), dict[int, StudyRecord]()
+        started = self.testbed.now()
+
+        def ended(complete: bool, stopped: str = "") -> BisectResult:
+            trials = [trial for record in done.values() for trial in record.trials]
+            seconds = sum((each.ended or 0.0) - (each.started or 0.0) for each in trials if each.ended)
+            ran = tuple(done)
+            told = (complete, stopped, tuple(self._restored), self._worlds)
+            return BisectResult(self.question, state, name, ran, failed, seconds, *told)
+
         for probe in range(1, self.most + 1):
             if over(state, self.most):
                 break
             block = next_block(state)
-            file, planned = self._plan(block, f"{prober.name}-{probe}")
-            if stopped := prober.run(file, planned, partial(self._announce, state, block, probe)):
-                break
-            state = self._with(state, prober.done[-1], block, failed)
-        ran = tuple(record.id for record in prober.done)
-        told = (not stopped, stopped, tuple(prober.restored), self._worlds)
-        return BisectResult(self.question, state, prober.name, ran, failed, prober.seconds, *told)
+            file, planned = self._plan(block, f"{name}-{probe}")
+            study_id = begun.get(file.study.study)
+            record = None if study_id is None else store.load(study_id)
+            if record is None or any(trial.is_left for trial in record.trials):
+                left = None if self.budget is None else self.budget - (self.testbed.now() - started)
+                if left is not None and left < self._least(planned, done):
+                    return ended(False, "the budget is used up; run again to go on")
+                self._announce(state, block, probe)
+                record, stopped = self._probe(file, planned, study_id, left)
+                if stopped:
+                    return ended(False, stopped)
+            done[record.id] = record
+            state = self._with(state, record, block, failed)
+        return ended(True)
+
+    def _least(self, planned: Planned, done: Mapping[int, StudyRecord]) -> float:
+        """Seconds that a probe takes, by those before it; the first is always begun."""
+        times = [record.seconds_per_trial for record in done.values() if record.seconds_per_trial]
+        return len(planned.plan.trials) * sum(times) / len(times) if times else 0.0
 
     def _announce(self, state: Bisection, block: Sequence[Changes], probe: int) -> None:
         label = self.question.span.label
@@ -136,6 +171,16 @@ class BisectRun:
             raise UsageError(f"{self.question.span.source}: {planned.skipped[0]}")
         return planned
 
+    def _probe(
+        self, file: StudyFile, planned: Planned, go_on: int | None, left: float | None
+    ) -> tuple[StudyRecord, str]:
+        give_up = max(GIVE_UP, len(planned.plan.trials))  # every candidate may fail without the host being to blame
+        options = RunOptions(fresh=True, go_on=go_on, budget=left, give_up=give_up)
+        run = self.testbed.run(file, planned, options)
+        self._restored += [line for line in run.restored if line not in self._restored]
+        stopped = "" if run.complete else run.stopped or "trials are left to run; run again to go on"
+        return self.testbed.store.load(run.study_id), stopped
+
     def _with(
         self, state: Bisection, record: StudyRecord, block: Sequence[Changes], failed: dict[Changes, str]
     ) -> Bisection:
@@ -162,3 +207,15 @@ def _so_far(run: BisectRun, state: Bisection) -> str:
         return ""
     share, group = max(zip(state.probabilities.tolist(), state.groups, strict=True))
     return f"; so far {share:.0%}: {run.question.span.change(group)}"
+
+
+def probes(store: Store, name: str) -> dict[str, int]:
+    """Probes of one bisection: name -> number of the newest study, oldest first."""
+    query = select(t.studies.c.name, t.studies.c.id).where(t.studies.c.name.startswith(f"{name}-"))
+    with store.transaction() as connection:
+        return {row.name: row.id for row in connection.execute(query.order_by(t.studies.c.id))}
+
+
+def attempts(store: Store, name: str) -> int:
+    """How often the question whose probes have this name has been begun."""
+    return max((int(each.split("-")[-2]) for each in probes(store, name)), default=0)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from leadline.design.seeds import derived
 from leadline.lab.confirming import kept_keys
 from leadline.lab.knee.search import Measured
-from leadline.lab.probing import NO_SENTINEL_INSIDE, key_of, probe_study
-from leadline.lab.studyfile import StudyFile
+from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.load.driver import read_summary
 from leadline.load.knee import Range
 from leadline.load.knobs import load_knobs, why_not
@@ -22,6 +26,7 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.study import Study
 
 _NUMBERS = (Kind.INTEGER, Kind.NUMBER)
+_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
 _RESPONSES = ["throughput", "mean", "p90", "p99", "errors"]
 
 
@@ -41,10 +46,13 @@ class Question:
 
     @property
     def name(self) -> str:
-        """What the names of its probes begin with."""
-        loads = self.loads
-        within = (loads.first, loads.highest, loads.factor, loads.resolution)
-        return f"{self.study.study[:60]}-knee-{key_of(self.study, self.factor, self.critical, self.repeats, *within)}"
+        """What the names of its probes begin with; how long it may take is no part of what is asked."""
+        told = [
+            *(self.study.model_dump(mode="json", exclude={"budget"}), self.factor, self.critical, self.repeats),
+            *(self.loads.first, self.loads.highest, self.loads.factor, self.loads.resolution),
+        ]
+        key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
+        return f"{self.study.study[:60]}-knee-{key}"
 
     def level(self, load: float) -> float | int:
         """A load as its knob has it."""
@@ -82,12 +90,16 @@ def probe_file(question: Question, pair: tuple[float, float], name: str, unset: 
             "kind": "configurations",
             "configurations": {"one": {}, "other": {factor: other}},
             "replicates": 1,
-            "sentinels": NO_SENTINEL_INSIDE,
+            "sentinels": _NO_SENTINEL_INSIDE,
             "seed": int.from_bytes(derived(study.design.seed, name)[:4]),
         },
         "responses": [*_RESPONSES, *(each for each in study.responses if each not in _RESPONSES)],
     }
-    return probe_study(name, document)
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{name}.yaml")
 
 
 def measured_of(question: Question, record: StudyRecord) -> list[Measured]:
