@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Collection, Sequence
@@ -11,13 +10,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from leadline.conclude.configurations import configuration_names
 from leadline.design.seeds import derived
 from leadline.lab.bisect.span import Span
 from leadline.lab.confirming import kept_keys
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.guest import FORKS, KERNEL
@@ -125,11 +122,7 @@ def probe_file(
         },
         "responses": [question.response, *(each for each in study.responses if each != question.response)],
     }
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    parsed = parse_study(text.getvalue(), f"{name}.yaml")
+    parsed = study_of(document)
     return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from leadline.design.seeds import derived
 from leadline.lab.confirming import kept_keys
 from leadline.lab.knee.search import Measured
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.load.driver import read_summary
 from leadline.load.knee import Range
 from leadline.load.knobs import load_knobs, why_not
@@ -95,11 +92,7 @@ def probe_file(question: Question, pair: tuple[float, float], name: str, unset: 
         },
         "responses": [*_RESPONSES, *(each for each in study.responses if each not in _RESPONSES)],
     }
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    return parse_study(text.getvalue(), f"{name}.yaml")
+    return study_of(document)
 
 
 def measured_of(question: Question, record: StudyRecord) -> list[Measured]:
