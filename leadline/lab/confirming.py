@@ -186,7 +186,7 @@ def confirmation_study(
             **{name: raw for name, raw in left.items() if not factors[name].pseudo},
         },
         "design": design,
-        "responses": [response, *(each for each in study.responses if each != response)],
+        "responses": list(dict.fromkeys([response, *study.responses])),
         "confirms": {
             "run": _name(record),
             "response": response,
