@@ -108,7 +108,7 @@ class StudyRun:
                 restored = self.host.restore()
             runner.verify_undone()
             self.store.claims.release()
-            self.store.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
+            self.store.claims.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
             self._settle_wash_out(self._study_id)
             record = self.store.load(self._study_id)
         left = [trial for trial in record.trials if trial.is_left]
@@ -155,7 +155,7 @@ class StudyRun:
         if existing is None and not fresh:
             existing = self.store.unfinished(study)
         if existing is not None:
-            cut_off = self.store.close_orphans(existing)
+            cut_off = self.store.claims.close_orphans(existing)
             record = self.store.load(existing)
             for position in cut_off:
                 number = f"{position + 1}/{len(record.trials)}"
