@@ -309,9 +309,3 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
         return stored == planned
     first = sum(trial.block == 0 for trial in planned.trials)
     return stored.trials[:first] == planned.trials[:first] and stored.factors == planned.factors
-
-
-def study_failed(record: StudyRecord) -> bool:
-    """Whether a study has no answer: trials are left, or every trial failed."""
-    ran = [trial for trial in record.trials if trial.state != TrialState.SKIPPED]
-    return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

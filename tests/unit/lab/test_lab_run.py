@@ -11,7 +11,7 @@ from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import ATTEMPTS, RunResult, StudyRun, study_failed
+from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import Settings
@@ -48,7 +48,7 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     result, store = run(tmp_path, system)
     record = store.load(result.study_id)
     assert result.complete
-    assert not study_failed(record)
+    assert not record.failed
     for trial in record.trials:
         assert trial.state == "done"
         assert tuple(step.name for step in trial.steps) == STEPS
@@ -121,7 +121,7 @@ def test_a_baseline_that_does_not_run_ends_the_study(tmp_path: Path) -> None:
     result, store = run(tmp_path, FakeSystem(FakeHost(), fail=failing("start-server", FailureClass.CONFIGURATION)))
     assert not result.complete
     assert "the baseline itself does not run" in result.stopped
-    assert study_failed(store.load(result.study_id))
+    assert store.load(result.study_id).failed
 
 
 def test_infrastructure_is_retried_and_bounded(tmp_path: Path) -> None:
