@@ -104,8 +104,10 @@ class StudyRun:
                     raise
                 stopped = f"{failure.message}\n{failure.evidence}".strip()
             finally:
-                self.system.stop()
-                restored = self.host.restore()
+                try:
+                    self.system.stop()
+                finally:
+                    restored = self.host.restore()
             runner.verify_undone()
             self.store.claims.release()
             self.store.claims.close_orphans(self._study_id)  # of a trial that was ended before it could be closed

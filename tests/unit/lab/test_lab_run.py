@@ -63,6 +63,18 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     assert result.restored == ["vm.fake_live is 10 again"]
 
 
+def test_the_host_is_put_back_where_services_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_system: FakeSystem) -> None:
+        raise OSError("no such process")
+
+    system = FakeSystem(FakeHost())
+    monkeypatch.setattr(FakeSystem, "stop", stop)
+    with pytest.raises(OSError, match="no such process"):
+        run(tmp_path, system, STUDY.replace("vm.fake_live: [10, 20]", "vm.fake_live: [20, 30]"))
+    assert system.host.writes
+    assert system.host.values["vm.fake_live"] == 10
+
+
 def test_a_run_holds_its_study_and_its_services(tmp_path: Path) -> None:
     held: list[bool] = []
 
