@@ -122,6 +122,10 @@ class Bisected:
 
     result: BisectResult
 
+    @property
+    def answered(self) -> bool:
+        return self.result.complete
+
     @cached_property
     def answer(self) -> str:
         """The conclusion in one sentence."""
@@ -198,7 +202,7 @@ class Bisected:
             "probes": len(state.blocks),
             "trials": state.trials,
             "seconds": result.seconds,
-            "studies": list(result.studies),
+            "studies": [record.id for record in result.records],
             "complete": result.complete,
             "stopped": result.stopped,
             "restored": list(result.restored),

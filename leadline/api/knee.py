@@ -114,6 +114,10 @@ class Knee:
         return types_of(own[-1]) if own else []
 
     @property
+    def answered(self) -> bool:
+        return self.result.complete and self.kept
+
+    @property
     def answer(self) -> str:
         """The conclusion in one sentence."""
         return self._conclusion if self.result.complete else f"So far: {self._conclusion}"

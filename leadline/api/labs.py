@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +49,19 @@ def load_lab(directory: Path | str = "lab") -> Lab:
     return Lab(Store(Path(directory), create=False))
 
 
-def copy(source: Lab, held: Held, target: Path | str) -> tuple[str, bool]:
-    """A study, or a tuning with its studies, into another lab, made where it is absent: its name there, and whether
-    anything was new. Raises LeadlineError for one that runs, and for one that went on in both labs.
+def copy(source: Lab, chosen: Sequence[Held], target: Path | str) -> list[tuple[str, bool]]:
+    """Studies, and tunings with their studies, into another lab, made where it is absent: of each its name there, and
+    whether anything was new. Raises LeadlineError for one that runs, and for one that went on in both labs.
     """
     there = Store(Path(target))
-    copied = {study: copy_study(source.store, study, there) for study in held.studies}
+    return [_copied(source.store, held, there) for held in chosen]
+
+
+def _copied(source: Store, held: Held, there: Store) -> tuple[str, bool]:
+    copied = {study: copy_study(source, study, there) for study in held.studies}
     numbers = {study: number for study, (number, _) in copied.items()}
-    number = numbers.get(held.studies[0], 0) if held.studies else 0
     if held.tuning is not None:
-        number = copy_tuning(source.store, held.tuning, there, numbers)
+        number = copy_tuning(source, held.tuning, there, numbers)
+    else:
+        (number,) = numbers.values()
     return f"{held.name.rpartition('@')[0]}@{number}", any(new for _, new in copied.values())

@@ -8,15 +8,18 @@ from leadline.lab.pilot import noise_for, overhead_for
 from leadline.lab.planning import Planned, cost, setup_for, worst_cost
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.check import steps_left_out
-from leadline.lab.tuning.outline import outline
+from leadline.lab.tuning.outline import Outline, outline
 from leadline.lab.twin import aa_twin
 from leadline.load.scenario import sent_variables
 from leadline.stack.downloads import download_seconds, downloads
 
 __all__ = [
+    "Outline",
     "Planned",
     "StudyFile",
+    "Testbed",
     "Watcher",
     "aa_twin",
     "check_looks",

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
-from leadline.lab.results import analysis_of
-from leadline.lab.run import study_failed
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecord
 from leadline.load.knobs import load_knobs
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
 def analyse(record: StudyRecord) -> StudyAnalysis:
     """The conclusion of the trials that have been run so far."""
+    from leadline.lab.results import analysis_of  # its libraries take long to import
+
     return analysis_of(record)
 
 
@@ -51,7 +51,7 @@ class StudyResult:
 
     @cached_property
     def analysis(self) -> StudyAnalysis:
-        return analysis_of(self.record)
+        return analyse(self.record)
 
     @property
     def answer(self) -> str:
@@ -72,7 +72,7 @@ class StudyResult:
     @property
     def failed(self) -> bool:
         """Whether there is no answer: trials are left, or every trial failed."""
-        return study_failed(self.record)
+        return self.record.failed
 
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
@@ -146,7 +146,7 @@ class StudyResult:
         """What the trials suggest to try next, and what other studies of the lab said of it."""
         from leadline.report.advising import advice
 
-        return advice(self.record, self.knobs, self.store.studies(), analysis_of)
+        return advice(self.record, self.knobs, self.store.studies(), analyse)
 
 
 @dataclass(frozen=True)

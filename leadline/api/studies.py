@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from leadline.lab.hostchoice import on_host
-from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study, study_of
 from leadline.lab.studyfile import json_schema as schema_of_studies
 from leadline.lab.tuning.file import TuningFile, builtin_tunings, find_tuning, parse_tuning
 from leadline.lab.tuning.file import json_schema as schema_of_tunings
@@ -44,11 +41,7 @@ class Study:
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Study:
         """From the keys of a study file (docs/reference/study-file.md)."""
-        text = io.StringIO()
-        yaml = YAML()
-        yaml.width = 4096
-        yaml.dump(dict(keys), text)
-        return cls(parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml"))
+        return cls(study_of(keys))
 
     def on(self, kind: str) -> tuple[Study, tuple[str, ...]]:
         """The study elsewhere (``here``, ``vm``, ``virtual-time``, ``ssh:NAME``), and what of it is otherwise there."""

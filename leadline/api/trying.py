@@ -208,8 +208,10 @@ def _first_start(
         except TrialFailure as failure:
             raise LeadlineError(str(failure)) from failure
         finally:
-            stack.down()
-            host.restore()
+            try:
+                stack.down()
+            finally:
+                host.restore()
     work = stack.server.context.directory / _ARCHIVE_MADE
     if archive is not None and work.is_file():
         shutil.copyfile(work, archive)

@@ -112,6 +112,12 @@ SetOption = Annotated[
 FactorOption = Annotated[
     list[str] | None, typer.Option("--factor", help="Add or replace a factor: --factor jvm.heap=256m,1g")
 ]
+BudgetOption = Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")]
+DisposableOption = Annotated[bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")]
+SimulateOption = Annotated[
+    Path | None,
+    typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file, in virtual time."),
+]
 StudyArgument = Annotated[
     str, typer.Argument(help="A study or tuning in the lab: its name (the newest), its number, name@number.")
 ]

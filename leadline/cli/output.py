@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -19,6 +19,11 @@ def say(*lines: str, to: Console = console) -> None:
     """Lines of plain text, never wrapped where they may be read by a program."""
     for line in lines:
         to.print(line, soft_wrap=True)
+
+
+def say_ended(restored: Iterable[str], stopped: str) -> None:
+    """What a run has put back, and why it ended before its end."""
+    say(*(f"put back: {line}" for line in restored), *([f"stopped: {stopped}"] if stopped else []))
 
 
 def print_table(table: RenderableType | Sequence[str]) -> None:

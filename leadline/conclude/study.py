@@ -15,7 +15,7 @@ from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.interactions import in_words
 from leadline.conclude.margin import within_margin
-from leadline.conclude.stopping import StoppingRule, rule_of
+from leadline.conclude.stopping import rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.disturbance import OTHERS
 from leadline.model.naming import describing
@@ -31,10 +31,9 @@ class Series:
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
 
 
-def conclude(record: StudyRecord, series: Series | None = None, rule: StoppingRule | None = None) -> StudyAnalysis:
-    """What the trials that have run so far say. ``rule``: when the study stops, that of its file if absent."""
-    seen = series or Series()
-    rule = rule or rule_of(record)
+def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
+    """What the trials that have run so far say, under the stopping rule of the study's file."""
+    seen, rule = series or Series(), rule_of(record)
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))

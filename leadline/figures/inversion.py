@@ -53,7 +53,7 @@ class Corrected:
     p_value: float
 
 
-def corrected_sum(parts: Sequence[Part], level: float = 0.95, seed: int = SEED) -> Corrected | None:
+def corrected_sum(parts: Sequence[Part], level: float = 0.95) -> Corrected | None:
     """The sum of the parts' standard deviations, corrected. None where some part's noise is not known (df 0).
 
     The same input gives the same result.
@@ -63,7 +63,7 @@ def corrected_sum(parts: Sequence[Part], level: float = 0.95, seed: int = SEED) 
     found = sum(part.sd for part in parts)
     shape = _pattern(parts)
     size = sum(part.sd for part in shape)
-    squares, cross, noise = _draws(shape, np.random.default_rng(seed))
+    squares, cross, noise = _draws(shape, np.random.default_rng(SEED))
 
     def simulated(c: float) -> Floats:
         inside = np.maximum(c * c * squares + 2 * c * cross + noise, 0.0)

@@ -10,7 +10,7 @@ import shutil
 import struct
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -74,16 +74,7 @@ def kernels(progress: Progress, refresh: bool = False) -> list[Listed]:
     kept = {facts["name"]: facts for facts in _cached()}
     found = newest(_packages(progress, 0.0 if refresh else _DAY))
     for name, facts in kept.items():
-        listed = found.get(name)
-        found[name] = Listed(
-            name,
-            listed.release if listed else facts["release"],
-            listed.version if listed else facts["version"],
-            facts["flavour"],
-            listed.suite if listed else facts["suite"],
-            listed.packages if listed else (),
-            facts["version"],
-        )
+        found[name] = replace(found.get(name, _of_cache(facts)), cached=facts["version"])
     return sorted(found.values(), key=_place)
 
 

@@ -91,7 +91,7 @@ def _outcome(guest: _Guest, saved: Saved | None, timeout: float) -> Outcome:
         wall = time.monotonic() - begin
     files = write(sent, guest.directory)
     facts = {**(saved.facts if saved else {}), **sent.facts}
-    return Outcome(files, facts, guest.console, wall, sent.seconds)
+    return Outcome(files, facts, guest.console, wall)
 
 
 def _save(host: Host, boot: Boot, job: str, directory: Path, name: str, timeout: float, source: Saved | None) -> Saved:

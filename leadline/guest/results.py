@@ -26,7 +26,6 @@ class Outcome:
     facts: Mapping[str, str]
     console: Path
     wall_seconds: float
-    guest_seconds: float
 
 
 @dataclass
@@ -38,11 +37,6 @@ class Sent:
     saved: str | None = None
     failed: TrialFailure | None = None
     finished: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """Of the guest's time, from the job's begin to its end."""
-        return float(self.facts.get("guest.ended", 0)) - float(self.facts.get("guest.began", 0))
 
 
 def read_sent(raw: bytes) -> Sent:

@@ -23,7 +23,6 @@ from leadline.model.record import TrialState
 
 LEASE = 60.0  # seconds after its last sign of life for which a block stays its owner's
 _RENEWALS = 3  # in a lease
-_AGAIN = (FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value)  # such trials run again
 
 
 class BlockState(StrEnum):
@@ -118,7 +117,7 @@ class Claims:
 
     def _any_left(self, connection: Connection, study_id: int, positions: Collection[int]) -> bool:
         wanted = (t.trials.c.study_id == study_id, t.trials.c.position.in_(positions))
-        left = (t.trials.c.state == TrialState.PLANNED) | t.trials.c.failure.in_(_AGAIN)
+        left = (t.trials.c.state == TrialState.PLANNED) | t.RUNS_AGAIN
         return connection.execute(select(t.trials.c.id).where(*wanted, left)).first() is not None
 
     def hold(self, study_id: int, block: int) -> Claim:

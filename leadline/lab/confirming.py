@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from ruamel.yaml import YAML
 
 from leadline.analysis.scale import response_kind
 from leadline.conclude.confirmation import raw_level, said
 from leadline.design import KINDS
 from leadline.design.seeds import derived
 from leadline.design.switchback import is_live
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.model.errors import UsageError, nearest
 from leadline.model.guest import FORKS
 from leadline.model.knob import Level
@@ -189,7 +186,7 @@ def confirmation_study(
             **{name: raw for name, raw in left.items() if not factors[name].pseudo},
         },
         "design": design,
-        "responses": [response, *(each for each in study.responses if each != response)],
+        "responses": list(dict.fromkeys([response, *study.responses])),
         "confirms": {
             "run": _name(record),
             "response": response,
@@ -198,11 +195,7 @@ def confirmation_study(
     }
     if budget is not None:
         document["budget"] = budget
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    return parse_study(text.getvalue(), f"{document['study']}.yaml")
+    return study_of(document)
 
 
 def fresh_seed(record: StudyRecord) -> int:

@@ -20,10 +20,7 @@ from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.livelog import forget
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecords
-from leadline.model.errors import FailureClass, LeadlineError, UsageError
-from leadline.model.record import TrialState
-
-_LEFT = (FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value)  # such trials run again
+from leadline.model.errors import LeadlineError, UsageError
 
 
 @dataclass(frozen=True)
@@ -169,12 +166,11 @@ def _all_held(store: Store) -> list[Held]:
     """Told from the rows alone: a study that this version cannot read can be removed, too."""
     lab = store.directory
     with store.transaction() as connection:
-        left = t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING)) | t.trials.c.failure.in_(_LEFT)
         columns = (
             t.trials.c.study_id,
             func.count().label("trials"),
             func.max(func.coalesce(t.trials.c.ended, t.trials.c.started, 0)).label("last"),
-            func.sum(left).label("left"),
+            func.sum(t.LEFT).label("left"),
         )
         counts = {row.study_id: row for row in connection.execute(select(*columns).group_by(t.trials.c.study_id))}
         ids: dict[int, list[int]] = {}

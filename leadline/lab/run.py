@@ -104,11 +104,13 @@ class StudyRun:
                     raise
                 stopped = f"{failure.message}\n{failure.evidence}".strip()
             finally:
-                self.system.stop()
-                restored = self.host.restore()
+                try:
+                    self.system.stop()
+                finally:
+                    restored = self.host.restore()
             runner.verify_undone()
             self.store.claims.release()
-            self.store.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
+            self.store.claims.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
             self._settle_wash_out(self._study_id)
             record = self.store.load(self._study_id)
         left = [trial for trial in record.trials if trial.is_left]
@@ -155,7 +157,7 @@ class StudyRun:
         if existing is None and not fresh:
             existing = self.store.unfinished(study)
         if existing is not None:
-            cut_off = self.store.close_orphans(existing)
+            cut_off = self.store.claims.close_orphans(existing)
             record = self.store.load(existing)
             for position in cut_off:
                 number = f"{position + 1}/{len(record.trials)}"
@@ -309,9 +311,3 @@ def same_beginning(stored: Plan, planned: Plan) -> bool:
         return stored == planned
     first = sum(trial.block == 0 for trial in planned.trials)
     return stored.trials[:first] == planned.trials[:first] and stored.factors == planned.factors
-
-
-def study_failed(record: StudyRecord) -> bool:
-    """Whether a study has no answer: trials are left, or every trial failed."""
-    ran = [trial for trial in record.trials if trial.state != TrialState.SKIPPED]
-    return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)

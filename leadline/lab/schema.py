@@ -17,6 +17,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from leadline.model.errors import FailureClass
+from leadline.model.record import TrialState
+
 metadata = MetaData()
 
 studies = Table(
@@ -52,6 +55,10 @@ trials = Table(
     Column("directory", Text),  # relative to the lab
     UniqueConstraint("study_id", "position"),
 )
+
+# As ``TrialRecord.is_left`` has it.
+RUNS_AGAIN = trials.c.failure.in_((FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value))
+LEFT = trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING)) | RUNS_AGAIN
 
 # A row for every time that a block was given to somebody; its token is the right to write (``leadline.lab.claims``).
 blocks = Table(

@@ -8,53 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import platform
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import (
-    URL,
-    ColumnElement,
-    Connection,
-    Engine,
-    RowMapping,
-    Table,
-    create_engine,
-    delete,
-    event,
-    insert,
-    select,
-    update,
-)
-from sqlalchemy.exc import DatabaseError, NoResultFound, OperationalError
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, insert, select, update
+from sqlalchemy.exc import NoResultFound
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
-from leadline.host.lock import exclusive
 from leadline.lab import schema as t
-from leadline.lab.claims import Claim, Claims, LostClaimError
-from leadline.lab.migrations import bring_up_to_date
-from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_of, machine_rows, slot_records
-from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
-from leadline.model.knob import Level
+from leadline.lab.attempts import AttemptStore, unsound
+from leadline.lab.database import new_number
+from leadline.lab.slotrows import WHOLE, machine_of, slot_records
+from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
-
-
-def unsound(responses: Mapping[str, float]) -> str:
-    """Which response is no finite number; empty for none. Asked before they are written and after they are read."""
-    return next((f"{name} is {value}" for name, value in responses.items() if not math.isfinite(value)), "")
 
 
 def _contradiction(record: TrialRecord) -> str:
@@ -72,106 +46,27 @@ def study_key(study: Study) -> str:
 
 
 def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
-    """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials."""
-    found: _Rows = {}
-    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
-        last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
-        query = select(table).join(t.trials, last).where(wanted).order_by(*table.primary_key.columns)
-        by_trial = found[table.name] = {}
-        for row in connection.execute(query).mappings():
-            by_trial.setdefault(row["trial_id"], []).append(row)
-    disturbed = (
-        select(t.attempts)
-        .join(t.trials, t.attempts.c.trial_id == t.trials.c.id)
-        .where(wanted, t.attempts.c.failure == FailureClass.DISTURBED.value)
-    )
-    found[t.attempts.name] = {}
-    for row in connection.execute(disturbed).mappings():
-        found[t.attempts.name].setdefault(row["trial_id"], []).append(row)
-    return found
+    """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials.
 
-
-def _with_pragmas(engine: Engine) -> Engine:
-    @event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA busy_timeout=10000")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.close()
-
-    return engine
-
-
-PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
-
-
-class Store:
-    """One lab directory. Raises TrialFailure(infrastructure) when the disk refuses a write.
-
-    ``now`` gives the unix seconds it writes down; ``owner`` is who runs trials, this machine by default.
-    ``real_time``: whether that is the machine's time, in which leases run out.
+    Of the table ``attempts`` those that others disturbed.
     """
 
-    def __init__(
-        self, directory: Path, create: bool = True, now: Callable[[], float] = time.time, owner: str | None = None
-    ) -> None:
-        self.directory = directory.resolve()
-        self._now = now
-        self.real_time = now is time.time
-        self.claims = Claims(self._begin, now, owner or platform.node())
-        self._tokens: dict[int, str] = {}  # of trials that were begun here
-        self._steps: dict[int, int] = {}  # trials of steps that were begun here
-        path = self.directory / "lab.sqlite"
-        if not create and not path.exists():
-            raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(path))))
-            # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
-            with exclusive(self.directory / ".opening.lock", lambda: None):
-                bring_up_to_date(self._engine, now)
-        except (OSError, ValueError, DatabaseError, LeadlineError) as error:
-            reason = error.orig if isinstance(error, DatabaseError) else error
-            raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
+    def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
+        found: dict[int, list[RowMapping]] = {}
+        for row in connection.execute(query.where(wanted)).mappings():
+            found.setdefault(row["trial_id"], []).append(row)
+        return found
 
-    @contextmanager
-    def _begin(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except OperationalError as error:
-            raise TrialFailure(
-                FailureClass.INFRASTRUCTURE, f"the lab {self.directory} cannot be written: {error.orig}"
-            ) from error
-        except DatabaseError as error:
-            raise LeadlineError(f"the lab {self.directory} is damaged: {error.orig}") from error
+    rows: _Rows = {}
+    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
+        last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
+        rows[table.name] = by_trial(select(table).join(t.trials, last).order_by(*table.primary_key.columns))
+    disturbed = t.attempts.c.failure == FailureClass.DISTURBED.value
+    return {**rows, t.attempts.name: by_trial(select(t.attempts).join(t.trials).where(disturbed))}
 
-    @contextmanager
-    def _write(self, trial_id: int | None) -> Iterator[Connection]:
-        """For what an attempt leaves. Raises LostClaimError where its block was given to another meanwhile."""
-        with self._begin() as connection:
-            token = None if trial_id is None else self._tokens.get(trial_id)
-            if token is not None:
-                self.claims.fence(connection, token)
-            elif trial_id is not None and self._is_running(connection, trial_id):
-                raise LostClaimError(f"trial {trial_id} of the lab {self.directory} is run by another")
-            yield connection
 
-    def _is_running(self, connection: Connection, trial_id: int) -> bool:
-        state = connection.execute(select(t.trials.c.state).where(t.trials.c.id == trial_id)).scalar()
-        return state == TrialState.RUNNING
-
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """For tables that are kept by others (``leadline.lab.tuning.records``)."""
-        return self._begin()
-
-    def now(self) -> float:
-        """Unix seconds as the store writes them down."""
-        return self._now()
-
-    # studies
+class Store(AttemptStore):
+    """One lab directory: its studies."""
 
     def add_study(
         self, study: Study, document: str, plan: Plan, environment: Mapping[str, str], skipped: Sequence[str]
@@ -180,8 +75,9 @@ class Store:
         written = plan_to_json(plan)
         if plan_from_json(written) != plan or Study.model_validate_json(study.model_dump_json()) != study:
             raise ValueError(f"study {study.study} would not be read as it is written")
-        with self._begin() as connection:
-            result = connection.execute(
+        with self.transaction() as connection:
+            study_id = new_number(
+                connection,
                 insert(t.studies).values(
                     name=study.study,
                     key=study_key(study),
@@ -190,13 +86,10 @@ class Store:
                     plan=written,
                     environment=json.dumps(dict(environment)),
                     skipped=json.dumps(list(skipped)),
-                    created=self._now(),
+                    created=self.now(),
                     version=leadline.__version__,
-                )
+                ),
             )
-            key = result.inserted_primary_key
-            assert key is not None
-            study_id = int(key[0])
             connection.execute(
                 insert(t.trials),
                 [
@@ -208,7 +101,7 @@ class Store:
 
     def replan(self, study_id: int, plan: Plan) -> None:
         """Another plan of as many trials, equal in those that have begun. Raises ValueError for any other."""
-        with self._begin() as connection:
+        with self.transaction() as connection:
             stored = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
             rows = connection.execute(
                 select(t.trials.c.position, t.trials.c.state).where(t.trials.c.study_id == study_id)
@@ -219,18 +112,19 @@ class Store:
                 raise ValueError("a new plan must keep the trials that have begun, and their number")
             connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(plan=plan_to_json(plan)))
 
+    def skip(self, trial_ids: Sequence[int], reason: str) -> None:
+        """Trials that need not run any more, planned or interrupted, with the reason."""
+        with self.transaction() as connection:
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.id.in_(trial_ids))
+                .values(state=TrialState.SKIPPED, failure=None, failure_message=reason)
+            )
+
     def unfinished(self, study: Study) -> int | None:
         """The newest study with the same key that has trials left to run, interrupted ones included."""
-        with self._begin() as connection:
-            left = (
-                select(t.trials.c.id)
-                .where(t.trials.c.study_id == t.studies.c.id)
-                .where(
-                    t.trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING))
-                    | t.trials.c.failure.in_((FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value))
-                )
-                .exists()
-            )
+        with self.transaction() as connection:
+            left = select(t.trials.c.id).where(t.trials.c.study_id == t.studies.c.id).where(t.LEFT).exists()
             row = connection.execute(
                 select(t.studies.c.id)
                 .where(t.studies.c.key == study_key(study))
@@ -241,7 +135,7 @@ class Store:
 
     def find(self, reference: str) -> int:
         """A study's id from ``12``, ``pools`` (the newest of that name) or ``pools@12``. Raises UsageError."""
-        with self._begin() as connection:
+        with self.transaction() as connection:
             rows = connection.execute(select(t.studies.c.id, t.studies.c.name).order_by(t.studies.c.id)).all()
         numbered = [row.id for row in rows if reference in (str(row.id), f"{row.name}@{row.id}")]
         if found := numbered or [row.id for row in rows if row.name == reference]:
@@ -251,22 +145,18 @@ class Store:
 
     def studies(self) -> list[StudyRecord]:
         """All studies, oldest first."""
-        with self._begin() as connection:
+        with self.transaction() as connection:
             ids = connection.execute(select(t.studies.c.id).order_by(t.studies.c.id)).scalars().all()
         return [self.load(study_id) for study_id in ids]
 
     def ids(self) -> list[int]:
         """Numbers of all studies, newest first."""
-        with self._begin() as connection:
+        with self.transaction() as connection:
             return list(connection.execute(select(t.studies.c.id).order_by(t.studies.c.id.desc())).scalars())
 
     def load(self, study_id: int) -> StudyRecord:
         """A study as values, with all its trials (the last attempt of each)."""
-        with self._reading(study_id):
-            return self._load(study_id)
-
-    def _load(self, study_id: int) -> StudyRecord:
-        with self._begin() as connection:
+        with self._reading(study_id), self.transaction() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
             plan = plan_from_json(row["plan"])
             trials = (
@@ -280,16 +170,16 @@ class Store:
             records = tuple(self._trial(trial, plan, rows) for trial in trials)
             if [trial["position"] for trial in trials] != [planned.position for planned in plan.trials]:
                 raise ValueError(f"it has {len(trials)} trials, its plan {len(plan.trials)}")
-        return StudyRecord(
-            id=study_id,
-            study=Study.model_validate_json(row["study"]),
-            document=row["document"],
-            plan=plan,
-            created=row["created"],
-            environment=json.loads(row["environment"]),
-            trials=records,
-            skipped=tuple(json.loads(row["skipped"])),
-        )
+            return StudyRecord(
+                id=study_id,
+                study=Study.model_validate_json(row["study"]),
+                document=row["document"],
+                plan=plan,
+                created=row["created"],
+                environment=json.loads(row["environment"]),
+                trials=records,
+                skipped=tuple(json.loads(row["skipped"])),
+            )
 
     @contextmanager
     def _reading(self, study_id: int) -> Iterator[None]:
@@ -309,7 +199,7 @@ class Store:
 
     def load_trial(self, study_id: int, position: int) -> TrialRecord:
         """One trial of a study, its last attempt."""
-        with self._reading(study_id), self._begin() as connection:
+        with self._reading(study_id), self.transaction() as connection:
             plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
             row = connection.execute(
                 select(t.trials).where(t.trials.c.study_id == study_id, t.trials.c.position == position)
@@ -351,191 +241,3 @@ class Store:
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")
         return record
-
-    # trials
-
-    def begin_attempt(self, trial_id: int, block: int | Claim) -> tuple[int, Path]:
-        """Mark a trial running; returns the attempt's number and its new, empty directory. ``block``: a claim of it, or
-        its number: it is held from now on. Raises ClaimedError where another has it.
-        """
-        now = self._now()
-        claim = block if isinstance(block, Claim) else self.claims.hold(self._study_of(trial_id), block)
-        token = self._tokens[trial_id] = claim.token
-        with self._write(trial_id) as connection:
-            last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
-            attempt = last + 1
-            relative = Path("trials") / str(trial_id) / f"attempt-{attempt}"
-            connection.execute(
-                update(t.trials)
-                .where(t.trials.c.id == trial_id)
-                .values(
-                    state=TrialState.RUNNING,
-                    attempt=attempt,
-                    started=now,
-                    ended=None,
-                    failure=None,
-                    failure_message="",
-                    evidence="",
-                    steady=None,
-                    phases=None,
-                    directory=str(relative),
-                )
-            )
-            connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now, token=token))
-        directory = self.directory / relative
-        for part in PARTS:
-            (directory / part).mkdir(parents=True, exist_ok=True)
-        return attempt, directory
-
-    def _study_of(self, trial_id: int) -> int:
-        with self._begin() as connection:
-            found = connection.execute(select(t.trials.c.study_id).where(t.trials.c.id == trial_id))
-            return int(found.scalar_one())
-
-    def begin_step(self, trial_id: int, attempt: int, name: str, detail: str = "") -> int:
-        """Commit a step before it is acted on; returns its id for ``end_step``."""
-        with self._write(trial_id) as connection:
-            result = connection.execute(
-                insert(t.steps).values(
-                    trial_id=trial_id, attempt=attempt, name=name, started=self._now(), detail=detail
-                )
-            )
-            key = result.inserted_primary_key
-            assert key is not None
-        self._steps[int(key[0])] = trial_id
-        return int(key[0])
-
-    def end_step(self, step_id: int, detail: str | None = None) -> None:
-        """``detail``: what came of it, in place of what was said when it began."""
-        values = {"ended": self._now()} | ({} if detail is None else {"detail": detail})
-        with self._write(self._steps.pop(step_id, None)) as connection:
-            self._set(connection, t.steps, [t.steps.c.id == step_id], values)
-
-    def add_readings(self, trial_id: int, attempt: int, found: Sequence[Reading]) -> None:
-        self._insert(t.readings, trial_id, attempt, [asdict(reading) for reading in found])
-
-    def add_audits(self, trial_id: int, attempt: int, found: Sequence[AuditRecord]) -> None:
-        self._insert(t.audits, trial_id, attempt, [asdict(audit) for audit in found])
-
-    def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
-        """Raises TrialFailure(infrastructure) for a response that is no finite number: nothing is stored."""
-        if lost := unsound(values):
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured is no number: {lost}")
-        self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
-
-    def add_machine_use(self, trial_id: int, attempt: int, use: MachineUse | None) -> None:
-        """What else the machine did under the load of a trial."""
-        self._insert(t.machine_use, trial_id, attempt, machine_rows(WHOLE, use))
-
-    def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
-        """Hash every file below the attempt's directory."""
-        rows = []
-        for path in sorted(p for p in directory.rglob("*") if p.is_file()):
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            rows.append({"path": str(path.relative_to(directory)), "sha256": digest, "size": path.stat().st_size})
-        self._insert(t.artefacts, trial_id, attempt, rows)
-
-    def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        if rows:
-            with self._write(trial_id) as connection:
-                connection.execute(insert(table), [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
-
-    def begin_slot(self, trial_id: int, attempt: int, slot: int, due_ns: int, wanted: Mapping[str, Level]) -> None:
-        """Commit what a slot will set before it is set."""
-        self._insert(t.slots, trial_id, attempt, [{"slot": slot, "due_ns": due_ns, "wanted": json.dumps(dict(wanted))}])
-
-    def end_slot(self, trial_id: int, attempt: int, slot: int, done: SlotSet) -> None:
-        """What was set, read back and went wrong."""
-        failure = done.failure
-        self._update_slot(
-            trial_id,
-            attempt,
-            slot,
-            set_from_ns=done.set_from_ns,
-            set_at_ns=done.set_at_ns,
-            found=json.dumps(dict(done.found)),
-            matches=done.matches,
-            failure=failure.failure_class.value if failure else None,
-            failure_message=failure.message if failure else "",
-        )
-
-    def fail_slot(self, trial_id: int, attempt: int, slot: int, failure: TrialFailure) -> None:
-        """Something was found later that voids a slot: its responses, if any, do not count."""
-        self._update_slot(trial_id, attempt, slot, failure=failure.failure_class.value, failure_message=failure.message)
-
-    def _update_slot(self, trial_id: int, attempt: int, slot: int, **values: Any) -> None:
-        with self._write(trial_id) as connection:
-            of_slot = (t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot)
-            self._set(connection, t.slots, of_slot, values)
-
-    def _set(
-        self, connection: Connection, table: Table, where: Sequence[ColumnElement[bool]], values: Mapping[str, Any]
-    ) -> None:
-        """Change one row. Raises LeadlineError where it is not there."""
-        changed = connection.execute(update(table).where(*where).values(**values)).rowcount
-        if changed != 1:
-            raise LeadlineError(f"the lab {self.directory} is damaged: {changed} rows of {table.name}, where one was")
-
-    def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
-        """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
-        key = {"trial_id": trial_id, "attempt": attempt}
-        rows = [
-            {**key, "slot": one.slot, "name": name, "value": value}
-            for one in measured
-            for name, value in one.responses.items()
-        ]
-        with self._write(trial_id) as connection:
-            for table in (t.slot_responses, t.machine_use):
-                whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
-                connection.execute(delete(table).where(whose))
-            for one in measured:
-                connection.execute(
-                    update(t.slots)
-                    .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == one.slot)
-                    .values(
-                        measured_from_ns=round(one.begin * 1e9),
-                        measured_until_ns=round(one.end * 1e9),
-                        left_out=one.left_out,
-                    )
-                )
-            if rows:
-                connection.execute(insert(t.slot_responses), rows)
-            if used := [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]:
-                connection.execute(insert(t.machine_use), used)
-
-    def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
-        with self._write(trial_id) as connection:
-            values = {"steady": json.dumps(asdict(steady)), "phases": json.dumps(asdict(phases))}
-            self._set(connection, t.trials, [t.trials.c.id == trial_id], values)
-
-    def finish(self, trial_id: int, attempt: int, failure: TrialFailure | None = None) -> None:
-        """Close an attempt as done, or failed with its class."""
-        now = self._now()
-        ending = {
-            "ended": now,
-            "failure": failure.failure_class.value if failure else None,
-            "failure_message": failure.message if failure else "",
-            "evidence": failure.evidence if failure else "",
-        }
-        with self._write(trial_id) as connection:
-            of_attempt = (t.attempts.c.trial_id == trial_id, t.attempts.c.attempt == attempt)
-            self._set(connection, t.attempts, of_attempt, ending)
-            state = TrialState.FAILED if failure else TrialState.DONE
-            of_trial = (t.trials.c.id == trial_id, t.trials.c.attempt == attempt)
-            self._set(connection, t.trials, of_trial, {"state": state, **ending})
-
-    def skip(self, trial_ids: Sequence[int], reason: str) -> None:
-        """Trials that need not run any more, planned or interrupted, with the reason."""
-        with self._begin() as connection:
-            connection.execute(
-                update(t.trials)
-                .where(t.trials.c.id.in_(trial_ids))
-                .values(state=TrialState.SKIPPED, failure=None, failure_message=reason)
-            )
-
-    def close_orphans(self, study_id: int) -> list[int]:
-        """Trials still marked running belong to a leadline that is gone: close them as interrupted; their positions.
-        Those that another owner runs stay.
-        """
-        return self.claims.close_orphans(study_id)

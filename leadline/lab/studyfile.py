@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from leadline.host.textfile import is_file, read_text
@@ -87,6 +89,14 @@ def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: 
     given |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
     places = Places(source, tree, given)
     return StudyFile(validated(Study, places), text, places)
+
+
+def study_of(keys: Mapping[str, Any]) -> StudyFile:
+    """A Study from the keys of a file; those that say nothing are left out. Raises UsageError."""
+    text, yaml = io.StringIO(), YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in keys.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml")
 
 
 def load_tree(text: str, source: str, model: type[BaseModel]) -> CommentedMap:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from leadline.lab import schema as t
 from leadline.lab.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
 from leadline.lab.claims import BlockState
+from leadline.lab.database import new_number
 from leadline.lab.inuse import in_use
 from leadline.lab.store import Store
 from leadline.model.errors import LeadlineError
@@ -86,16 +87,18 @@ def take_study(store: Store, directory: Path) -> tuple[int, bool]:
                 f"{name} of the lab {store.directory} went on in both labs: both have trials of their own"
             )
         with in_use(store.directory, f"study-{study_id}"):
-            return study_id, _take_all(store, study_id, bundle)
+            _take_all(store, study_id, bundle)
+        return study_id, True
     with store.transaction() as connection:
-        study_id = _new_number(connection, insert(t.studies).values(bundle.contents.study))
+        study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
         planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
         values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
         connection.execute(insert(t.trials), values)
-    return study_id, _take_all(store, study_id, bundle)
+    _take_all(store, study_id, bundle)
+    return study_id, True
 
 
-def _take_all(store: Store, study_id: int, bundle: Bundle) -> bool:
+def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
     """Files and rows of a study whose trials have rows."""
     of_study = t.trials.c.study_id == study_id
     with store.transaction() as connection:
@@ -113,7 +116,6 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> bool:
         for block in bundle.contents.blocks:
             lost = {"state": BlockState.LOST} if block["state"] == BlockState.RUNNING else {}
             connection.execute(insert(t.blocks).values({**block, **lost, "study_id": study_id}))
-    return True
 
 
 def _find(store: Store, bundle: Bundle) -> int | None:
@@ -150,12 +152,6 @@ def _insert(
         connection.execute(update(t.trials).where(t.trials.c.id == number).values(values))
 
 
-def _new_number(connection: Connection, statement: Any) -> int:
-    key = connection.execute(statement).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
 def _home(store: Store, trial: int, attempt: int) -> Path:
     home = store.directory / "trials" / str(trial) / f"attempt-{attempt}"
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +176,7 @@ def copy_tuning(source: Store, tuning_id: int, target: Store, numbers: Mapping[i
     with target.transaction() as connection:
         same = [t.tunings.c[name] == row[name] for name in _SAME]
         known = connection.execute(select(func.max(t.tunings.c.id)).where(*same)).scalar()
-        number = known or _new_number(connection, insert(t.tunings).values(row))
+        number = known or new_number(connection, insert(t.tunings).values(row))
         connection.execute(update(t.tunings).where(t.tunings.c.id == number).values(row))
         connection.execute(delete(t.tuning_parts).where(t.tuning_parts.c.tuning_id == number))
         for part in parts:

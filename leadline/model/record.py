@@ -238,6 +238,12 @@ class StudyRecord:
         return [observation for trial in ended for observation in trial.observations()]
 
     @property
+    def failed(self) -> bool:
+        """Whether there is no answer: trials are left, or every trial failed."""
+        ran = [trial for trial in self.trials if trial.state != TrialState.SKIPPED]
+        return any(trial.is_left for trial in ran) or all(trial.failure for trial in ran)
+
+    @property
     def seconds_per_trial(self) -> float | None:
         """Wall time of a finished trial; trials side by side share theirs. None before the first."""
         spans = [(t.started, t.ended) for t in self.trials if t.state == TrialState.DONE and t.started and t.ended]

@@ -42,13 +42,11 @@ def round_levels(treatments: int, blocks: Blocks, targets: Sequence[float], keep
     return tuple(levels)
 
 
-def shares_lost(
-    blocks: Blocks, levels: Sequence[float], keeps_first: bool, gains: Floats, seed: int = SEED + 1
-) -> Floats:
+def shares_lost(blocks: Blocks, levels: Sequence[float], keeps_first: bool, gains: Floats) -> Floats:
     """How often each treatment (n) leaves races with these levels, where treatments differ by ``gains`` (n), in
     standard deviations of a trial.
     """
-    field = _Field(_draws(len(gains), len(levels)), len(gains), keeps_first, seed)
+    field = _Field(_draws(len(gains), len(levels)), len(gains), keeps_first, SEED + 1)
     for number, level in enumerate(levels, 1):
         field.leave(field.play(blocks, number, gains), level)
     return np.asarray(field.lost.mean(axis=0), dtype=np.float64)

@@ -9,14 +9,11 @@ import typer
 
 from leadline.api.bisecting import bisect as run_bisection
 from leadline.api.bisecting import outline, question
-from leadline.api.running import open_testbed
 from leadline.api.studies import Study
+from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
-from leadline.cli.live import watcher
-from leadline.cli.options import JsonOption, LabOption, SetOption
-from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 from leadline.model.errors import UsageError
-from leadline.model.units import format_duration
 from leadline.planning.probes import MOST
 
 
@@ -43,15 +40,11 @@ def bisect(
     trials: Annotated[int, typer.Option(min=6, max=10_000, help="At most, all probes together.")] = MOST,
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
-    budget: Annotated[str | None, typer.Option(help="Wall time after which no probe is started: 30m")] = None,
+    budget: BudgetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print candidates and cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew, even if it was run before.")] = False,
-    disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
-    ] = False,
-    simulate: Annotated[
-        Path | None, typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file.")
-    ] = None,
+    disposable: DisposableOption = False,
+    simulate: SimulateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find which change between two ends makes the difference: levels of a factor, or settings."""
@@ -69,28 +62,11 @@ def bisect(
         exact=exact,
         all_levels=levels is not None,
     )
-    watching = watcher(errors if json else console)
-    place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
-    limit = asked.study.budget
-    if dry_run:
-        told = outline(asked, place, wanted, limit)
-        if json:
-            print_json(told.document())
-        else:
-            say(*told.lines())
-        return
-    if simulate is not None:
-        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
-        say(said, to=errors if json else console)
-    with watching:
-        found = run_bisection(asked, place, budget=limit, most=trials, fresh=new)
-    if json:
-        print_json(found.document())
-    else:
-        result = found.result
-        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
-        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
-        say(f"probes: {result.name}-1 to -{len(result.studies)}; {format_duration(result.seconds)} of trials")
-        print_answer(found.answer)
-    if not found.result.complete:
-        raise typer.Exit(1)
+    execute_search(
+        *(subject, lab, simulate),
+        lambda place: outline(asked, place, wanted, asked.study.budget),
+        lambda place: run_bisection(asked, place, budget=asked.study.budget, most=trials, fresh=new),
+        dry_run=dry_run,
+        disposable=disposable,
+        json=json,
+    )

@@ -13,7 +13,7 @@ from leadline.api.running import SIMULATED, Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
-from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, file_option
 from leadline.cli.output import console, errors, print_json, say
 
 
@@ -34,13 +34,11 @@ def confirm(
         str | None, typer.Option(help="The effect that must not be missed; the shrunken estimate if absent: 3%")
     ] = None,
     chance: Annotated[str, typer.Option("--power", help="The wanted probability of finding it.")] = "80%",
-    budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
+    budget: BudgetOption = None,
     out: Annotated[Path | None, file_option("Write the confirmation study to a file and end.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Run it again even if it was run before.")] = False,
-    disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
-    ] = False,
+    disposable: DisposableOption = False,
     simulate: Annotated[
         Path | None,
         typer.Option(metavar="TRUTH", help="Confirm a simulated study on a simulated host with this truth file."),

@@ -1,8 +1,10 @@
-"""Running a study or a tuning from the command line, or printing what it would be, to its printed end."""
+"""Running a study, a tuning or a search from the command line, or printing what it would be, to its printed end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,8 +15,15 @@ from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.live import watcher
-from leadline.cli.output import console, errors, print_answer, print_json, print_table, say
+from leadline.cli.output import console, errors, print_answer, print_json, print_table, say, say_ended
 from leadline.model.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from leadline.api.bisecting import Bisected, BisectOutline
+    from leadline.api.knee import Knee, KneeOutline
+    from leadline.api.planning import Outline, Testbed
 
 
 def execute(
@@ -35,24 +44,64 @@ def execute(
         print_plan(subject.file, place.plan(subject.file), json, place.directory)
         return
     if dry_run and isinstance(subject, Tuning):
-        told = outline(subject.file.tuning, steps_left_out(subject.file, place), place)
-        if json:
-            print_json(told.document())
-        else:
-            say(*told.lines())
+        _print_outline(outline(subject.file.tuning, steps_left_out(subject.file, place), place), json)
         return
     begin = checked(place, subject)
     if truth is None and subject.host == "local":
         say(*before_a_run(), to=output)
-    if truth is not None:
-        said = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {place.directory}"
-        say(said, to=output)
+    _say_simulated(truth, place, output)
     since = place.now()
     with watching:
         ended = begin(new)
     if truth is not None:
         say(f"SIMULATED: {format_duration(place.now() - since)} of virtual time", to=output)
     present(ended, json=json)
+
+
+def execute_search(
+    subject: Study,
+    lab: Path,
+    truth: Path | None,
+    outline: Callable[[Testbed], BisectOutline | KneeOutline],
+    search: Callable[[Testbed], Bisected | Knee],
+    *,
+    dry_run: bool,
+    disposable: bool,
+    json: bool,
+) -> None:
+    """Run what is left of a search and print its result, or its outline. Ends with code 1 without an answer."""
+    output = errors if json else console
+    watching = watcher(output)
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
+    if dry_run:
+        _print_outline(outline(place), json)
+        return
+    _say_simulated(truth, place, output)
+    with watching:
+        ended = search(place)
+    result = ended.result
+    if json:
+        print_json(ended.document())
+    else:
+        say(*ended.lines())
+        say_ended(result.restored, result.stopped)
+        say(f"probes: {result.name}-1 to -{len(result.records)}; {format_duration(result.seconds)} of trials")
+        print_answer(ended.answer)
+    if not ended.answered:
+        raise typer.Exit(1)
+
+
+def _print_outline(told: BisectOutline | KneeOutline | Outline, json: bool) -> None:
+    if json:
+        print_json(told.document())
+    else:
+        say(*told.lines())
+
+
+def _say_simulated(truth: Path | None, place: Testbed, output: Console) -> None:
+    if truth is not None:
+        said = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(said, to=output)
 
 
 def present(run: Run, *, json: bool) -> None:
@@ -62,7 +111,7 @@ def present(run: Run, *, json: bool) -> None:
         print_json({**result.document(), "run": run.document()})
     else:
         print_table(result.table())
-        say(*(f"put back: {line}" for line in run.restored), *([f"stopped: {run.stopped}"] if run.stopped else []))
+        say_ended(run.restored, run.stopped)
         say(f"report: {page}")
         print_answer(result.answer)
     if result.failed if isinstance(result, StudyResult) else not run.complete:

@@ -9,13 +9,10 @@ import typer
 
 from leadline.api.knee import knee as run_search
 from leadline.api.knee import limited, outline, question_of
-from leadline.api.running import open_testbed
 from leadline.api.studies import Study
+from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
-from leadline.cli.live import watcher
-from leadline.cli.options import JsonOption, LabOption, SetOption
-from leadline.cli.output import console, errors, print_answer, print_json, say
-from leadline.model.units import format_duration
+from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 
 
 def register(app: typer.Typer) -> None:
@@ -45,15 +42,11 @@ def knee(
     repeats: Annotated[int, typer.Option(min=0, max=100, help="More trials beside the limit, for its interval.")] = 8,
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
-    budget: Annotated[str | None, typer.Option(help="Wall time after which no probe is started: 30m")] = None,
+    budget: BudgetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print range and cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew, even if it was run before.")] = False,
-    disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
-    ] = False,
-    simulate: Annotated[
-        Path | None, typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file.")
-    ] = None,
+    disposable: DisposableOption = False,
+    simulate: SimulateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."""
@@ -63,27 +56,11 @@ def knee(
         subject = limited(subject, study, given, limits)
     fine = share("--resolution", resolution, 0.1, 100.0) / 100
     asked = question_of(subject.file, factor, first, last, step_factor, fine, repeats, critical)
-    watching = watcher(errors if json else console)
-    place = open_testbed(lab, truth=simulate, disposable=disposable, watcher=watching, subject=subject)
-    if dry_run:
-        told = outline(asked, place, asked.study.budget)
-        if json:
-            print_json(told.document())
-        else:
-            say(*told.lines())
-        return
-    if simulate is not None:
-        said = f"SIMULATED on {simulate}: no server runs, every figure below is made up; kept in {place.directory}"
-        say(said, to=errors if json else console)
-    with watching:
-        found = run_search(asked, place, budget=asked.study.budget, fresh=new)
-    if json:
-        print_json(found.document())
-    else:
-        result = found.result
-        say(*found.lines(), *(f"put back: {line}" for line in result.restored))
-        say(*([f"stopped: {result.stopped}"] if result.stopped else []))
-        say(f"probes: {result.name}-1 to -{len(result.records)}; {format_duration(result.seconds)} of trials")
-        print_answer(found.answer)
-    if not found.result.complete or not found.kept:
-        raise typer.Exit(1)
+    execute_search(
+        *(subject, lab, simulate),
+        lambda place: outline(asked, place, asked.study.budget),
+        lambda place: run_search(asked, place, budget=asked.study.budget, fresh=new),
+        dry_run=dry_run,
+        disposable=disposable,
+        json=json,
+    )

@@ -159,12 +159,12 @@ def merge(
 def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None:
     if target.resolve() == source.directory:
         raise UsageError(f"{target} is the lab that they come from; name another one")
-    done = [(one, *copy(source, one, target)) for one in chosen]
+    done = list(zip((one.name for one in chosen), copy(source, chosen, target), strict=True))
     if json:
-        print_json({"lab": str(target), "studies": [{"from": a.name, "to": b, "copied": new} for a, b, new in done]})
+        print_json({"lab": str(target), "studies": [{"from": a, "to": b, "copied": new} for a, (b, new) in done]})
         return
-    for one, name, new in done:
-        say(f"{one.name}: {'copied as' if new else 'is there as'} {name}")
+    for here, (there, new) in done:
+        say(f"{here}: {'copied as' if new else 'is there as'} {there}")
 
 
 def _remove(lab: Lab, chosen: Sequence[Held], yes: bool) -> None:

@@ -11,7 +11,15 @@ from leadline.api.planning import aa_twin
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study, read
 from leadline.cli.commands.execute import execute
-from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
+from leadline.cli.options import (
+    BudgetOption,
+    DisposableOption,
+    FactorOption,
+    JsonOption,
+    LabOption,
+    SetOption,
+    SimulateOption,
+)
 from leadline.cli.output import console, errors, say
 from leadline.model.errors import UsageError
 
@@ -31,20 +39,15 @@ def run(
         str | None,
         typer.Option(metavar="HOST", help="Run elsewhere than its file says: here, vm, virtual-time or ssh:NAME."),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")] = None,
+    budget: BudgetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
-    disposable: Annotated[
-        bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")
-    ] = False,
+    disposable: DisposableOption = False,
     twin: Annotated[
         bool,
         typer.Option("--aa", help="Run the study's A/A twin: same plan and load, nothing differs; study NAME-aa."),
     ] = False,
-    simulate: Annotated[
-        Path | None,
-        typer.Option(metavar="TRUTH", help="Run on a simulated host with this truth file, in virtual time."),
-    ] = None,
+    simulate: SimulateOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""

@@ -10,7 +10,7 @@ import typer
 from leadline.api import soaks
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption, file_option
-from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.cli.output import console, errors, print_answer, print_json, say, say_ended
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,7 @@ def soak(
         print_json({"soak": planned.name, "number": number, **answer.document(), "report": str(page)})
     else:
         say(*answer.lines())
-        say(*(f"put back: {line}" for line in restored), *([f"stopped: {stopped}"] if stopped else []))
+        say_ended(restored, stopped)
         say(f"report: {page}")
         print_answer(answer.sentence)
     if not answer.passed:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from leadline.conclude.configurations import configuration_names
-from leadline.design.seeds import derived
+from leadline.lab import probing
 from leadline.lab.bisect.span import Span
 from leadline.lab.confirming import kept_keys
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.probing import NO_SENTINEL_INSIDE, search_name, seed_of, settings_of
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.guest import FORKS, KERNEL
@@ -28,35 +24,20 @@ from leadline.planning.bisection import Block, Changes
 
 EXACT_HOSTS = frozenset({"virtual-time"})  # host kinds on which the same trial gives the same figures
 _OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
-_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(probing.Question):
     """What is asked: the study whose stack and load are used, what lies between the ends, the response looked at."""
 
-    file: StudyFile
     span: Span
     response: str
     exact: bool = False
 
     @property
-    def study(self) -> Study:
-        return self.file.study
-
-    @property
-    def key(self) -> str:
-        """Six hex digits of what is asked; how long it may take is no part of that."""
-        told = [
-            *(self.study.model_dump(mode="json", exclude={"budget"}), self.span.factors, self.span.steps),
-            *(self.span.ordered, self.response, self.exact),
-        ]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
-
-    @property
     def name(self) -> str:
-        """What the names of its probes begin with."""
-        return f"{self.study.study[:60]}-bisect-{self.key}"
+        span = (self.span.factors, self.span.steps, self.span.ordered)
+        return search_name(self.study, "bisect", *span, self.response, self.exact)
 
     @property
     def log(self) -> bool:
@@ -96,18 +77,13 @@ def probe_file(
     replicates: int = 1,
     unset: Collection[str] = (),
 ) -> ProbeFile:
-    """The study that runs a block: its first treatment, an end, is the baseline. ``draw`` gives another order.
-
-    The study's other factors are held at their baseline, but for the ``unset``, which this host cannot set.
-    """
+    """The study that runs a block: its first treatment, an end, is the baseline. ``draw`` gives another order."""
     study, span = question.study, question.span
     treatments = list(dict.fromkeys(block))
     levels = [span.levels(held) for held in treatments]
     varied = [factor for factor in span.factors if any(each[factor] != levels[0][factor] for each in levels)]
-    own = {factor: raws[0] for factor, raws in study.factors.items() if factor not in {*span.factors, *unset}}
-    held = {factor: study.baseline.get(factor, raw) for factor, raw in own.items()}
-    settings = {**study.settings, **held, **{factor: levels[0][factor] for factor in span.factors}}
-    seed = study.design.seed if question.exact else int.from_bytes(derived(study.design.seed, name)[:4])
+    settings = {**settings_of(study, span.factors, unset), **{factor: levels[0][factor] for factor in span.factors}}
+    seed = study.design.seed if question.exact else seed_of(study, name)
     configurations = {
         _word(at): {factor: each[factor] for factor in varied if each[factor] != levels[0][factor]}
         for at, each in enumerate(levels)
@@ -123,13 +99,9 @@ def probe_file(
             "configurations": configurations,
             "seed": seed + draw,
         },
-        "responses": [question.response, *(each for each in study.responses if each != question.response)],
+        "responses": list(dict.fromkeys([question.response, *study.responses])),
     }
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    parsed = parse_study(text.getvalue(), f"{name}.yaml")
+    parsed = study_of(document)
     return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
 
 
@@ -145,7 +117,7 @@ def _design(study: Study, replicates: int) -> dict[str, Any]:
     """In virtual time a probe is made in all worlds of the study."""
     if study.design.kind == FORKS:
         return {"kind": FORKS, "of": "configurations", "worlds": study.design.worlds}
-    sentinels = _NO_SENTINEL_INSIDE if replicates == 1 else None
+    sentinels = NO_SENTINEL_INSIDE if replicates == 1 else None
     return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
 
 

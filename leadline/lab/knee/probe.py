@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from leadline.design.seeds import derived
+from leadline.lab import probing
 from leadline.lab.confirming import kept_keys
 from leadline.lab.knee.search import Measured
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.probing import NO_SENTINEL_INSIDE, search_name, seed_of, settings_of
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.load.driver import read_summary
 from leadline.load.knee import Range
 from leadline.load.knobs import load_knobs, why_not
@@ -23,36 +19,24 @@ from leadline.model.errors import FailureClass, LeadlineError, UsageError
 from leadline.model.knob import Kind
 from leadline.model.load import RATE, USERS, is_load
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.study import Study
 
 _NUMBERS = (Kind.INTEGER, Kind.NUMBER)
-_NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
 _RESPONSES = ["throughput", "mean", "p90", "p99", "errors"]
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(probing.Question):
     """The study whose stack and load are used, the load that is varied, between what, to what resolution."""
 
-    file: StudyFile
     factor: str
     loads: Range
     critical: bool = False
     repeats: int = 8
 
     @property
-    def study(self) -> Study:
-        return self.file.study
-
-    @property
     def name(self) -> str:
-        """What the names of its probes begin with; how long it may take is no part of what is asked."""
-        told = [
-            *(self.study.model_dump(mode="json", exclude={"budget"}), self.factor, self.critical, self.repeats),
-            *(self.loads.first, self.loads.highest, self.loads.factor, self.loads.resolution),
-        ]
-        key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]
-        return f"{self.study.study[:60]}-knee-{key}"
+        loads = (self.loads.first, self.loads.highest, self.loads.factor, self.loads.resolution)
+        return search_name(self.study, "knee", self.factor, self.critical, self.repeats, *loads)
 
     def level(self, load: float) -> float | int:
         """A load as its knob has it."""
@@ -73,33 +57,26 @@ def load_factor(file: StudyFile, named: str | None) -> tuple[str, bool]:
 
 
 def probe_file(question: Question, pair: tuple[float, float], name: str, unset: Collection[str] = ()) -> StudyFile:
-    """The study that runs two loads, in an order of its own. Other factors of the study are held at their baseline,
-    but for the ``unset``, which this host cannot set.
-    """
+    """The study that runs two loads, in an order of its own."""
     study, factor = question.study, question.factor
     one, other = (question.level(load) for load in pair)
-    own = {name: raws[0] for name, raws in study.factors.items() if name not in {factor, *unset}}
-    held = {name: study.baseline.get(name, raw) for name, raw in own.items()}
+    settings = settings_of(study, {factor}, unset)
     document: dict[str, Any] = {
         "study": name,
         "question": f"What does {study.study} do at {factor} = {one} and {other}?",
         **kept_keys(study),
         "factors": {factor: [one, other]},
-        "settings": {name: level for name, level in {**study.settings, **held}.items() if name != factor},
+        "settings": {name: level for name, level in settings.items() if name != factor},
         "design": {
             "kind": "configurations",
             "configurations": {"one": {}, "other": {factor: other}},
             "replicates": 1,
-            "sentinels": _NO_SENTINEL_INSIDE,
-            "seed": int.from_bytes(derived(study.design.seed, name)[:4]),
+            "sentinels": NO_SENTINEL_INSIDE,
+            "seed": seed_of(study, name),
         },
-        "responses": [*_RESPONSES, *(each for each in study.responses if each not in _RESPONSES)],
+        "responses": list(dict.fromkeys([*_RESPONSES, *study.responses])),
     }
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    return parse_study(text.getvalue(), f"{name}.yaml")
+    return study_of(document)
 
 
 def measured_of(question: Question, record: StudyRecord) -> list[Measured]:

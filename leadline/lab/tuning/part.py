@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from leadline.conclude.configurations import planned_level, same_level
-from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.studyfile import StudyFile, study_of
 from leadline.lab.tuning.file import TuningFile
 from leadline.model.bounds import RawLevel
 from leadline.model.plan import Plan, Treatment
@@ -106,11 +103,7 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
         document["design"]["rotation"] = rotation.model_dump(mode="json", exclude_unset=True) | own
     dumped = tuning.model_dump(mode="json", exclude_unset=True)
     document |= {key: dumped[key] for key in _SHARED if key in dumped}
-    text = io.StringIO()
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.dump({key: value for key, value in document.items() if value not in ({}, None)}, text)
-    return parse_study(text.getvalue(), f"{document['study']}.yaml")
+    return study_of(document)
 
 
 def treatments_of(file: StudyFile, plan: Plan, part: Part) -> dict[str, Treatment]:

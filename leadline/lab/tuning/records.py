@@ -11,6 +11,7 @@ from sqlalchemy import RowMapping, insert, select, update
 
 import leadline
 from leadline.lab import schema as t
+from leadline.lab.database import new_number
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError
 from leadline.model.tuning import Tuning
@@ -45,7 +46,8 @@ class TuningRecords:
     def add(self, tuning: Tuning, document: str, left_out: Mapping[str, str]) -> int:
         """Returns its number."""
         with self._store.transaction() as connection:
-            result = connection.execute(
+            return new_number(
+                connection,
                 insert(t.tunings).values(
                     name=tuning.tuning,
                     key=tuning_key(tuning),
@@ -55,11 +57,8 @@ class TuningRecords:
                     passed_over="[]",
                     created=self._store.now(),
                     version=leadline.__version__,
-                )
+                ),
             )
-            key = result.inserted_primary_key
-            assert key is not None
-            return int(key[0])
 
     def unfinished(self, tuning: Tuning) -> int | None:
         """The newest tuning of the same question that is not finished."""

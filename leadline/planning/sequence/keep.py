@@ -64,8 +64,8 @@ def decision_levels(tuning: Tuning, steps: int) -> tuple[float, float]:
     return (1 - share) ** 2, CONFIRM_LEVEL
 
 
-def smallest_step(tuning: Tuning, part: Part, sigma: float, level: float, power: float = 0.8) -> float:
-    """The change in percent that a step finds with this power; ``sigma`` is the noise of logarithms of one trial."""
+def smallest_step(tuning: Tuning, part: Part, sigma: float, level: float) -> float:
+    """The change in percent that a step finds with a power of 80 %; ``sigma``: the noise of logarithms of one trial."""
     names = list(part.configurations)
     rows = []
     for name in names:
@@ -77,7 +77,7 @@ def smallest_step(tuning: Tuning, part: Part, sigma: float, level: float, power:
     blocks = tuning.blocks.step
     df = float((blocks - 1) * (len(names) - 1))
     critical = max_t(np.array(rows)).quantile(level, df)
-    return percent(detectable(critical, sigma * (2 / blocks) ** 0.5, df, power))
+    return percent(detectable(critical, sigma * (2 / blocks) ** 0.5, df, 0.8))
 
 
 def step_part(tuning: Tuning, step: Step, kept: Mapping[str, Kept], left_out: Mapping[str, str]) -> Part:

@@ -62,8 +62,8 @@ class Figure:
     def svg(self) -> str:
         return vl_convert.vegalite_to_svg(self.spec, vl_version=VEGA_LITE)
 
-    def png(self, scale: float = 2.0) -> bytes:
-        return vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=scale)
+    def png(self) -> bytes:
+        return vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=2.0)
 
 
 def figure(

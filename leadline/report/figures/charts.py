@@ -40,8 +40,8 @@ def charts(figures: StudyFigures) -> list[Figure]:
     return [one for one in found if one is not None]
 
 
-def _y(field: str, order: list[str] | None = None, limit: int = 300) -> alt.Y:
-    axis = alt.Axis(labelLimit=limit, grid=False, domain=False, ticks=False)
+def _y(field: str, order: list[str] | None = None) -> alt.Y:
+    axis = alt.Axis(labelLimit=300, grid=False, domain=False, ticks=False)
     return alt.Y(f"{field}:N", sort=order, title=None, axis=axis)
 
 

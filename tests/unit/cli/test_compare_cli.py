@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from command_line import Command
 
 import leadline
-from leadline.cli.main import app
-from leadline.model.errors import UsageError
 
 KEYS = {
     "study": "heap",
@@ -20,6 +17,7 @@ KEYS = {
     "responses": ["throughput", "p50"],
     "design": {"replicates": 4},
 }
+COMMAND = Command()
 RUNS = 9
 CHANGED = 6  # the first run with more demand and a better setting
 
@@ -38,31 +36,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "lab" / "simulated"
 
 
-def told(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def document(*words: object) -> dict[str, object]:
-    done = told(*words, "--json")
-    assert done.exit_code == 0, done.output
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
-
-
 def test_what_moved_between_two_runs(place: Path) -> None:
-    done = told("compare", "heap@1", 8, "--lab", place)
-    assert done.exit_code == 0, done.output
-    assert "Differs: version.simulated" in done.stdout
-    last = done.stdout.strip().splitlines()[-1]
+    output = COMMAND("compare", "heap@1", 8, "--lab", place)
+    assert "Differs: version.simulated" in output
+    last = output.strip().splitlines()[-1]
     assert last.startswith("SIMULATED: From heap@1 to heap@8: ")
     assert "jvm.heap=512m on throughput +" in last
     assert "the baseline's p50 +" in last
 
 
 def test_two_runs_of_one_truth_differ_in_nothing(place: Path) -> None:
-    found = document("compare", 1, 2, "--lab", place)
+    found = COMMAND.document("compare", 1, 2, "--lab", place)
     rows = found["moved"]
-    assert isinstance(rows, list)
     assert {row["verdict"] for row in rows} <= {"undetermined", "equivalent"}
     assert {(row["response"], row["what"]) for row in rows} == {
         (response, what) for response in ("throughput", "p50") for what in ("baseline", "jvm.heap=512m")
@@ -71,7 +56,7 @@ def test_two_runs_of_one_truth_differ_in_nothing(place: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--response", "p50"), ("--level", "jvm.heap=512m")], ids=" ".join)
 def test_a_history_shows_where_it_changed(place: Path, words: tuple[str, ...]) -> None:
-    found = document("history", "heap", *words, "--lab", place)
+    found = COMMAND.document("history", "heap", *words, "--lab", place)
     points, changes = found["points"], found["changes"]
     assert isinstance(points, list)
     assert isinstance(changes, list)
@@ -93,6 +78,4 @@ def test_a_history_shows_where_it_changed(place: Path, words: tuple[str, ...]) -
     ],
 )
 def test_bad_input(place: Path, words: tuple[str, ...], message: str) -> None:
-    done = told(*words, "--lab", place)
-    assert isinstance(done.exception, UsageError)
-    assert message in str(done.exception)
+    assert message in COMMAND.refused(*words, "--lab", place)

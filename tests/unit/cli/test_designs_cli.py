@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
-
-from leadline.cli.main import app
-from leadline.model.errors import UsageError
+from command_line import Command
 
 STUDY = """\
 study: screen
@@ -28,23 +25,15 @@ design:
 """
 
 
+run = Command("plan")
+refused = run.refused
+
+
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     path = tmp_path / "screen.yaml"
     path.write_text(STUDY)
     return path
-
-
-def run(*words: object) -> str:
-    result = CliRunner().invoke(app, ["plan", *map(str, words)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def refused(*words: object) -> str:
-    with pytest.raises(UsageError) as error:
-        CliRunner().invoke(app, ["plan", *map(str, words)], catch_exceptions=False)
-    return str(error.value)
 
 
 def test_a_plan_is_printed_saved_and_checked(study: Path, tmp_path: Path) -> None:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import Command
 from report_fixture import fake_study
-from typer.testing import CliRunner, Result
 
-from leadline.cli.main import app
 from leadline.design import make_plan
 from leadline.figures import table_of
 from leadline.figures.foreign import read_rows, rows_of_csv, rows_of_json
 from leadline.lab.store import Store
 from leadline.model.design import Design
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import RESPONSES, Observation
@@ -33,16 +32,8 @@ FACTORS = (
     Factor("vm.dirty_ratio", (20, 5), 20),
     Factor("jvm.heap", (512, 256), 512),
 )
-
-
-def leadline(*words: str) -> Result:
-    return CliRunner().invoke(app, ["figures", *words])
-
-
-def refused(*words: str) -> str:
-    result = leadline(*words)
-    assert isinstance(result.exception, UsageError), result.output
-    return str(result.exception)
+leadline = Command("figures")
+refused = leadline.refused
 
 
 def results_csv(path: Path, systems: int = 4) -> Path:
@@ -66,10 +57,9 @@ def results_csv(path: Path, systems: int = 4) -> Path:
 def test_a_foreign_table_gives_every_figure_as_text_files_and_json(tmp_path: Path) -> None:
     source = results_csv(tmp_path / "results.csv")
     groups = ["--groups", "red=a,b", "--groups", "blue=c,d"]
-    result = leadline(str(source), "--out", str(tmp_path / "out"), "--response", "mean", *groups)
-    assert result.exit_code == 0, result.output
+    output = leadline(source, "--out", tmp_path / "out", "--response", "mean", *groups)
     for word in ("b=2", "Best gain and worst loss", "configuration 3", "Kendall's W", "negative", "red", "luck alone"):
-        assert word in result.output
+        assert word in output
     names = {path.name for path in (tmp_path / "out").iterdir()}
     tables = {"throughput", "gains", "failures", "sensitivity", "sensitivity_map", "ranking", "ranks", "groups"}
     assert {f"{name}.csv" for name in tables} <= names
@@ -86,7 +76,7 @@ def test_a_foreign_table_gives_every_figure_as_text_files_and_json(tmp_path: Pat
     assert (first["parameter"], first["more_than_noise"]) == ("b", "True")
     assert float(first["low"]) < 4 * 500 * np.std([0, 0.2, 0], ddof=1) < float(first["high"])
 
-    document = json.loads(leadline(str(source), "--json", *groups).output)
+    document = leadline.document(source, *groups)
     assert document["format"] == "leadline-figures/1"
     assert document["failures"]["classes"] == {"configuration": 3}
     assert document["grouping"]["exact"] is True
@@ -96,11 +86,10 @@ def test_a_foreign_table_gives_every_figure_as_text_files_and_json(tmp_path: Pat
 def test_a_table_of_gains(tmp_path: Path) -> None:
     source = tmp_path / "gains.csv"
     source.write_text("kernel,gain,loss\nold,3,-4\nnew,5,-2\n")
-    result = leadline(str(source), "--settings", "33", "--replicates", "3", "--cv", "2", "--out", str(tmp_path / "out"))
-    assert result.exit_code == 0, result.output
-    assert "gains 4.00 %" in result.output
-    assert "2.40" in result.output  # luck of 33 settings, three runs, 2 %
-    assert "sensitivity, ranking, grouping: the table has best gains and worst losses only" in result.output
+    output = leadline(source, "--settings", 33, "--replicates", 3, "--cv", 2, "--out", tmp_path / "out")
+    assert "gains 4.00 %" in output
+    assert "2.40" in output  # luck of 33 settings, three runs, 2 %
+    assert "sensitivity, ranking, grouping: the table has best gains and worst losses only" in output
     assert (tmp_path / "out" / "study-a-gains.svg").exists()
 
 
@@ -139,23 +128,22 @@ def stored(lab: Path) -> Plan:
 
 def test_a_stored_study_whose_kernel_is_the_system(tmp_path: Path) -> None:
     stored(tmp_path / "lab")
-    result = leadline("kernels", "--lab", str(tmp_path / "lab"), "--json")
-    assert result.exit_code == 0, result.output
-    document = json.loads(result.output)
+    lab = ("kernels", "--lab", tmp_path / "lab")
+    document = leadline.document(*lab)
     assert document["systems"] == ["5.10", "6.1"]
     assert "vm.swappiness=100" in document["settings"]
     assert "vm.swappiness=60" not in document["settings"]
     assert document["sensitivity"]["rows"][0]["parameter"] == "vm.swappiness"
     last = document["ranking"]["rows"][-1]
-    assert (last["setting"], last["failed_on"]) == ("jvm.heap=256", 1) or last["setting"] == "vm.swappiness=100"
+    assert (last["setting"], last["by_model"], last["failed_on"]) == ("vm.swappiness=100", "negative", 0)
     assert document["failures"]["settings"] == {"jvm.heap=256": 2}
     worst = {row["system"]: row["worst_setting"] for row in document["extremes"]["rows"]}
     assert worst == {"5.10": "vm.swappiness=100", "6.1": "vm.swappiness=100"}
-    slow = json.loads(leadline("kernels", "--lab", str(tmp_path / "lab"), "--json", "--response", "p90").output)
+    slow = leadline.document(*lab, "--response", "p90")
     assert slow["higher_is_better"] is False
     assert {row["worst_setting"] for row in slow["extremes"]["rows"]} == {"vm.swappiness=100"}
-    assert "did you mean throughput" in refused("kernels", "--lab", str(tmp_path / "lab"), "--response", "thruput")
-    assert "did you mean host.kernel" in refused("kernels", "--lab", str(tmp_path / "lab"), "--system", "host.kernl")
+    assert "did you mean throughput" in refused(*lab, "--response", "thruput")
+    assert "did you mean host.kernel" in refused(*lab, "--system", "host.kernl")
 
 
 def observed(plan: Plan, means: dict[tuple[str, object], float]) -> list[Observation]:
@@ -239,8 +227,8 @@ def test_groups_from_a_file_and_rows_of_json(tmp_path: Path) -> None:
     as_json.write_text(json.dumps({"study": {"runs": rows}}))
     groups = tmp_path / "groups.txt"
     groups.write_text("# expected to matter\nred=a,b\nblue=c,d\n")
-    one = json.loads(leadline(str(source), "--json", "--groups-file", str(groups)).output)
-    other = json.loads(leadline(str(as_json), "--json", "--groups-file", str(groups)).output)
+    one = leadline.document(source, "--groups-file", groups)
+    other = leadline.document(as_json, "--groups-file", groups)
     assert one == other
     assert one["grouping"]["ways"] == 6
 

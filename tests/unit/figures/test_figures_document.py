@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def printed(document: dict[str, Any]) -> dict[str, set[str]]:
 def test_the_documented_keys_are_those_printed(tmp_path: Path) -> None:
     groups = ["--groups", "red=a,b", "--groups", "blue=c,d"]
     source = results_csv(tmp_path / "results.csv")
-    found = printed(json.loads(leadline(str(source), "--json", *groups).output))
+    found = printed(leadline.document(source, *groups))
     table = DOCS.read_text(encoding="utf-8").split("| object | keys |\n", 1)[1].split("\n\n", 1)[0]
     rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", table, flags=re.MULTILINE)
     assert {path: set(re.findall(r"`(\w+)`", keys)) for path, keys in rows} == found

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import Command
 from report_fixture import fake_study
 from scipy import stats
-from typer.testing import CliRunner, Result
 
-from leadline.cli.main import app
 from leadline.design import make_plan
 from leadline.figures.pages import BY_NAME, COMPARED, PageTable, pages_of, read_pages
 from leadline.lab.store import Store
@@ -30,16 +29,8 @@ SERVERS = Factor("web.server", ("httpd", "nginx", "tomcat"), "httpd", apply_cost
 TRUTH = {"httpd": (0.10, 0.20, 1000.0), "nginx": (0.04, 0.15, 1500.0), "tomcat": (0.30, 0.20, 800.0)}
 
 
-def leadline(*words: str) -> Result:
-    return CliRunner().invoke(app, ["figures", *words])
-
-
-def refused(*words: str) -> str:
-    result = leadline(*words)
-    assert isinstance(result.exception, UsageError), result.output
-    return str(result.exception)
-
-
+leadline = Command("figures")
+refused = leadline.refused
 PLAN = make_plan([SERVERS], Design(kind="one-at-a-time", replicates=5, sentinels=None))
 
 
@@ -55,13 +46,7 @@ def made(seed: int = 1) -> tuple[Plan, list[Observation]]:
         responses |= {"user_cpu_per_transaction": user * drawn[1], "system_cpu_per_transaction": system * drawn[2]}
         observations.append(
             Observation(
-                trial=trial.position,
-                position=trial.position,
-                block=trial.block,
-                replicate=trial.replicate,
-                role=trial.role,
-                treatment=trial.treatment,
-                started=float(trial.position),
+                *(trial.position, trial.position, trial.block, trial.replicate, trial.role, trial.treatment, 0.0),
                 responses={name: float(value) for name, value in responses.items()},
             )
         )
@@ -92,13 +77,12 @@ def test_the_published_ratios() -> None:
 
 
 def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
-    result = leadline(str(PUBLISHED), "--pages", "--out", str(tmp_path))
-    assert result.exit_code == 0, result.output
-    assert "6.09 times the pages" in result.output
-    assert "no intervals" in result.output
+    output = leadline(PUBLISHED, "--pages", "--out", tmp_path)
+    assert "6.09 times the pages" in output
+    assert "no intervals" in output
     written = list(csv.DictReader((tmp_path / "pages.csv").open()))
     assert [float(row["user_ms"]) for row in written] == pytest.approx([5.767, 5.053], abs=1e-3)
-    told = json.loads(leadline(str(PUBLISHED), "--pages", "--json").output)
+    told = leadline.document(PUBLISHED, "--pages")
     assert told["format"] == "leadline-pages/1"
     assert told["rows"][1]["figures"]["system_ms"]["value"] == pytest.approx(7.71, abs=0.01)
 
@@ -124,11 +108,11 @@ def test_bad_tables(text: str, words: str) -> None:
 
 
 def test_options_that_say_nothing_here(tmp_path: Path) -> None:
-    assert "--cv says nothing of study C's table" in refused(str(PUBLISHED), "--pages", "--cv", "3")
-    assert "--system names a factor of a study" in refused(str(PUBLISHED), "--pages", "--system", "x")
+    assert "--cv says nothing of study C's table" in refused(PUBLISHED, "--pages", "--cv", "3")
+    assert "--system names a factor of a study" in refused(PUBLISHED, "--pages", "--system", "x")
     other = tmp_path / "table.txt"
     other.write_text("x")
-    assert "a table of pages ends in .csv" in refused(str(other), "--pages")
+    assert "a table of pages ends in .csv" in refused(other, "--pages")
 
 
 # a study -----------------------------------------------------------------------------------------------------------
@@ -171,16 +155,16 @@ def test_ratios_are_paired_by_block_and_hold_the_truth_as_often_as_they_say() ->
 def test_failed_trials_are_in_no_row_and_what_lacks_is_told() -> None:
     plan, observations = made()
     broken = [
-        Observation(**{**vars(one), "responses": {}, "failure": FailureClass.WORKLOAD}) if at == 0 else one
+        replace(one, responses={}, failure=FailureClass.WORKLOAD) if at == 0 else one
         for at, one in enumerate(observations)
     ]
     table = pages_of(plan, broken)
     assert sum(row.trials for row in table.rows) == len(observations) - 1
     assert "1 trials failed and are in no row." in table.notes
-    plain = [Observation(**{**vars(one), "responses": {"throughput": 5.0}}) for one in observations]
+    plain = [replace(one, responses={"throughput": 5.0}) for one in observations]
     assert any("user_cpu_per_transaction" in note for note in pages_of(plan, plain).notes)
     with pytest.raises(UsageError, match="nothing to put in a table"):
-        pages_of(plan, [Observation(**{**vars(one), "responses": {}}) for one in observations])
+        pages_of(plan, [replace(one, responses={}) for one in observations])
 
 
 def test_text_and_file_have_every_figure() -> None:
@@ -207,4 +191,4 @@ def test_pages_over_time_of_a_stored_study(tmp_path: Path) -> None:
 
 def test_of_a_lab_without_the_study(tmp_path: Path) -> None:
     Store(tmp_path / "lab", create=True)
-    assert "pages" in refused("pages", "--pages", "--lab", str(tmp_path / "lab"))
+    assert "pages" in refused("pages", "--pages", "--lab", tmp_path / "lab")

@@ -27,7 +27,7 @@ def test_facts_files_and_the_end_are_read(tmp_path: Path) -> None:
         + b"say guest.ended 4.75\nfinish\n"
     )
     assert sent.finished
-    assert sent.seconds == 1.5
+    assert (sent.facts["guest.began"], sent.facts["guest.ended"]) == ("3.25", "4.75")
     assert sent.facts["kernel"] == "Linux 6.1 x"
     files = write(sent, tmp_path)
     assert (files / "a/b.txt").read_bytes() == CONTENT

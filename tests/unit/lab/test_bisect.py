@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_line import Command, write_files
 
 from leadline.api import bisecting
-from leadline.cli.main import app
 from leadline.lab.store import Store
-from leadline.model.errors import UsageError
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")
 FILES = ("sizes.yaml", "truth.yaml", "fast.yaml", "slow.yaml")  # the guide's, in its order
@@ -23,30 +19,16 @@ CACHE = "server.datasource.statement_cache"
 QUIET = "noise: { trials: 0, seconds: 0, latency_trials: 0, latency_seconds: 0, cpu_trials: 0 }"
 
 
+leadline = Command("bisect")
+document, refused = leadline.document, leadline.refused
+
+
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the guide."""
-    texts = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-    for name, text in zip(FILES, texts, strict=True):
-        (tmp_path / name).write_text(text)
+    write_files(GUIDE, FILES, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def leadline(*words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, ["bisect", *words])
-    assert done.exit_code == code, f"{done.output}{done.exception!r}"
-    return done.stdout
-
-
-def document(*words: str, code: int = 0) -> dict[str, Any]:
-    return dict(json.loads(leadline(*words, "--json", code=code)))
-
-
-def refused(*words: str) -> str:
-    done = CliRunner().invoke(app, ["bisect", *words])
-    assert isinstance(done.exception, UsageError), done.output
-    return str(done.exception)
 
 
 def without_figures(text: str) -> set[str]:

@@ -73,13 +73,13 @@ def test_a_killed_owner_is_closed_by_itself_or_after_its_lease(lab: Path, clock:
     Store(lab, now=clock.now, owner="killed").begin_attempt(1, 0)
     other = Store(lab, now=clock.now, owner="other")
     other.begin_attempt(2, 1)
-    assert other.close_orphans(1) == [1]
+    assert other.claims.close_orphans(1) == [1]
     assert [trial.state for trial in other.load(1).trials[:2]] == ["running", "failed"]
     again = Store(lab, now=clock.now, owner="killed")
-    assert again.close_orphans(1) == [0]  # its own, at once
+    assert again.claims.close_orphans(1) == [0]  # its own, at once
     again.begin_attempt(1, 0)
     clock.seconds += LEASE + 1
-    assert other.close_orphans(1) == [0]
+    assert other.claims.close_orphans(1) == [0]
     assert other.load(1).trials[0].failure is FailureClass.INTERRUPTED
 
 
@@ -155,7 +155,7 @@ def test_a_lab_of_before_is_brought_up_to_date(lab: Path) -> None:
         """)
     connection.close()
     store = Store(lab)
-    assert store.close_orphans(1) == [0]
+    assert store.claims.close_orphans(1) == [0]
     store.finish(2, store.begin_attempt(2, 1)[0])
     assert [trial.state for trial in Store(lab).load(1).trials] == ["failed", "done", "planned"]
 

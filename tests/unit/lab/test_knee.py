@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_line import Command, write_files
 
-from leadline.cli.main import app
 from leadline.lab.knee.search import Measured, limits, next_of, result_of
 from leadline.lab.store import Store
 from leadline.load.knee import Range
@@ -24,30 +21,16 @@ LIMITED = (
 )
 
 
+leadline = Command("knee")
+document, refused = leadline.document, leadline.refused
+
+
 @pytest.fixture
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of the guide."""
-    texts = re.findall(r"^```yaml\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-    for name, text in zip(FILES, texts, strict=True):
-        (tmp_path / name).write_text(text)
+    write_files(GUIDE, FILES, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def leadline(*words: str, code: int = 0) -> str:
-    done = CliRunner().invoke(app, ["knee", *words])
-    assert done.exit_code == code, f"{done.output}{done.exception!r}"
-    return done.stdout
-
-
-def document(*words: str, code: int = 0) -> dict[str, Any]:
-    return dict(json.loads(leadline(*words, "--json", code=code)))
-
-
-def refused(*words: str) -> str:
-    done = CliRunner().invoke(app, ["knee", *words])
-    assert isinstance(done.exception, UsageError), done.output
-    return str(done.exception)
 
 
 def test_the_example_of_the_guide_ends_as_it_says(guide: Path) -> None:

@@ -187,7 +187,7 @@ def test_an_earlier_attempt_is_kept_as_interrupted(child: Child, tmp_path: Path,
     child("load")
     store = Store(tmp_path / "lab")
     study = store.find("killed")
-    orphans = store.close_orphans(study)
+    orphans = store.claims.close_orphans(study)
     trial = store.load(study).trials[1]
     assert orphans == [trial.planned.position] == [1]
     assert trial.failure is FailureClass.INTERRUPTED

@@ -11,7 +11,7 @@ from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import ATTEMPTS, RunResult, StudyRun, study_failed
+from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import Settings
@@ -48,7 +48,7 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     result, store = run(tmp_path, system)
     record = store.load(result.study_id)
     assert result.complete
-    assert not study_failed(record)
+    assert not record.failed
     for trial in record.trials:
         assert trial.state == "done"
         assert tuple(step.name for step in trial.steps) == STEPS
@@ -61,6 +61,18 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     phases = [r.phase for trial in record.trials for r in trial.readings if r.knob == "vm.fake_live"]
     assert (phases.count("original"), phases.count("undone")) == (1, 1)
     assert result.restored == ["vm.fake_live is 10 again"]
+
+
+def test_the_host_is_put_back_where_services_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_system: FakeSystem) -> None:
+        raise OSError("no such process")
+
+    system = FakeSystem(FakeHost())
+    monkeypatch.setattr(FakeSystem, "stop", stop)
+    with pytest.raises(OSError, match="no such process"):
+        run(tmp_path, system, STUDY.replace("vm.fake_live: [10, 20]", "vm.fake_live: [20, 30]"))
+    assert system.host.writes
+    assert system.host.values["vm.fake_live"] == 10
 
 
 def test_a_run_holds_its_study_and_its_services(tmp_path: Path) -> None:
@@ -121,7 +133,7 @@ def test_a_baseline_that_does_not_run_ends_the_study(tmp_path: Path) -> None:
     result, store = run(tmp_path, FakeSystem(FakeHost(), fail=failing("start-server", FailureClass.CONFIGURATION)))
     assert not result.complete
     assert "the baseline itself does not run" in result.stopped
-    assert study_failed(store.load(result.study_id))
+    assert store.load(result.study_id).failed
 
 
 def test_infrastructure_is_retried_and_bounded(tmp_path: Path) -> None:

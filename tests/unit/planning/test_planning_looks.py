@@ -12,7 +12,7 @@ from leadline.analysis import analyse
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.results import analysis_of
-from leadline.lab.run import RunResult, StudyRun, study_failed
+from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -72,7 +72,7 @@ def test_a_study_whose_comparisons_are_settled_ends_at_a_look(tmp_path: Path) ->
     result, record, store = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.5)))
     assert result.complete
     assert result.stopped == "at interim analysis 1 of 3: every comparison is settled"
-    assert not study_failed(record)
+    assert not record.failed
     states = [trial.state for trial in record.trials]
     assert states == ["done"] * 9 + [TrialState.SKIPPED] * 18
     assert {trial.failure_message for trial in record.trials[9:]} == {result.stopped}

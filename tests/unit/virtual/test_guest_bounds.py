@@ -48,7 +48,7 @@ class FakeMachine:
         console = directory / "console.txt"
         directory.mkdir(parents=True, exist_ok=True)
         console.write_text("tr: write error: No space left on device\n")
-        return Outcome(self.files, {}, console, 1.0, 1.0)
+        return Outcome(self.files, {}, console, 1.0)
 
     def boot_and_save(
         self, _host: object, _boot: object, job: str, _directory: Path, name: str, timeout: float
