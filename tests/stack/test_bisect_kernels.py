@@ -6,7 +6,6 @@ It boots a dozen emulated guests, so it runs with LEADLINE_MATRIX=1 only; ``pyte
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from page_guests import SCENARIO, FakeCaptures
 from typer.testing import CliRunner
+from witnesses import matrix
 
 from leadline.api.bisecting import question
 from leadline.api.kernels import listed
@@ -34,9 +34,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(3600),
     pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"{QEMU} is not installed"),
-    pytest.mark.skipif(
-        os.environ.get("LEADLINE_MATRIX") != "1", reason="kernels are bisected, some minutes, with LEADLINE_MATRIX=1"
-    ),
+    matrix("kernels are bisected, some minutes"),
 ]
 ENDS = ("6.1-cloud", "6.16-cloud")
 STUDY = """\

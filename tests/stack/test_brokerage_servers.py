@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import urllib.error
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from witnesses import matrix
 
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 UNITS, SEED, LOG_SEED, COMMANDS = 1, 5, 9, 500
 Counts = Mapping[str, Mapping[str, int]]
-MATRIX = pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="LEADLINE_MATRIX=1 runs it")
+ORM = matrix("a third mode")
 OTHER_MODE = {"session": "direct", "orm": "session"}
 NOTHING = {name: {"ok": 0, "failed": 0} for name in ("buy", "sell", "register", "login", "profile")}
 
@@ -143,7 +143,7 @@ def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, 
     [
         ("tomcat", "direct", "postgres"),
         ("liberty", "session", "postgres"),
-        pytest.param("liberty", "orm", "postgres", marks=MATRIX),
+        pytest.param("liberty", "orm", "postgres", marks=ORM),
         ("liberty", "orm", "mariadb"),
     ],
 )

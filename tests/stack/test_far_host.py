@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 from far_hosts import Far, far_hosts, missing
-from witnesses import MATRIX
+from witnesses import MATRIX, matrix
 
 import leadline as package
 from leadline.host.paths import cache_dir
@@ -181,7 +181,7 @@ def test_a_host_that_cannot_be_used_is_named(hosts: dict[str, Far], study: Path,
     assert re.search(message, done.stderr.replace("\n", " ")), done.stderr
 
 
-@pytest.mark.skipif(not MATRIX, reason="application and database on two hosts run with LEADLINE_MATRIX=1")
+@matrix("application and database on two hosts")
 def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
     done = leadline("run", "two.yaml", "--json", cwd=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import leadline
+from witnesses import MATRIX
 
 from bench.kernels.guests import Measured, image, measure, tell
 from leadline.guest import machine
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.stack
 SEEDS = (1, 2)
 THREE = ("5.10-amd64", "6.1-rt", "6.12-cloud")  # lines and flavours
 ALL = (*THREE, "5.10-cloud", "6.1-amd64", "6.1-cloud", "6.12-rt", "7.2-cloud")
-KERNELS = ALL if os.environ.get("LEADLINE_MATRIX") == "1" else THREE
+KERNELS = ALL if MATRIX else THREE
 CHANGED, LEVELS = "6.12-cloud", {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
 
 

@@ -5,7 +5,6 @@ All starts take many minutes, so they run only with LEADLINE_MATRIX=1, and one s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +12,14 @@ from pathlib import Path
 import pytest
 from knob_effects import AT_ONCE, HOMES, MARKS, NARROW, POOL, REQUESTS, WIDE, Seen, look
 from server_cells import stack
+from witnesses import matrix
 
 from leadline.stack import registry
 from leadline.stack.servers import knobs
 
 pytestmark = pytest.mark.stack
 
-_ALL = pytest.mark.skipif(
-    os.environ.get("LEADLINE_MATRIX") != "1", reason="the effects of all knobs run with LEADLINE_MATRIX=1"
-)
+_ALL = matrix("the effects of all knobs take many minutes")
 CELLS = [(server, mode) for server in registry.SERVERS for mode in registry.modes("brokerage", server)]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from load_export_broker import BASE, audit, serving
+from witnesses import MATRIX
 
 from leadline.load.driver import find_binary
 from leadline.load.export.write import export_scenario
@@ -322,7 +323,7 @@ def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], hyperfo
 
 def test_sessions_of_a_built_in_scenario_are_those_of_its_export(hyperfoil: list[str], tmp_path: Path) -> None:
     """About 40 sessions of 20 transactions each, of leadline-load, Hyperfoil and, where there is one, k6."""
-    for name in ("brokerage-classic", *(["brokerage-json"] if os.environ.get("LEADLINE_MATRIX") else [])):
+    for name in ("brokerage-classic", *(["brokerage-json"] if MATRIX else [])):
         scenario = tmp_path / f"{name}.yaml"
         text, thinks = re.subn(r"(?m)^  think: 250ms", "  think: 2ms", find_scenario(name).read_text())
         assert thinks == 1

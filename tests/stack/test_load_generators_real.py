@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from witnesses import MATRIX
 
 pytestmark = pytest.mark.stack
 
@@ -113,7 +114,7 @@ def test_oha_from_the_intended_start(server: tuple[str, dict[str, int]], tmp_pat
 
 def jars(place: Path, profile: str, *words: str) -> Path:
     """The folder of a generator's archives."""
-    if os.environ.get("LEADLINE_MATRIX") != "1":
+    if not MATRIX:
         pytest.skip("JMeter and Gatling are fetched and run with LEADLINE_MATRIX=1; their readers have unit tests")
     pom = JVM_GENERATORS / "pom.xml"
     argv = ["mvn", "-B", "-q", "-f", str(pom), "-P", profile, PLUGIN, f"-DoutputDirectory={place}", *words]

@@ -17,6 +17,7 @@ from typing import Any
 import listeners
 import pytest
 import server_cells
+from witnesses import matrix
 
 from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
@@ -78,10 +79,7 @@ def queued(reliability: str, store: str | None = None, **more: Level) -> dict[st
 # What becomes of messages when the server is killed. Of SOME nothing is promised either way.
 LOST, SOME, ALL = "lost", "some", "all"
 STATED = ("server.messaging.reliability", "server.messaging.store")
-OUT_OF_TIME = pytest.mark.skipif(
-    os.environ.get("LEADLINE_MATRIX") != "1",
-    reason="other queues than two of Liberty, and a full message store, are tested with LEADLINE_MATRIX=1",
-)
+OUT_OF_TIME = matrix("another queue than two of Liberty, or a full message store")
 POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
 # A sequence keeps its steps when a transaction is rolled back: two deliveries fail, the third does not.
 PASSING = (

@@ -4,13 +4,13 @@ and nothing of the user's files is written. Open Liberty and Tomcat; the others 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from conftest import leadline
+from witnesses import matrix
 
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
@@ -114,7 +114,7 @@ def liberty(war: Path, base: Path) -> str:
 
 
 OWN_KNOB: Mapping[str, Level] = {"app.work": 0.005, "server.http.max_keep_alive_requests": 50}
-MATRIX = pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="LEADLINE_MATRIX=1 runs it")
+OTHER = matrix("another server or its own configuration")
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ MATRIX = pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="LE
     [
         pytest.param(liberty, {**COMMON, **OF_POOL, **OWN_KNOB}, id="liberty"),
         pytest.param(tomcat, {**COMMON, **OF_POOL, "server.http.compression": True}, id="tomcat"),
-        pytest.param(wildfly, {**COMMON, **OF_POOL}, id="wildfly", marks=MATRIX),
-        pytest.param(shipped("liberty"), COMMON, id="liberty-shipped", marks=MATRIX),
-        pytest.param(shipped("tomcat"), COMMON, id="tomcat-shipped", marks=MATRIX),
-        pytest.param(shipped("tomee"), COMMON, id="tomee-shipped", marks=MATRIX),
+        pytest.param(wildfly, {**COMMON, **OF_POOL}, id="wildfly", marks=OTHER),
+        pytest.param(shipped("liberty"), COMMON, id="liberty-shipped", marks=OTHER),
+        pytest.param(shipped("tomcat"), COMMON, id="tomcat-shipped", marks=OTHER),
+        pytest.param(shipped("tomee"), COMMON, id="tomee-shipped", marks=OTHER),
     ],
 )
 def test_levels_go_over_a_configuration_of_ones_own(

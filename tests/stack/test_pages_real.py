@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from witnesses import matrix
 
 from leadline.host.backlog import backlog
 from leadline.host.httpd import MEND, find_httpd
@@ -23,9 +23,7 @@ from leadline.stack.pages.server import SiteServer
 pytestmark = pytest.mark.stack
 
 NO_HTTPD = pytest.mark.skipif(find_httpd()[0] is None, reason=f"no Apache httpd on this host: {MEND}")
-MATRIX = pytest.mark.skipif(
-    os.environ.get("LEADLINE_MATRIX") != "1", reason="a Java server with files takes half a minute: LEADLINE_MATRIX=1"
-)
+JAVA = matrix("a Java server with files takes half a minute")
 EVERYTHING: dict[str, Level] = {
     "web.workers": 2,
     "web.keepalive_requests": 37,
@@ -49,9 +47,9 @@ CELLS = [
     ),
     pytest.param("httpd", {**OTHERS, "web.model": "event", "web.http2": True}, id="httpd-event", marks=NO_HTTPD),
     pytest.param("httpd", {"web.model": "worker"}, id="httpd-worker", marks=NO_HTTPD),
-    pytest.param("tomcat", {"jvm.heap": 256 * 1024**2}, id="tomcat", marks=MATRIX),
-    pytest.param("liberty", {"jvm.heap": 256 * 1024**2}, id="liberty", marks=MATRIX),
-    pytest.param("wildfly", {"jvm.heap": 512 * 1024**2}, id="wildfly", marks=MATRIX),
+    pytest.param("tomcat", {"jvm.heap": 256 * 1024**2}, id="tomcat", marks=JAVA),
+    pytest.param("liberty", {"jvm.heap": 256 * 1024**2}, id="liberty", marks=JAVA),
+    pytest.param("wildfly", {"jvm.heap": 512 * 1024**2}, id="wildfly", marks=JAVA),
 ]
 
 

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 from server_cells import stack
-from witnesses import wait_for
+from witnesses import matrix, wait_for
 
 from leadline.host.local import LocalHost
 from leadline.host.mounts import mounts
@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.usefixtures("own_cache"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount"),
 ]
-matrix = pytest.mark.skipif("LEADLINE_MATRIX" not in os.environ, reason="minutes; LEADLINE_MATRIX=1 runs it")
+LONGER = matrix("more places and servers take minutes")
 MIXED = {
     "postgres": {DATA: "overlay", LOG: "tmpfs", DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime"},
     "mariadb": {DATA: "ext4", LOG: "ramdisk", DATABASE_TEMPORARY: "overlay"},
@@ -124,7 +124,7 @@ def test_files_go_to_their_places_and_come_back(kind: type[PrivateDatabase], tmp
     there_and_back(kind, tmp_path, MIXED[kind.name])
 
 
-@matrix
+@LONGER
 @pytest.mark.parametrize("kind", [Postgres, MariaDb])
 @pytest.mark.parametrize("levels", ONE_PLACE, ids=lambda levels: levels[DATA])
 def test_data_at_every_place(kind: type[PrivateDatabase], levels: dict[str, Level], tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ QUEUED: dict[str, Level] = {"app.orders": "queue", STORE: "ext4"}
     ("server", "more"),
     [
         ("tomcat", {}),
-        *(pytest.param(name, QUEUED, marks=matrix) for name in ("liberty", "wildfly", "tomee", "glassfish")),
+        *(pytest.param(name, QUEUED, marks=LONGER) for name in ("liberty", "wildfly", "tomee", "glassfish")),
     ],
 )
 def test_a_server_runs_from_its_places(server: str, more: dict[str, Level], tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 import server_cells
+from witnesses import matrix
 
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
@@ -15,7 +15,7 @@ from leadline.stack.servers.server_places import NAMES as PLACES
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="GlassFish runs with LEADLINE_MATRIX=1"),
+    matrix("GlassFish takes half a minute of CPU"),
 ]
 
 MIB = 1024**2

@@ -6,17 +6,17 @@ single servers run some of them in every test run.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 import server_cells
+from witnesses import matrix
 
 from leadline.stack import registry
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(os.environ.get("LEADLINE_MATRIX") != "1", reason="the whole matrix runs with LEADLINE_MATRIX=1"),
+    matrix("the whole matrix takes some minutes"),
 ]
 
 CELLS = [

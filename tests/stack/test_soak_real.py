@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from typing import Any
 
 import pytest
 from conftest import leadline
+from witnesses import matrix
 
 pytestmark = pytest.mark.stack
 
 LEAKY = Path(__file__).parents[2] / "bench" / "soak" / "leaky" / "leaky.stack.yaml"
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 
 
 def options(leak: str, rate: int) -> list[str]:
@@ -53,7 +52,7 @@ def test_two_leaks_are_found_and_told(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("segments/*"))
 
 
-@pytest.mark.skipif(not MATRIX, reason="runs with LEADLINE_MATRIX=1")
+@matrix("a soak of 80 s is killed")
 def test_a_soak_is_killed_and_goes_on_with_the_same_command(tmp_path: Path) -> None:
     argv = ["soak", str(LEAKY), "--for", "80s", *options("none", 0), "--json"]
     running = subprocess.Popen([sys.executable, "-m", "leadline", *argv], cwd=tmp_path, stdout=subprocess.PIPE)

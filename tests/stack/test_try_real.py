@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from conftest import leadline
 from own_examples import QSHOP, built
+from witnesses import matrix
 
 from leadline.lab.store import Store
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(
-        os.environ.get("LEADLINE_MATRIX") != "1", reason="a screening starts eight servers: LEADLINE_MATRIX=1"
-    ),
+    matrix("a screening starts eight servers"),
 ]
 
 

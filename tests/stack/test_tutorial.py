@@ -5,7 +5,6 @@ By default those that start nothing run; the others take three minutes and run w
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -14,11 +13,11 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 from own_examples import SHOP, built
+from witnesses import MATRIX
 
 pytestmark = pytest.mark.stack
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "own-application.md"
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
 STARTS = ("stack check", "run minutes.study.yaml", "advise", "report")  # what starts the shop, or needs such a run
 
 

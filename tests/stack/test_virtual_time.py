@@ -5,13 +5,13 @@ whose start takes minutes under emulation. All worlds are run twice with LEADLIN
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 from page_guests import SCENARIO, FakeCaptures
+from witnesses import MATRIX
 
 import leadline
 from leadline.guest.boot import QEMU
@@ -35,7 +35,7 @@ responses: [throughput, mean, p99, server_cpu_per_transaction]
 """
 
 
-AGAIN = 2 if os.environ.get("LEADLINE_MATRIX") == "1" else 1  # worlds
+AGAIN = 2 if MATRIX else 1  # worlds
 
 
 def run(directory: Path, lab: str, worlds: int) -> tuple[StudyRecord, Path]:

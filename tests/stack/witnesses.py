@@ -8,11 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+import pytest
+
 from leadline.model.knob import Level
 from leadline.stack.base import Database
 
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"  # whether the longer tests run
 Server = TypeVar("Server", bound=Database)
+
+
+def matrix(reason: str) -> pytest.MarkDecorator:
+    """A mark of the longer tests; ``reason``, which is printed, says what they need."""
+    return pytest.mark.skipif(not MATRIX, reason=f"{reason}: LEADLINE_MATRIX=1 runs it")
 
 
 @dataclass(frozen=True)
