@@ -15,7 +15,8 @@ from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.model.errors import nearest, quoted
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import Audit, OwnFile, terms
+from leadline.model.ownparts import Audit, terms
+from leadline.model.ownstack import OwnFile
 from leadline.stack import local
 from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready

@@ -12,7 +12,8 @@ from leadline.host.base import Process
 from leadline.host.jvm import agent_jar
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import PREFIX, filled, knob_of
+from leadline.model.ownknob import PREFIX, knob_of
+from leadline.model.ownstack import filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import frameworks

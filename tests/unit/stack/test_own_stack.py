@@ -22,7 +22,9 @@ from leadline.lab.studyfile import parse_study
 from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
-from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, written
+from leadline.model.ownknob import OwnKnob, level_read, written
+from leadline.model.ownparts import terms
+from leadline.model.ownstack import OwnStack
 from leadline.stack.assembly import Stack, StackOptions
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
