@@ -29,7 +29,8 @@ from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.model.units import parse_duration
 from leadline.model.workload import Workload
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.own.artifact import read_artifact
 from leadline.stack.own.words import artifact

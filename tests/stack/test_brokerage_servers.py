@@ -19,8 +19,9 @@ from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import postgres_client as client
 from leadline.stack.applications.brokerage import Brokerage
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
 from leadline.stack.base import AuditResult
+from leadline.stack.options import StackOptions
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

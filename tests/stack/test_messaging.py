@@ -28,7 +28,8 @@ from leadline.model.study import StackChoice
 from leadline.stack import places
 from leadline.stack import postgres_client as client
 from leadline.stack.applications.brokerage import queue
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.servers.messaging import KNOBS
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]

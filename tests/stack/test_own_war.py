@@ -15,8 +15,9 @@ from witnesses import matrix
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
 from leadline.stack.maven import maven
+from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.provision import TOMCAT, WILDFLY, fetch
 
