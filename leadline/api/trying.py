@@ -211,7 +211,7 @@ def _first_start(
         finally:
             stack.down()
             host.restore()
-    work = stack.server.context.directory / _ARCHIVE_MADE
+    work = stack.homes()[-1] / _ARCHIVE_MADE
     if archive is not None and work.is_file():
         shutil.copyfile(work, archive)
         files.notes.append(f"wrote {archive.name}: its classes, for a start without loading them anew")

@@ -38,7 +38,7 @@ class Parts:
         registry.check_stack(choice)
         self.choice = choice
         self.options = options or StackOptions()
-        self.servers: dict[str, JavaServer] = {}
+        self.servers: dict[str, JavaServer | SiteServer] = {}
         for name in self.options.servers or [choice.server]:
             server = registry.server_of(choice.model_copy(update={"server": name}))
             if isinstance(server, SiteServer):

@@ -72,9 +72,9 @@ class Changing(Started[_C], AtStart):
     def read_back(self, name: str) -> Level:
         """See ``leadline.model.owners.KnobOwner``."""
 
+    @abstractmethod
     def change(self, levels: Mapping[str, Level]) -> None:
         """Have what runs take these live levels. Raises TrialFailure: ``configuration``, UsageError."""
-        raise NotImplementedError(f"{self.title} has live knobs, but not how they change: {', '.join(levels)}")
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Change live knobs of what runs, and wait until all are read back."""

@@ -23,6 +23,7 @@ from leadline.model.shapes import PRESETS
 from leadline.model.study import StackChoice
 from leadline.stack.deployment import DataSource, Deployment
 from leadline.stack.pages import site
+from leadline.stack.pages.server import SiteServer, java_server
 from leadline.stack.web.common import FrontContext
 from leadline.stack.web.httpd import Httpd, _processes
 from leadline.stack.web.nginx import Nginx
@@ -268,3 +269,18 @@ def test_the_kernel_tells_the_backlog_of_a_listening_socket() -> None:
         for most in (1, 17):
             listening.listen(most)
             assert backlog(port) == most
+
+
+def test_live_levels_reach_the_java_server_that_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path))
+    server, tomcat = SiteServer(StackChoice.model_validate({"web": "tomcat"})), java_server("tomcat")
+    levels, taken = {"jvm.flag.MaxHeapFreeRatio": 60}, []
+    monkeypatch.setattr(tomcat, "apply", taken.append)
+    monkeypatch.setattr(server, "_served", tomcat)
+    server.apply(levels)
+    assert taken == [levels]
+    with pytest.raises(UsageError, match=r"web\.workers: cannot be changed while it runs"):
+        server.apply({"web.workers": 2})
+    monkeypatch.setattr(server, "_served", Nginx())
+    with pytest.raises(UsageError, match="cannot be changed while it runs"):
+        server.apply(levels)
