@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from leadline.host.base import PROC, Process
 from leadline.host.files import rows
@@ -37,11 +37,11 @@ def own_file(server: ServerName | None = None) -> OwnFile:
     return OwnFile(file=str(site.made_site().archive.with_name("pages.stack.yaml")), content=content)
 
 
-def java_server(name: ServerName) -> JavaServer:
+def java_server(name: ServerName, java: Path | None = None) -> JavaServer:
     """A new server with the site as its application; the flags of its JVM are knobs, too."""
     found = WARS[name](own_file(name))
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        found.jvm.of(found.find_java(None))
+        found.jvm.of(found.find_java(java))
     return found
 
 
@@ -62,11 +62,12 @@ class SiteServer(AtStart):
     def __init__(self, choice: StackChoice) -> None:
         assert choice.web is not None
         self._usual = choice.web
+        self._java = Path(choice.java) if choice.java else None
         self.may_be: Sequence[str] = (choice.web,)
         self._served: WebServer | JavaServer | None = None
         self._flags: Mapping[str, Knob] = {}
         with suppress(UsageError):  # without a JDK no Java server will start, which is told where it does not
-            self._flags = jvm_flags.flag_knobs(self.find_java(Path(choice.java) if choice.java else None))
+            self._flags = jvm_flags.flag_knobs(self.find_java(self._java))
 
     @property
     def served(self) -> WebServer | JavaServer:
@@ -82,7 +83,7 @@ class SiteServer(AtStart):
 
     @property
     def version(self) -> str:
-        return ", ".join(f"{name} {_made(name).version}" for name in self.may_be)
+        return ", ".join(f"{name} {self._made(name).version}" for name in self.may_be)
 
     def knobs(self) -> Sequence[Knob]:
         usual = {"none": "a web server alone is what is measured"}
@@ -102,17 +103,17 @@ class SiteServer(AtStart):
 
     def provision(self, progress: Progress) -> None:
         for name in self.may_be:
-            _made(name).provision(progress)
+            self._made(name).provision(progress)
 
     def prepare(self, deployment: Deployment, progress: Progress) -> None:
         for name in self.may_be:
-            served = _made(name)
+            served = self._made(name)
             if isinstance(served, JavaServer):
                 served.prepare(deployment, progress)
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         self._files = context.host.files
-        served = _made(self.chosen(settings))
+        served = self._made(self.chosen(settings))
         own = {name: level for name, level in settings.items() if name != knobs.SERVER.name}
         if isinstance(served, JavaServer):
             served.configure(context, {name: level for name, level in own.items() if not name.startswith("web.")})
@@ -177,11 +178,8 @@ class SiteServer(AtStart):
             raise NotInPlay("no web server")
         return self.served.stats()
 
-
-def _made(name: str) -> WebServer | JavaServer:
-    if name in WEB_SERVERS:
-        return WEB_SERVERS[name]()
-    return java_server(name)  # type: ignore[arg-type]
+    def _made(self, name: str) -> WebServer | JavaServer:
+        return WEB_SERVERS[name]() if name in WEB_SERVERS else java_server(cast(ServerName, name), self._java)
 
 
 def _front(context: ServiceContext) -> FrontContext:
