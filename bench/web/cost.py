@@ -22,7 +22,8 @@ from leadline.load.driver import DriverRun, read_summary
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 
 VARIANTS: dict[str, dict[str, Level]] = {
     "none": {},

@@ -15,7 +15,8 @@ from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.registry import DATABASES, SERVERS, not_a_knob, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen

@@ -29,7 +29,8 @@ from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.model.units import parse_duration
 from leadline.model.workload import Workload
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.own.artifact import read_artifact
 from leadline.stack.own.words import artifact
@@ -212,7 +213,7 @@ def _first_start(
                 stack.down()
             finally:
                 host.restore()
-    work = stack.server.context.directory / _ARCHIVE_MADE
+    work = stack.homes()[-1] / _ARCHIVE_MADE
     if archive is not None and work.is_file():
         shutil.copyfile(work, archive)
         files.notes.append(f"wrote {archive.name}: its classes, for a start without loading them anew")

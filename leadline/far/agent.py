@@ -34,7 +34,8 @@ from leadline.model.study import StackChoice
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.stack import provision
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.provision import Artefact
 from leadline.stack.registry import server_of
 

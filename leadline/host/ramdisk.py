@@ -72,9 +72,9 @@ def lacks(kind: str, root: Path = Path("/")) -> str:
     if os.geteuid() != 0:
         return "only root may make and mount file systems; run leadline as root, or take disk"
     if kind == BRD:
-        return (f"{missing}, or take tmpfs" if (missing := _missing("ext4")) else "") or (
-            "" if brd(0) is not None else _without_brd(_SHOWN)
-        )
+        if missing := _missing("ext4"):
+            return f"{missing}, or take tmpfs"
+        return "" if brd(0) is not None else _without_brd(_SHOWN)
     known = {line.split()[-1] for line in (root / "proc/filesystems").read_text().splitlines() if line.split()}
     if kind not in known:
         return f"this kernel has no {kind} (/proc/filesystems); load its module (modprobe {kind}), or take disk"

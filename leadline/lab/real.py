@@ -45,7 +45,8 @@ from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.observe.machine import ROLES, MachineLines
 from leadline.observe.pools import compiled_since
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.services import Services
 
 _POLL = 0.2  # seconds between two looks at the driver and the services

@@ -150,9 +150,10 @@ def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: 
         return
     server = server_of(file.study.stack)
     home = server.find_java(Path(file.study.stack.java) if file.study.stack.java else None)
+    known = {knob.name: knob for knob in server.knobs()}
     for name in named:
         for level in levels[name]:
-            if why := jvm_flags.refusal(home, [jvm_flags.option(server.jvm.flags[name], level)]):
+            if why := jvm_flags.refusal(home, [jvm_flags.option(known[name], level)]):
                 raise UsageError(f"{where(name)}: the JVM refuses {name} {level}: {why}")
 
 

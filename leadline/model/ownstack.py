@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
@@ -17,362 +16,26 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from leadline.model.bounds import HOUR, FilePath, Label, Strict, count, duration
+from leadline.model.bounds import FilePath, Label, Strict, count
 from leadline.model.errors import KeyedError, nearest, quoted
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
+from leadline.model.ownknob import PREFIX, OwnKnob
+from leadline.model.ownparts import Attach, Audit, Command, Name, OwnDatabase, Ready, SettingsFile, Text
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)]
-Raw = bool | int | float | str
-Within = Annotated[float, duration(0.1, HOUR)]
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["liberty", "tomcat", "tomee", "wildfly"]
 _OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
-PREFIX = "app."  # of the names of an application's own knobs
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
 IN_SETTINGS = ("port", "folder", "jvm", "args", "environment")  # of a settings file's template
 IN_WAR = ("port", "address", "folder", "directory")
 DRIVER = "database.driver"  # path of the JDBC driver's jar
 OF_DATABASE = tuple(f"database.{word}" for word in ("jdbc", "host", "port", "name", "user", "password"))
-_UNITS = {
-    "s": (Kind.DURATION, 1.0),
-    "ms": (Kind.DURATION, 1e-3),
-    "us": (Kind.DURATION, 1e-6),
-    "bytes": (Kind.SIZE, 1.0),
-    "KiB": (Kind.SIZE, 1024.0),
-    "MiB": (Kind.SIZE, 1024.0**2),
-}
-
-
-def _words(command: object) -> object:
-    """A list of words from one text, as a shell splits it."""
-    return shlex.split(command) if isinstance(command, str) else command
-
-
-def _http_path(text: str) -> str:
-    if not re.fullmatch(r"/[!-~]*", text):
-        raise ValueError(f"{quoted(text)} is no path below the application's address; it begins with a /: /health")
-    return text
 
 
 def _root(text: str) -> str:
     if not re.fullmatch(r"/[\w.-]*", text, re.ASCII):
         raise ValueError(f"{quoted(text)} is not where an application begins: write / or /name")
     return text
-
-
-HttpPath = Annotated[str, AfterValidator(_http_path), Field(max_length=2_000)]
-Word = Annotated[str, Field(min_length=1, max_length=4_000)]
-Command = Annotated[list[Word], BeforeValidator(_words), Field(min_length=1, max_length=1_000)]
-
-
-def _pattern(text: str) -> str:
-    try:
-        groups = re.compile(text).groups
-    except re.error as error:
-        raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
-    if groups != 1:
-        raise ValueError(f"{quoted(text)} has {groups} groups; write one, around the level: 'size=([0-9]+)'")
-    return text
-
-
-class ReadBack(Strict):
-    """How the level in force is read from the running process. One of ``http``, ``jmx``, ``jcmd``, ``file``."""
-
-    http: HttpPath | None = Field(default=None, description="path below the application's address, answered by 200")
-    jmx: Annotated[str, Field(min_length=3, max_length=1_000)] | None = Field(
-        default=None, description="name of an MBean, such as `com.zaxxer.hikari:type=Pool (main)`; with `attribute`"
-    )
-    jcmd: Annotated[str, Field(min_length=2, max_length=200)] | None = Field(
-        default=None, description="command of the JDK's jcmd, such as `VM.system_properties`"
-    )
-    file: FilePath | None = Field(default=None, description="file that the application writes in its directory")
-    attribute: Label | None = Field(default=None, description="of the MBean")
-    key: Label | None = Field(
-        default=None, description="in the response's JSON (`pool.size`), or of a line `key=value`"
-    )
-    pattern: Annotated[str, BeforeValidator(_pattern)] | None = Field(
-        default=None, description="regular expression with one group, around the level"
-    )
-
-    @property
-    def way(self) -> str:
-        """The one of the four that is given."""
-        return next(way for way in ("http", "jmx", "jcmd", "file") if getattr(self, way) is not None)
-
-    @model_validator(mode="after")
-    def _one_way(self) -> ReadBack:
-        ways = [way for way in ("http", "jmx", "jcmd", "file") if getattr(self, way) is not None]
-        if len(ways) != 1:
-            told = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it says {told}; write one of http, jmx, jcmd and file")
-        if (self.attribute is not None) != (self.way == "jmx"):
-            raise KeyedError(("attribute",), "`attribute` names what is read of an MBean, and only of one (jmx)")
-        if self.key is not None and self.pattern is not None:
-            raise KeyedError(("pattern",), "it has a key and a pattern; keep one of them")
-        if self.way in ("jcmd", "file") and self.key is None and self.pattern is None:
-            raise KeyedError((self.way,), f"{self.way} gives a text: say by `key` or `pattern` where the level stands")
-        return self
-
-
-class Live(Strict):
-    """What is done after the MBean's attribute has been written, so that what runs follows it."""
-
-    invoke: Annotated[str, Field(min_length=3, max_length=1_000)] = Field(description="name of an MBean")
-    operation: Label = Field(description="of it, without parameters: `softEvictConnections`")
-
-
-class OwnKnob(Strict):
-    """A parameter of the application: how it is set at a start, and how it is read back."""
-
-    summary: Annotated[str, Field(max_length=500)] = ""
-    kind: Literal["integer", "number", "size", "duration", "boolean", "choice", "text"] = "integer"
-    levels: Annotated[list[Label], Field(min_length=2, max_length=100)] | None = Field(
-        default=None, description="of the kind choice: every level there is"
-    )
-    range: Annotated[list[Raw], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="the smallest and the largest level"
-    )
-    default: Raw | None = Field(default=None, description="the application's own; not known if absent")
-    unit: Literal["s", "ms", "us", "bytes", "KiB", "MiB"] | None = Field(
-        default=None, description="in which a duration or a size is written and read back; s and bytes if absent"
-    )
-    argument: Annotated[str, Field(max_length=4_000)] | None = Field(
-        default=None, description="word at the end of the command: `--server.tomcat.threads.max=${level}`"
-    )
-    environment: Annotated[str, Field(max_length=4_000)] | None = Field(
-        default=None, description="variable of the environment: `POOL_SIZE`, or with its text `POOL=${level}x`"
-    )
-    system_property: Annotated[str, Field(max_length=4_000)] | None = Field(
-        default=None, description="system property of the JVM, as `environment`"
-    )
-    read_back: ReadBack | None = None
-    live: Literal[True] | Live | None = Field(
-        default=None,
-        description="the attribute of `jmx` is also written, so that the level changes while the application runs; "
-        "with `invoke` and `operation` an operation follows",
-    )
-
-    @property
-    def scale(self) -> float:
-        """Seconds or bytes of one ``unit``."""
-        return _UNITS[self.unit][1] if self.unit else 1.0
-
-    @model_validator(mode="after")
-    def _whole(self) -> OwnKnob:
-        ways = [way for way in ("argument", "environment", "system_property") if getattr(self, way) is not None]
-        if len(ways) != 1:
-            told = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it is set by {told}; write one of argument, environment and system_property")
-        if self.argument is not None and "${level}" not in self.argument:
-            raise KeyedError(("argument",), f"{quoted(self.argument)} has no ${{level}}: every level would be the same")
-        if self.read_back is None:
-            raise KeyedError(
-                (),
-                "a knob without read-back: say how its level is read from the running process, such as `read_back: {"
-                " http: /path, key: name }`, or by jmx, jcmd or file",
-            )
-        if self.live is not None and self.read_back.way != "jmx":
-            raise KeyedError(("live",), f"live levels are written to an MBean, and it is read by {self.read_back.way}")
-        if (self.levels is not None) != (self.kind == "choice"):
-            raise KeyedError(("levels",), "`levels` are the words of the kind choice; a number has a `range`")
-        if self.range is not None and self.kind in ("boolean", "choice", "text"):
-            raise KeyedError(("range",), f"the kind {self.kind} has no range")
-        if self.unit is not None and _UNITS[self.unit][0] != self.kind:
-            raise KeyedError(("unit",), f"{self.unit} is a unit of the kind {_UNITS[self.unit][0]}, not of {self.kind}")
-        knob_of("", self)
-        return self
-
-
-def knob_of(name: str, own: OwnKnob) -> Knob:
-    """The entry of the catalogue. Raises KeyedError for bounds that are no levels."""
-    bare = Knob(name, Kind(own.kind), ApplyCost.RESTART, own.summary, choices=tuple(own.levels or ()))
-    bounds: list[float] = []
-    for at, raw in enumerate(own.range or ()):
-        try:
-            bounds.append(float(bare.parse(raw)))
-        except ValueError as error:
-            raise KeyedError(("range", at), f"range: {error}") from None
-    if bounds and bounds[0] >= bounds[1]:
-        raise KeyedError(("range",), f"range: {own.range[0] if own.range else ''} is not below its other end")
-    low, high = bounds or (None, None)
-    ranged = Knob(bare.name, bare.kind, bare.apply_cost, bare.summary, choices=bare.choices, minimum=low, maximum=high)
-    try:
-        default = None if own.default is None else ranged.parse(own.default)
-    except ValueError as error:
-        raise KeyedError(("default",), f"default: {error}") from None
-    note = "" if default is not None else "the application's own"
-    means = {way: text for way in ("argument", "environment", "system_property") if (text := getattr(own, way))}
-    return Knob(
-        name,
-        ranged.kind,
-        ApplyCost.LIVE if own.live else ApplyCost.RESTART,
-        own.summary or next(iter(means.values())),
-        default,
-        note,
-        minimum=low,
-        maximum=high,
-        choices=ranged.choices,
-        owner=Owner.APPLICATION,
-        names=means,
-        source="the stack file",
-    )
-
-
-def written(own: OwnKnob, level: Level) -> str:
-    """A level as the application is given it."""
-    if isinstance(level, bool):
-        return "true" if level else "false"
-    if own.kind in ("size", "duration"):
-        return f"{float(level) / own.scale:.15g}"
-    return f"{level:.15g}" if isinstance(level, float) else str(level)
-
-
-def level_read(own: OwnKnob, text: str) -> Level:
-    """The level that a text of the running process tells. Raises ValueError."""
-    text = text.strip()
-    if own.kind in ("size", "duration"):
-        scaled = float(text) * own.scale
-        return round(scaled) if own.kind == "size" else round(scaled, 9)
-    bare: Knob = Knob("", Kind(own.kind), ApplyCost.RESTART, "")
-    return bare.parse(text)
-
-
-class Ready(Strict):
-    """When it is up: a path below its address is answered by this status, and by a JSON object with these entries."""
-
-    path: HttpPath = "/"
-    status: Annotated[int, count(599, least=100)] = 200
-    says: dict[Label, Raw] = Field(
-        default_factory=dict, max_length=20, description="entries of the response's JSON: `{ status: UP }`"
-    )
-    within: Within | None = Field(default=None, description="from its start; the study's ready_timeout if absent")
-
-
-class OwnDatabase(Strict):
-    """Where its data are, and how each trial gets the same ones."""
-
-    kind: Literal["none", "postgres", "mariadb", "command", "keep"] = Field(
-        default="none",
-        description="none: it has no data beside its directory; postgres, mariadb: leadline's own, put back to a "
-        "snapshot before each trial; command: its own, put back by `reset`; keep: its own, never put back",
-    )
-    sql: Annotated[list[FilePath], Field(max_length=100)] = Field(
-        default_factory=list, description="files that are run on the empty database, in order"
-    )
-    first_start: bool = Field(
-        default=False, description="the application is started once before the snapshot: migrations, own seed data"
-    )
-    reset: Command | None = Field(default=None, description="of the kind command: run before each trial, while stopped")
-    within: Within = Field(default=60.0, description="the reset command, and each SQL file, ends")
-
-    @property
-    def private(self) -> bool:
-        return self.kind in ("postgres", "mariadb")
-
-    @model_validator(mode="after")
-    def _of_its_kind(self) -> OwnDatabase:
-        for name in ("sql", "first_start"):
-            if getattr(self, name) and not self.private:
-                raise KeyedError((name,), f"{name} is for leadline's own database: write `kind: postgres` or mariadb")
-        if (self.reset is not None) != (self.kind == "command"):
-            raise KeyedError(("reset",), "`kind: command` and its `reset` command come together")
-        return self
-
-
-class Audit(Strict):
-    """A check of the work after a run. One of ``sql``, ``http``, ``command``."""
-
-    name: Name
-    sql: Annotated[str, Field(min_length=1, max_length=10_000)] | None = Field(
-        default=None, description="one statement, whose first column of the first row is compared"
-    )
-    http: HttpPath | None = Field(default=None, description="path below the address; its JSON's `key` is compared")
-    command: Command | None = Field(default=None, description="passes with exit code 0")
-    key: Label | None = Field(default=None, description="of the response's JSON: `orders.count`")
-    equals: Annotated[str, BeforeValidator(lambda raw: _text(raw)), Field(max_length=1_000)] | None = Field(
-        default=None, description="a number, or a sum over the driver's counts: `100 + ${counts.order.ok}`"
-    )
-    within: Within = 60.0
-
-    @property
-    def counted(self) -> bool:
-        """Whether it holds the data against what leadline's own driver counted."""
-        words = [self.equals or "", *(self.command or ())]
-        return any("${counts." in word for word in words)
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Audit:
-        ways = [way for way in ("sql", "http", "command") if getattr(self, way) is not None]
-        if len(ways) != 1:
-            raise KeyedError((), f"it says {' and '.join(ways) or 'nothing'}; write one of sql, http and command")
-        if (self.equals is not None) != (self.command is None) and not (self.http and not self.key):
-            raise KeyedError((ways[0],), f"{ways[0]} is compared with `equals`; a command tells by its exit code")
-        if self.key is not None and self.http is None:
-            raise KeyedError(("key",), "`key` is of the response of `http`")
-        if self.equals is not None:
-            try:
-                terms(self.equals)
-            except ValueError as error:
-                raise KeyedError(("equals",), str(error)) from None
-        return self
-
-
-def _text(raw: object) -> object:
-    return str(raw) if isinstance(raw, (int, float)) and not isinstance(raw, bool) else raw
-
-
-_TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+(?:\.\d+)?)|\$\{counts\.([^.}]+)\.(ok|failed)\})")
-
-
-def terms(text: str) -> list[tuple[float, str, str]]:
-    """A sum as factor, transaction and ``ok`` or ``failed`` of each term; both empty for a number.
-
-    Raises ValueError.
-    """
-    found: list[tuple[float, str, str]] = []
-    at = 0
-    while at < len(text.rstrip()):
-        term = _TERM.match(text, at)
-        if term is None or (found and not term[1]):
-            example = "`42`, `${counts.order.ok}` or `100 + ${counts.order.ok}`"
-            raise ValueError(f"equals: {quoted(text)} is no sum of numbers and counts; write {example}")
-        sign = -1.0 if term[1] == "-" else 1.0
-        found.append((sign * float(term[2]), "", "") if term[2] else (sign, term[3], term[4]))
-        at = term.end()
-    if not found:
-        raise ValueError("equals: it is empty")
-    return found
-
-
-class Attach(Strict):
-    """A process that runs already, by one of ``port``, ``pid``, ``pid_file``, ``unit``."""
-
-    port: Annotated[int, count(65_535)] | None = Field(default=None, description="on which it listens")
-    pid: Annotated[int, count(1 << 22)] | None = Field(default=None, description="its number; with `port` of the file")
-    pid_file: FilePath | None = Field(default=None, description="that holds its number; with `port` of the file")
-    unit: Label | None = Field(default=None, description="of systemd; with `port` of the file")
-
-    @property
-    def title(self) -> str:
-        """How it is named: `port 8080`."""
-        return next(f"{way.replace('_', ' ')} {named}" for way, named in self.model_dump().items() if named is not None)
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Attach:
-        ways = [way for way, named in self.model_dump().items() if named is not None]
-        if len(ways) != 1:
-            raise KeyedError(
-                (), f"it says {' and '.join(ways) or 'nothing'}; write one of port, pid, pid_file and unit"
-            )
-        return self
-
-
-class SettingsFile(Strict):
-    """A file that the application reads at its start: made from a template, and put back at the end."""
-
-    path: FilePath = Field(description="the file, such as `/etc/shop/shop.env`")
-    template: FilePath = Field(description="its text with placeholders, beside the stack file")
 
 
 def _database(found: object) -> object:
@@ -414,7 +77,7 @@ class OwnStack(Strict):
         description="of `war`: a directory of the server's own and the one beside this file that is copied there at "
         "every start: an embedded database, files",
     )
-    properties: dict[Label, Annotated[str, BeforeValidator(_text), Field(max_length=4_000)]] = Field(
+    properties: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(
         default_factory=dict, max_length=200, description="of `war`: system properties of the server's JVM"
     )
     artifact: FilePath | None = Field(default=None, description="of `attach`: the jar that runs, for its catalogue")
@@ -434,9 +97,7 @@ class OwnStack(Strict):
     directory: FilePath | None = Field(
         default=None, description="copied to a fresh one in which it runs, at every start; empty if absent"
     )
-    environment: dict[Label, Annotated[str, BeforeValidator(_text), Field(max_length=4_000)]] = Field(
-        default_factory=dict, max_length=200
-    )
+    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(default_factory=dict, max_length=200)
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
     catalogue: Literal["spring-boot", "quarkus"] | None = Field(

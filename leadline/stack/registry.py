@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
-from leadline.model.ownstack import PREFIX
+from leadline.model.ownknob import PREFIX
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
@@ -88,9 +88,14 @@ def application(name: str) -> Application:
     return _find("application", name, APPLICATIONS)()
 
 
-def server_of(choice: StackChoice) -> JavaServer:
+def server_of(choice: StackChoice) -> JavaServer | SiteServer:
     """A new server of a stack; the flags of its JVM are knobs, too. Raises UsageError for an unknown name."""
-    found = _server_of(choice)
+    return SiteServer(choice) if choice.web is not None else java_server_of(choice)
+
+
+def java_server_of(choice: StackChoice) -> JavaServer:
+    """The same of a stack that is no web server alone."""
+    found = _java_server_of(choice)
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
         found.jvm.of(found.find_java(Path(choice.java) if choice.java else None))
     if isinstance(found, AttachedServer):
@@ -98,9 +103,7 @@ def server_of(choice: StackChoice) -> JavaServer:
     return found
 
 
-def _server_of(choice: StackChoice) -> JavaServer:
-    if choice.web is not None:
-        return SiteServer(choice)
+def _java_server_of(choice: StackChoice) -> JavaServer:
     if choice.own is None:
         return server(choice.server)
     if choice.own.content.war is not None:
@@ -164,7 +167,7 @@ def not_a_knob(choice: StackChoice, name: str) -> str:
         have = ", ".join(knob.name for knob in server_of(choice).knobs() if knob.name.startswith("web."))
         return f"a web server alone has no knob {name}; it has {have} and those of a JVM"
     if name.startswith(jvm_flags.PREFIX):
-        return jvm_flags.elsewhere(name, server_of(choice).jvm.flags)
+        return jvm_flags.elsewhere(name, java_server_of(choice).jvm.flags)
     return knob_of_others(name, choice.server, choice.database)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from leadline.host.base import Host, Process, ProcessSpec
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart
 from leadline.stack import local
@@ -72,9 +72,9 @@ class Changing(Started[_C], AtStart):
     def read_back(self, name: str) -> Level:
         """See ``leadline.model.owners.KnobOwner``."""
 
+    @abstractmethod
     def change(self, levels: Mapping[str, Level]) -> None:
         """Have what runs take these live levels. Raises TrialFailure: ``configuration``, UsageError."""
-        raise UsageError(f"{', '.join(levels)}: {self.title} changes nothing while it runs")
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Change live knobs of what runs, and wait until all are read back."""

@@ -18,8 +18,9 @@ from leadline.host.process import LocalProcess
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import Study
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
 from leadline.stack.base import Progress
+from leadline.stack.options import StackOptions
 
 SERVICES = ("database", "server", "web")  # in the order of their start
 _FIRST_PORT = 28_401  # a guest has all its ports free: the same ones in every capture, as far as this host allows

@@ -29,7 +29,8 @@ from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack import probe
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 
 LOAD = Workload(users=12, ramp_up=0.5, steady=2.5, ramp_down=0.2)
 _VARIABLES: Mapping[str, str | int | float] = {"units": 1, "think": "10ms"}

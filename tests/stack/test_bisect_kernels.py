@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(3600),
     pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"{QEMU} is not installed"),
-    matrix("kernels are bisected in some minutes"),
+    matrix("kernels are bisected, some minutes"),
 ]
 ENDS = ("6.1-cloud", "6.16-cloud")
 STUDY = """\

@@ -19,14 +19,15 @@ from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import postgres_client as client
 from leadline.stack.applications.brokerage import Brokerage
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
 from leadline.stack.base import AuditResult
+from leadline.stack.options import StackOptions
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 UNITS, SEED, LOG_SEED, COMMANDS = 1, 5, 9, 500
 Counts = Mapping[str, Mapping[str, int]]
-OTHERS = matrix("other cells")
+ORM = matrix("a third mode")
 OTHER_MODE = {"session": "direct", "orm": "session"}
 NOTHING = {name: {"ok": 0, "failed": 0} for name in ("buy", "sell", "register", "login", "profile")}
 
@@ -143,7 +144,7 @@ def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, 
     [
         ("tomcat", "direct", "postgres"),
         ("liberty", "session", "postgres"),
-        pytest.param("liberty", "orm", "postgres", marks=OTHERS),
+        pytest.param("liberty", "orm", "postgres", marks=ORM),
         ("liberty", "orm", "mariadb"),
     ],
 )

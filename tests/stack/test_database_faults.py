@@ -17,7 +17,8 @@ from leadline.load.scenario import find_scenario
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 
 pytestmark = pytest.mark.stack
 

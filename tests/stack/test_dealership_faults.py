@@ -23,7 +23,7 @@ from leadline.stack.assembly import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
-OTHERS = matrix("the other server, mode and database")
+OTHER = matrix("another server, mode or database")
 LOAD = Workload(scenario="dealership", ramp_up=0.5, steady=13.0, ramp_down=2.0, timeout=5.0)
 BETWEEN = 1.5  # seconds of load between a recovery and the next kill
 
@@ -41,11 +41,11 @@ def kill(made: Stack, role: str, again: Callable[[], object]) -> None:
     [
         ("tomcat", "direct", "mariadb", "direct"),
         *(
-            pytest.param(server, "session", "postgres", "queue", marks=OTHERS)
+            pytest.param(server, "session", "postgres", "queue", marks=OTHER)
             for server in ("liberty", "wildfly", "tomee", "glassfish")
         ),
-        pytest.param("liberty", "session", "mariadb", "direct", marks=OTHERS),
-        pytest.param("tomcat", "direct", "postgres", "direct", marks=OTHERS),
+        pytest.param("liberty", "session", "mariadb", "direct", marks=OTHER),
+        pytest.param("tomcat", "direct", "postgres", "direct", marks=OTHER),
     ],
 )
 def test_what_was_answered_survives_kills_under_load(

@@ -17,7 +17,8 @@ from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.study import StackChoice
 from leadline.observe.gclog import parse
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 
 pytestmark = pytest.mark.stack
 

@@ -19,7 +19,7 @@ from leadline.stack.servers import knobs
 
 pytestmark = pytest.mark.stack
 
-_ALL = matrix("the effects of all knobs")
+_ALL = matrix("the effects of all knobs take many minutes")
 CELLS = [(server, mode) for server in registry.SERVERS for mode in registry.modes("brokerage", server)]
 
 

@@ -28,7 +28,8 @@ from leadline.model.study import StackChoice
 from leadline.stack import places
 from leadline.stack import postgres_client as client
 from leadline.stack.applications.brokerage import queue
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.servers.messaging import KNOBS
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
@@ -79,7 +80,7 @@ def queued(reliability: str, store: str | None = None, **more: Level) -> dict[st
 # What becomes of messages when the server is killed. Of SOME nothing is promised either way.
 LOST, SOME, ALL = "lost", "some", "all"
 STATED = ("server.messaging.reliability", "server.messaging.store")
-OUT_OF_TIME = matrix("other queues than two of Liberty, and a full message store")
+OUT_OF_TIME = matrix("another queue than two of Liberty, or a full message store")
 POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
 # A sequence keeps its steps when a transaction is rolled back: two deliveries fail, the third does not.
 PASSING = (

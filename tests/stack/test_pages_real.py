@@ -17,7 +17,8 @@ from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.pages.server import SiteServer
 
 pytestmark = pytest.mark.stack

@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.usefixtures("own_cache"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount"),
 ]
-MINUTES = matrix("minutes")
+LONGER = matrix("more places and servers take minutes")
 MIXED = {
     "postgres": {DATA: "overlay", LOG: "tmpfs", DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime"},
     "mariadb": {DATA: "ext4", LOG: "ramdisk", DATABASE_TEMPORARY: "overlay"},
@@ -124,7 +124,7 @@ def test_files_go_to_their_places_and_come_back(kind: type[PrivateDatabase], tmp
     there_and_back(kind, tmp_path, MIXED[kind.name])
 
 
-@MINUTES
+@LONGER
 @pytest.mark.parametrize("kind", [Postgres, MariaDb])
 @pytest.mark.parametrize("levels", ONE_PLACE, ids=lambda levels: levels[DATA])
 def test_data_at_every_place(kind: type[PrivateDatabase], levels: dict[str, Level], tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_after_kill_9_restore_removes_the_places_and_the_data_are_as_before(clus
 def test_the_watchdog_removes_them_and_data_without_their_log_are_refused(cluster: Path) -> None:
     killed(cluster, "overlay", DISK, 5)
     journal = LocalHost(state=cluster / "state").journal.path
-    wait_for(lambda: not journal.exists() and not traces(cluster), 60)
+    assert wait_for(lambda: not journal.exists() and not traces(cluster), 60), traces(cluster)
     database = configured(Postgres, cluster, {})
     with pytest.raises(TrialFailure, match="with its log elsewhere, was interrupted: restore it again"):
         database.start()
@@ -187,7 +187,7 @@ QUEUED: dict[str, Level] = {"app.orders": "queue", STORE: "ext4"}
     ("server", "more"),
     [
         ("tomcat", {}),
-        *(pytest.param(name, QUEUED, marks=MINUTES) for name in ("liberty", "wildfly", "tomee", "glassfish")),
+        *(pytest.param(name, QUEUED, marks=LONGER) for name in ("liberty", "wildfly", "tomee", "glassfish")),
     ],
 )
 def test_a_server_runs_from_its_places(server: str, more: dict[str, Level], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from leadline.stack import registry
 
 pytestmark = [
     pytest.mark.stack,
-    matrix("the whole matrix"),
+    matrix("the whole matrix takes some minutes"),
 ]
 
 CELLS = [

@@ -52,7 +52,7 @@ def test_two_leaks_are_found_and_told(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("segments/*"))
 
 
-@matrix("minutes")
+@matrix("a soak of 80 s is killed")
 def test_a_soak_is_killed_and_goes_on_with_the_same_command(tmp_path: Path) -> None:
     argv = ["soak", str(LEAKY), "--for", "80s", *options("none", 0), "--json"]
     running = subprocess.Popen([sys.executable, "-m", "leadline", *argv], cwd=tmp_path, stdout=subprocess.PIPE)

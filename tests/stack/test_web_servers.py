@@ -22,7 +22,8 @@ from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialF
 from leadline.model.knob import Level
 from leadline.model.study import Placement, StackChoice
 from leadline.model.workload import Workload
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.probe import Client
 from leadline.stack.web import knobs
 from leadline.stack.web.common import PROBE

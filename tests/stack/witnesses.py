@@ -13,13 +13,13 @@ import pytest
 from leadline.model.knob import Level
 from leadline.stack.base import Database
 
-MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"  # whether everything that is installed is tested
+MATRIX = os.environ.get("LEADLINE_MATRIX") == "1"  # whether the longer tests run
 Server = TypeVar("Server", bound=Database)
 
 
-def matrix(what: str) -> pytest.MarkDecorator:
-    """The mark of a test that runs with LEADLINE_MATRIX=1 only."""
-    return pytest.mark.skipif(not MATRIX, reason=f"{what}: runs with LEADLINE_MATRIX=1")
+def matrix(reason: str) -> pytest.MarkDecorator:
+    """A mark of the longer tests; ``reason``, which is printed, says what they need."""
+    return pytest.mark.skipif(not MATRIX, reason=f"{reason}: LEADLINE_MATRIX=1 runs it")
 
 
 @dataclass(frozen=True)

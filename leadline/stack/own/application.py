@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.model.errors import nearest, quoted
-from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import Audit, OwnFile, terms
+from leadline.model.ownparts import Audit, terms
+from leadline.model.ownstack import OwnFile
 from leadline.stack import local
 from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
-from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.deployment import DataSource, Deployment, Ready
+from leadline.stack.opaque import Opaque
 from leadline.stack.own import sql
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.probe import PROMPT, Client
@@ -27,13 +28,13 @@ Counts = Mapping[str, Mapping[str, int]]
 _SHOWN = 12  # digits of an artifact's hash
 
 
-class OwnApplication:
+class OwnApplication(Opaque):
     """Its knobs are those of the command that runs it."""
 
     def __init__(self, own: OwnFile, pool: str = "") -> None:
+        super().__init__()
         self._own = own
         self._pool = pool  # of the server that runs it
-        self._url = ""  # of what runs
 
     @property
     def name(self) -> str:
@@ -46,19 +47,9 @@ class OwnApplication:
         told = hashlib.sha256(self._own.content.model_dump_json().encode()).hexdigest()[:_SHOWN]
         return f"{file.name} {_digest(file)[:_SHOWN]}, stack file {told}"
 
-    def modes(self) -> Sequence[str]:
-        return ("direct",)
-
     def scenarios(self) -> Sequence[str]:
         scenario = self._own.content.scenario
         return (str(beside(self._own, scenario)),) if scenario else ()
-
-    def knobs(self) -> Sequence[Knob]:
-        return ()
-
-    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
-        del mode, server, servers
-        return ()
 
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         del mode, settings
@@ -73,21 +64,9 @@ class OwnApplication:
             first_start=stack.database.first_start,
         )
 
-    def companion(self) -> None:
-        """It brings what it needs itself."""
-
-    def read_back(self, url: str, knob: str) -> Level:
-        raise LookupError(f"{url} has no knob {knob}")
-
-    def change(self, url: str, levels: Settings) -> None:
-        raise LookupError(f"{url} has no live knobs {', '.join(levels)}")
-
     def build(self, progress: Progress) -> None:
         """It is built already."""
         del progress
-
-    def login(self) -> str:
-        return ""
 
     # the data ------------------------------------------------------------------------------------------------
 
@@ -107,11 +86,6 @@ class OwnApplication:
         del load_units, seed, log
         for name in self._own.content.database.sql:
             sql.run_file(database, beside(self._own, name), self._own.content.database.within)
-
-    def drain(self, url: str, settings: Settings, times: Path) -> None:
-        """Nothing is accepted that has no effect yet; the audits that follow ask at this address."""
-        del settings, times
-        self._url = url
 
     # the audits ----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from leadline.host.textfile import expanded
 from leadline.host.undo_running import LEVEL, SETTINGS
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob
-from leadline.model.ownstack import PREFIX, OwnFile, filled
+from leadline.model.ownknob import PREFIX
+from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import beside, full, line_of

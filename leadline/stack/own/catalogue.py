@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from leadline.model.errors import nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
-from leadline.model.ownstack import PREFIX
+from leadline.model.ownknob import PREFIX
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import time
 from leadline.host.jvm import AttachError, java_pid, jcmd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
-from leadline.model.ownstack import Live, OwnFile, OwnKnob, ReadBack, level_read, written
+from leadline.model.ownknob import Live, OwnKnob, ReadBack, level_read, written
+from leadline.model.ownstack import OwnFile
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.application import fetched, picked
 from leadline.stack.servers.common import Answer, JavaServer

@@ -12,7 +12,8 @@ from leadline.host.base import Process
 from leadline.host.jvm import agent_jar
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownstack import PREFIX, filled, knob_of
+from leadline.model.ownknob import PREFIX, knob_of
+from leadline.model.ownstack import filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import frameworks
@@ -165,9 +166,14 @@ class CommandServer(Parameters):
 
     def asked_for(self, levels: Settings) -> dict[str, str]:
         """What the agent is told to bring these live levels about."""
-        properties = self._properties
-        told = dict(jvm.flags({name: level for name, level in levels.items() if self._is_flag(name)}))
-        told |= self._own_changes(levels)
+        return {
+            **jvm.flags({name: level for name, level in levels.items() if self._is_flag(name)}),
+            **self.changes(levels, self._settings),
+        }
+
+    def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
+        del settings
+        properties, told = self._properties, self._own_changes(levels)
         for number, name in enumerate(name for name in levels if name in properties):
             value = live_value(properties[name], levels[name])
             told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.ownstack import PREFIX
+from leadline.model.ownknob import PREFIX
 from leadline.model.units import parse_duration, parse_size
 from leadline.stack.own.catalogue import Catalogue, level_of
 

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leadline.model.knob import Knob, Level
 from leadline.model.study import ALONE
 from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
-from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.deployment import DataSource, Deployment, Ready
+from leadline.stack.opaque import Opaque
 from leadline.stack.pages import site
 from leadline.stack.probe import MOST_READ, Client
 
 _SHOWN = 12  # digits of the site's hash
 
 
-class Pages:
+class Pages(Opaque):
     """Implements ``leadline.stack.base.Application``."""
 
     name = ALONE
-
-    def __init__(self) -> None:
-        self._url = ""  # of what runs
 
     @property
     def version(self) -> str:
         """Hash of the site."""
         return f"site {site.digest()[:_SHOWN]}"
 
-    def modes(self) -> Sequence[str]:
-        return ("direct",)
-
     def scenarios(self) -> Sequence[str]:
         return ("pages", "pages-embedded")
-
-    def knobs(self) -> Sequence[Knob]:
-        return ()
-
-    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
-        del mode, server, servers
-        return ()
 
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         del mode, settings
@@ -54,22 +41,10 @@ class Pages:
             ready=Ready(f"/{site.TRIVIAL}"),
         )
 
-    def companion(self) -> None:
-        """It needs nothing beside its server."""
-
-    def read_back(self, url: str, knob: str) -> Level:
-        raise LookupError(f"{url} has no knob {knob}")
-
-    def change(self, url: str, levels: Settings) -> None:
-        raise LookupError(f"{url} has no live knobs {', '.join(levels)}")
-
     def build(self, progress: Progress) -> None:
         """Make the site, unless it is there."""
         del progress
         site.made_site()
-
-    def login(self) -> str:
-        return ""
 
     def data_key(self, load_units: int, seed: int) -> str:
         """The site is one, whatever the units."""
@@ -79,11 +54,6 @@ class Pages:
     def load_data(self, database: Endpoint, load_units: int, seed: int, log: Path) -> None:
         """There is no database."""
         del database, load_units, seed, log
-
-    def drain(self, url: str, settings: Settings, times: Path) -> None:
-        """Nothing is accepted that has no effect yet; the audits that follow ask at this address."""
-        del settings, times
-        self._url = url
 
     def audit(
         self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path

@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from leadline.host.base import PROC, Process
 from leadline.host.files import rows
+from leadline.host.jvm import find_java_home
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import Knob, Level
+from leadline.model.owners import AtStart
 from leadline.model.ownstack import OwnFile, OwnStack, ServerName
 from leadline.model.study import StackChoice
 from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.deployment import Deployment
 from leadline.stack.own.wars import WARS
 from leadline.stack.pages import site
-from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers import jvm, jvm_flags
+from leadline.stack.servers.common import JavaServer
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FrontContext, WebServer
 from leadline.stack.web.front import WEB_SERVERS, named
@@ -34,11 +37,11 @@ def own_file(server: ServerName | None = None) -> OwnFile:
     return OwnFile(file=str(site.made_site().archive.with_name("pages.stack.yaml")), content=content)
 
 
-def java_server(name: ServerName) -> JavaServer:
+def java_server(name: ServerName, java: Path | None = None) -> JavaServer:
     """A new server with the site as its application; the flags of its JVM are knobs, too."""
     found = WARS[name](own_file(name))
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        found.jvm.of(found.find_java(None))
+        found.jvm.of(found.find_java(java))
     return found
 
 
@@ -47,19 +50,24 @@ def is_java(name: Level) -> bool:
     return name in _JAVA
 
 
-class SiteServer(JavaServer):
-    """The server that the levels ask for. ``may_be``: those that levels will ask for."""
+class SiteServer(AtStart):
+    """The server that the levels ask for, as a service. ``may_be``: those that levels will ask for."""
 
     name: ClassVar[str] = "site"
     title: ClassVar[str] = "the web server"
-    features: ClassVar[frozenset[Feature]] = frozenset({Feature.SERVLETS})
+    plain_http2: ClassVar[bool] = True
+    unix_socket: ClassVar[bool] = False
+    second_thread: ClassVar[bool] = False
 
     def __init__(self, choice: StackChoice) -> None:
-        super().__init__()
         assert choice.web is not None
         self._usual = choice.web
+        self._java = Path(choice.java) if choice.java else None
         self.may_be: Sequence[str] = (choice.web,)
         self._served: WebServer | JavaServer | None = None
+        self._flags: Mapping[str, Knob] = {}
+        with suppress(UsageError):  # without a JDK no Java server will start, which is told where it does not
+            self._flags = jvm_flags.flag_knobs(self.find_java(self._java))
 
     @property
     def served(self) -> WebServer | JavaServer:
@@ -74,35 +82,38 @@ class SiteServer(JavaServer):
         return isinstance(self._served, JavaServer)
 
     @property
-    def needs_database(self) -> bool:
-        return False
-
-    @property
     def version(self) -> str:
-        return ", ".join(f"{name} {_made(name).version}" for name in self.may_be)
+        return ", ".join(f"{name} {self._made(name).version}" for name in self.may_be)
 
     def knobs(self) -> Sequence[Knob]:
         usual = {"none": "a web server alone is what is measured"}
         server = replace(knobs.SERVER, default=self._usual, refused=usual)
-        return [server, *knobs.ALONE, *self.jvm.knobs()]
+        return [server, *knobs.ALONE, *jvm.KNOBS, *self._flags.values()]
 
     def chosen(self, settings: Settings) -> str:
         """The server that these levels ask for."""
         return str(settings.get(knobs.SERVER.name, self._usual))
 
+    def check_java(self, wanted: str | None) -> None:
+        """Java servers that take the site run on any JDK."""
+
+    def find_java(self, wanted: Path | None) -> Path:
+        """``wanted``, else a JDK of this host. Raises UsageError."""
+        return find_java_home(wanted)
+
     def provision(self, progress: Progress) -> None:
         for name in self.may_be:
-            _made(name).provision(progress)
+            self._made(name).provision(progress)
 
     def prepare(self, deployment: Deployment, progress: Progress) -> None:
         for name in self.may_be:
-            served = _made(name)
+            served = self._made(name)
             if isinstance(served, JavaServer):
                 served.prepare(deployment, progress)
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
-        self._context, self._settings = context, dict(settings)
-        served = _made(self.chosen(settings))
+        self._files = context.host.files
+        served = self._made(self.chosen(settings))
         own = {name: level for name, level in settings.items() if name != knobs.SERVER.name}
         if isinstance(served, JavaServer):
             served.configure(context, {name: level for name, level in own.items() if not name.startswith("web.")})
@@ -131,6 +142,14 @@ class SiteServer(JavaServer):
     def artefacts(self) -> Sequence[Path]:
         return self._served.artefacts() if self._served is not None else ()
 
+    def apply(self, levels: Settings) -> None:
+        """Live levels of a JVM; those of web servers take effect at a start."""
+        served = self.served
+        if isinstance(served, JavaServer) and not any(name.startswith("web.") for name in levels):
+            served.apply(levels)
+        else:
+            super().apply(levels)
+
     def read_back(self, name: str) -> Level:
         served = self.served
         if name == knobs.SERVER.name:
@@ -146,8 +165,8 @@ class SiteServer(JavaServer):
         served = self.served
         if isinstance(served, WebServer):
             return named(served)
-        files, pids = self.context.host.files, served.process.pids()
-        told = " ".join(" ".join(rows(files, f"{PROC}/{pid}/cmdline")) for pid in pids)
+        pids = served.process.pids()
+        told = " ".join(" ".join(rows(self._files, f"{PROC}/{pid}/cmdline")) for pid in pids)
         found = next((name for name, word in _JAVA.items() if word in told), None)
         if found is None or not served.process.alive():
             raise LookupError(f"none of {', '.join(_JAVA)} runs")
@@ -159,31 +178,8 @@ class SiteServer(JavaServer):
             raise NotInPlay("no web server")
         return self.served.stats()
 
-    # what the one that serves has of its own ------------------------------------------------------------------
-
-    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
-        self._java.write_configuration(context, settings)
-
-    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
-        return self._java.command(context)
-
-    @property
-    def _java(self) -> JavaServer:
-        if not isinstance(self.served, JavaServer):
-            raise LeadlineError(f"{self.served.title} is no Java server")
-        return self.served
-
-    def question(self) -> Mapping[str, str]:
-        return {}
-
-    def level_of(self, name: str, answer: Answer) -> Level:
-        raise LookupError(f"{self.title} has no knob {name} in {len(answer)} parts of an answer")
-
-
-def _made(name: str) -> WebServer | JavaServer:
-    if name in WEB_SERVERS:
-        return WEB_SERVERS[name]()
-    return java_server(name)  # type: ignore[arg-type]
+    def _made(self, name: str) -> WebServer | JavaServer:
+        return WEB_SERVERS[name]() if name in WEB_SERVERS else java_server(cast(ServerName, name), self._java)
 
 
 def _front(context: ServiceContext) -> FrontContext:

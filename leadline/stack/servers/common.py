@@ -86,12 +86,11 @@ class JavaServer(Changing[ServiceContext]):
     def level_of(self, name: str, answer: Answer) -> Level:
         """A server knob's level from the agent's answer. Raises LookupError, KeyError."""
 
+    @abstractmethod
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         """What the agent is told to change (``set.N``, ``changed.N``) for these live levels of the server's own knobs;
         ``settings``: all levels that are in force then. Raises UsageError for levels that contradict.
         """
-        del settings
-        raise UsageError(f"{', '.join(levels)}: {self.title} changes nothing while it runs")
 
     def taken(self, answer: Answer, said: str) -> bool:
         """Whether changes are in force, from the agent's answer and what the server said since. Raises LookupError

@@ -13,6 +13,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.model.places import DISK
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import messaging
 from leadline.stack.servers.beans import beans
@@ -157,14 +158,14 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if name == messaging.CONSUMERS.name:
         return int(_told(answer, "receivers"))
     if name == messaging.LOG_PLACE.name:
-        return messaging.level_at(
-            context, Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
+        return places.level_at(
+            context.host, Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
         )
     broker = str(answer["beans"][_BROKER]["InstanceName"])
     store = next((_store(context) / "instances" / broker).glob("fs*"), None)
     if store is None:
         raise LookupError("GlassFish's broker has no file store")
-    return "file" if name == messaging.STORE.name else messaging.level_at(context, store)
+    return "file" if name == messaging.STORE.name else places.level_at(context.host, store)
 
 
 def _told(answer: Mapping[str, Any], kind: str) -> str:

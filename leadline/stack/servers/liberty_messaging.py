@@ -9,6 +9,7 @@ from xml.sax.saxutils import quoteattr
 
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Queue, Resource
 from leadline.stack.servers import messaging
@@ -117,9 +118,9 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if name == messaging.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
     if name == messaging.LOG_PLACE.name:
-        return messaging.level_at(context, Path(found(_LOG)["transactionLogDirectory"]))
+        return places.level_at(context.host, Path(found(_LOG)["transactionLogDirectory"]))
     path = found(_STORE)["path"]
-    return messaging.level_at(context, Path(path)) if name == messaging.STORE_PLACE.name else "file"
+    return places.level_at(context.host, Path(path)) if name == messaging.STORE_PLACE.name else "file"
 
 
 def _rows(answer: Mapping[str, Any], asked: str) -> list[Mapping[str, Any]]:

@@ -47,11 +47,6 @@ def directories(context: ServiceContext, settings: Settings, server: str) -> Map
     return {name: found[level] / _FOLDERS[name] for name, level in wanted.items()}
 
 
-def level_at(context: ServiceContext, path: Path) -> Level:
-    """The place of a store or a log that the running server has told. Raises LookupError."""
-    return places.level_at(context.host, path)
-
-
 def in_use(context: ServiceContext) -> bool:
     """Whether the application sends messages at these levels."""
     return Feature.MESSAGING in context.application.features

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Queue, Topic
 from leadline.stack.servers import messaging
@@ -112,4 +113,4 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
     if name == messaging.STORE.name:
         return "file" if store.startswith("KahaDB") else store
-    return messaging.level_at(context, Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))
+    return places.level_at(context.host, Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))

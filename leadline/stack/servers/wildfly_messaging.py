@@ -8,6 +8,7 @@ from typing import Any
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.model.places import DISK
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Resource
 from leadline.stack.servers import messaging
@@ -133,4 +134,4 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     path = journal["path"] if name == messaging.STORE_PLACE.name and journal else None
     if name == messaging.LOG_PLACE.name and log:
         path = log["objectStorePath"]
-    return messaging.level_at(context, context.directory / "data" / str(path or "activemq"))
+    return places.level_at(context.host, context.directory / "data" / str(path or "activemq"))

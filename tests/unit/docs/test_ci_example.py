@@ -113,3 +113,5 @@ def test_the_image_is_made_of_what_the_wheel_needs() -> None:
         assert done.returncode == 0, done.stderr
     assert re.search(r"^COPY dist/leadline-\*\.whl /opt/$", text, re.MULTILINE)
     assert 'ENTRYPOINT ["leadline"]' in text
+    (ran,) = re.findall(r"^#   docker run .* leadline run (\S+)$", text, re.MULTILINE)
+    assert (EXAMPLES.parent / ran).is_file(), "from the directory that is mounted"

@@ -16,7 +16,8 @@ from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.simulate import SimulatedTestbed
 from leadline.simulate.truth import Truth
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.registry import SERVER_KNOB, server
 
 

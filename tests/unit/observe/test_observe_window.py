@@ -15,8 +15,6 @@ from leadline.observe.window import (
     database_work,
     deoptimised,
     gc_share,
-    host_cpu_between,
-    mean_between,
     modes_and_memory,
     services_cpu,
     waiting_to_compile,
@@ -86,12 +84,6 @@ def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_n
     assert services_cpu(CpuLines(tmp_path / "none"), 100, 102) is None
 
 
-def test_means(series_dir: Path) -> None:
-    assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
-    assert host_cpu_between(series_dir, 101, 103) == pytest.approx(1 - 0.2 - 0.05)
-    assert host_cpu_between(series_dir, 300, 301) is None
-
-
 def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:
     assert gc_share(Recorded(series_dir), [(100, 102)])["gc_share"] == pytest.approx(0.5 / 2)
     assert gc_share(Recorded(series_dir), [(101, 102)])["gc_share"] == pytest.approx(0.2)
@@ -131,7 +123,6 @@ def test_a_window_that_ends_before_it_begins_is_refused(series_dir: Path) -> Non
     for call in (
         lambda: CpuLines(series_dir).between("server", 2, 1),
         lambda: gc_share(Recorded(series_dir), [(2, 2)]),
-        lambda: mean_between(series_dir, "host", "cpu.idle", "host", 2, 1),
     ):
         with pytest.raises(ValueError, match="before it begins"):
             call()

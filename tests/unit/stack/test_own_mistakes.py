@@ -22,7 +22,8 @@ from leadline.lab.planning import plan_study
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import TrialFailure, UsageError
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
+from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.own.classes import java_of
 

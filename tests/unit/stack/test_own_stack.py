@@ -22,10 +22,13 @@ from leadline.lab.studyfile import parse_study
 from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
-from leadline.model.ownstack import OwnKnob, OwnStack, level_read, terms, written
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.model.ownknob import OwnKnob, level_read, written
+from leadline.model.ownparts import terms
+from leadline.model.ownstack import OwnStack
+from leadline.stack.assembly import Stack
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
+from leadline.stack.options import StackOptions
 from leadline.stack.own import quarkus, spring
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 

@@ -18,9 +18,10 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import StackChoice
 from leadline.stack import assembly, registry, running
-from leadline.stack.assembly import Stack, StackOptions
+from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.options import StackOptions, plain_directory
 
 
 @dataclass
@@ -399,9 +400,9 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a b", 'quo"te', "it's", "a,b", "ä", "a;b", "a%20b", "a#b", "a$b", "a\\b"])
 def test_a_lab_of_any_name_has_files_of_services_where_every_server_takes_the_path(tmp_path: Path, name: str) -> None:
-    plain = assembly.plain_directory(tmp_path / name, tmp_path)
+    plain = plain_directory(tmp_path / name, tmp_path)
     assert plain.parent == tmp_path
     assert plain.name.startswith(f"leadline-{os.geteuid()}-")
-    assert plain != assembly.plain_directory(tmp_path / f"{name}2", tmp_path)
-    assert assembly.plain_directory(tmp_path / "plain-1.0_a", tmp_path) == tmp_path / "plain-1.0_a"
-    assert assembly.plain_directory(tmp_path / name, tmp_path / "ü").parent == Path("/var/tmp")
+    assert plain != plain_directory(tmp_path / f"{name}2", tmp_path)
+    assert plain_directory(tmp_path / "plain-1.0_a", tmp_path) == tmp_path / "plain-1.0_a"
+    assert plain_directory(tmp_path / name, tmp_path / "ü").parent == Path("/var/tmp")

@@ -13,6 +13,8 @@ import jakarta.jms.QueueBrowser;
 import java.util.Enumeration;
 import leadline.brokerage.domain.OrderQueue;
 import leadline.brokerage.domain.QueuedOrder;
+import leadline.common.Messages;
+import leadline.common.MessagingFailure;
 
 /** Sends each order in a transaction of its own, which ends before the page says that the order is accepted. */
 @Stateless(name = "JmsOrderQueue")
@@ -26,11 +28,7 @@ public class JmsOrderQueue implements OrderQueue {
 
     @Override
     public void put(QueuedOrder order) {
-        try (JMSContext context = connections.createContext()) {
-            context.createProducer().send(orders, OrderMessages.of(context, order));
-        } catch (JMSException e) {
-            throw new MessagingFailure(e);
-        }
+        Messages.send(connections, orders, context -> OrderMessages.of(context, order));
     }
 
     @Override

@@ -4,8 +4,6 @@ import jakarta.annotation.Resource;
 import jakarta.ejb.ActivationConfigProperty;
 import jakarta.ejb.MessageDriven;
 import jakarta.jms.ConnectionFactory;
-import jakarta.jms.JMSContext;
-import jakarta.jms.JMSException;
 import jakarta.jms.Message;
 import jakarta.jms.MessageListener;
 import jakarta.jms.Topic;
@@ -13,6 +11,7 @@ import jakarta.transaction.TransactionSynchronizationRegistry;
 import leadline.brokerage.domain.OrderDesk;
 import leadline.brokerage.domain.QueueFigures;
 import leadline.brokerage.domain.Quote;
+import leadline.common.Messages;
 
 /**
  * Settles orders. Receiving, settling and publishing the new quote are one transaction of the container; what fails is
@@ -38,16 +37,8 @@ public class OrderReceiver implements MessageListener {
     public void onMessage(Message message) {
         Quote quote = Receiving.receive(message, transaction, OrderDesk::settle).quote();
         if (quote != null) {
-            publish(quote);
-        }
-    }
-
-    private void publish(Quote quote) {
-        try (JMSContext context = connections.createContext()) {
-            context.createProducer().send(quotes, OrderMessages.of(context, quote));
+            Messages.send(connections, quotes, context -> OrderMessages.of(context, quote));
             QueueFigures.ALL.published();
-        } catch (JMSException e) {
-            throw new MessagingFailure(e);
         }
     }
 }

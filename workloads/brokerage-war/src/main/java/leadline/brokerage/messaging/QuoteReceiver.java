@@ -9,6 +9,7 @@ import jakarta.jms.MessageListener;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import leadline.brokerage.domain.QueueFigures;
+import leadline.common.MessagingFailure;
 
 /** Follows the quotes, as a ticker would: the latest trade of each instrument, whatever order messages come in. */
 @MessageDriven(

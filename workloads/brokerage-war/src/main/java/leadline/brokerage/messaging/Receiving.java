@@ -12,6 +12,7 @@ import leadline.brokerage.domain.OrderDesk;
 import leadline.brokerage.domain.QueueFigures;
 import leadline.brokerage.domain.QueuedOrder;
 import leadline.brokerage.domain.Settlement;
+import leadline.common.MessagingFailure;
 
 /** What both receivers of orders do around a settlement. */
 final class Receiving {

@@ -2,6 +2,8 @@ package leadline.brokerage.web;
 
 import jakarta.servlet.ServletContext;
 import leadline.brokerage.domain.Brokerage;
+import leadline.brokerage.domain.OrderQueue;
+import leadline.common.Queued;
 
 /** What all servlets share. */
 final class Application {
@@ -9,13 +11,13 @@ final class Application {
 
     private final Mode mode;
     private final Calls calls;
-    private final Orders orders;
+    private final Queued<OrderQueue> orders;
     private final String version;
     private final SummaryCache summary;
     private final ExtraCosts extraCosts;
     private volatile Brokerage brokerage;
 
-    Application(Mode mode, Calls calls, Orders orders, String version, long summarySeconds) {
+    Application(Mode mode, Calls calls, Queued<OrderQueue> orders, String version, long summarySeconds) {
         this.mode = mode;
         this.calls = calls;
         this.orders = orders;
@@ -40,7 +42,7 @@ final class Application {
         return calls;
     }
 
-    Orders orders() {
+    Queued<OrderQueue> orders() {
         return orders;
     }
 
@@ -61,7 +63,10 @@ final class Application {
     Brokerage brokerage() {
         Brokerage found = brokerage;
         if (found == null) {
-            found = orders.around(mode.find(calls));
+            found = mode.find(calls);
+            if (orders.chosen()) {
+                found = new QueueingBrokerage(found, orders.queue());
+            }
             brokerage = found;
         }
         return found;

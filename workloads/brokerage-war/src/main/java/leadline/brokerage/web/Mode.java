@@ -8,6 +8,7 @@ import leadline.brokerage.domain.Brokerage;
 import leadline.brokerage.remote.Caller;
 import leadline.brokerage.remote.RemoteBrokerage;
 import leadline.brokerage.sql.DirectBrokerage;
+import leadline.common.ModeUnavailable;
 
 /**
  * How the operations are done, chosen by the system property {@value #PROPERTY}. Beans are found by name only, so that

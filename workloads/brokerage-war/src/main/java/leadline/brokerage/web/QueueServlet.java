@@ -8,8 +8,10 @@ import java.io.PrintWriter;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
+import leadline.brokerage.domain.OrderQueue;
 import leadline.brokerage.domain.Outcome;
 import leadline.brokerage.domain.QueueFigures;
+import leadline.common.Queued;
 
 /** Figures of the queue as JSON; below {@code /queue/times} when each order was accepted and when it took effect. */
 public final class QueueServlet extends HttpServlet {
@@ -32,7 +34,7 @@ public final class QueueServlet extends HttpServlet {
     }
 
     private Map<String, Object> figures() {
-        Orders orders = Application.of(getServletContext()).orders();
+        Queued<OrderQueue> orders = Application.of(getServletContext()).orders();
         QueueFigures figures = QueueFigures.ALL;
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("orders", orders.word());
@@ -45,7 +47,7 @@ public final class QueueServlet extends HttpServlet {
         out.put("quotes_published", figures.publishedCount());
         out.put("quotes_received", figures.receivedCount());
         out.put("in_work", figures.inWorkCount());
-        out.put("waiting", orders == Orders.QUEUE ? Orders.queue().waiting() : 0);
+        out.put("waiting", orders.chosen() ? orders.queue().waiting() : 0);
         return out;
     }
 

@@ -11,6 +11,7 @@ import java.util.logging.Level;
 import java.util.logging.Logger;
 import leadline.brokerage.domain.BrokerageException;
 import leadline.common.Html;
+import leadline.common.ModeUnavailable;
 
 /** Sends answers whole, with their length, and turns what went wrong into a status. */
 final class Replies {

@@ -11,6 +11,8 @@ import java.util.jar.Attributes;
 import java.util.jar.Manifest;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.brokerage.domain.OrderQueue;
+import leadline.common.Queued;
 
 /** Reads the configuration once; a wrong one stops the deployment with its reason. */
 public final class Startup implements ServletContextListener {
@@ -28,8 +30,13 @@ public final class Startup implements ServletContextListener {
 
     private static void start(ServletContext context) {
         Mode mode = Mode.configured();
+        Queued<OrderQueue> orders = new Queued<>(
+                "brokerage.orders",
+                OrderQueue.class,
+                "leadline.brokerage.messaging.JmsOrderQueue",
+                "brokerage-queue.war");
         Application application = new Application(
-                mode, Calls.configured(mode), Orders.configured(), version(context), SummaryCache.configuredSeconds());
+                mode, Calls.configured(mode), orders, version(context), SummaryCache.configuredSeconds());
         application.publish(context);
         ExtraCosts costs = application.extraCosts();
         if (costs != null) {

@@ -8,6 +8,7 @@ import jakarta.jms.Message;
 import jakarta.jms.MessageListener;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.common.MessagingFailure;
 import leadline.dealership.domain.DeliveryFigures;
 
 /** Counts the deliveries that the server gave up: the application posts their purchase orders to the supplier again. */

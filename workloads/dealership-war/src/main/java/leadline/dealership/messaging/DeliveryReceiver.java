@@ -8,6 +8,7 @@ import jakarta.jms.Message;
 import jakarta.jms.MessageListener;
 import javax.naming.InitialContext;
 import javax.naming.NamingException;
+import leadline.common.MessagingFailure;
 import leadline.dealership.domain.Dealership;
 
 /**

@@ -4,10 +4,9 @@ import jakarta.annotation.Resource;
 import jakarta.ejb.Local;
 import jakarta.ejb.Stateless;
 import jakarta.jms.ConnectionFactory;
-import jakarta.jms.JMSContext;
-import jakarta.jms.JMSException;
 import jakarta.jms.Queue;
 import java.util.List;
+import leadline.common.Messages;
 import leadline.dealership.domain.DeliveryQueue;
 import leadline.dealership.domain.PartLine;
 
@@ -23,10 +22,6 @@ public class JmsDeliveryQueue implements DeliveryQueue {
 
     @Override
     public void put(long purchaseOrder, List<PartLine> lines) {
-        try (JMSContext context = connections.createContext()) {
-            context.createProducer().send(deliveries, DeliveryMessages.of(context, purchaseOrder, lines));
-        } catch (JMSException e) {
-            throw new MessagingFailure(e);
-        }
+        Messages.send(connections, deliveries, context -> DeliveryMessages.of(context, purchaseOrder, lines));
     }
 }

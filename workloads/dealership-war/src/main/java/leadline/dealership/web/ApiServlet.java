@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
 import leadline.dealership.domain.Advance;
 import leadline.dealership.domain.Dealership;
 import leadline.dealership.domain.DealershipException;
+import leadline.dealership.domain.DeliveryFigures;
 import leadline.dealership.domain.PurchaseOrder;
 import leadline.dealership.domain.WorkOrder;
 
@@ -67,9 +68,14 @@ public final class ApiServlet extends HttpServlet {
             }
             case "/deliveries" -> {
                 JsonBody body = JsonBody.of(request);
-                Deliveries deliveries = application().deliveries();
-                Map<String, Object> taken = deliveries.take(dealership(), body.order(), body.lines());
-                Replies.json(response, deliveries.status(), taken);
+                long order = body.order();
+                if (application().deliveries().chosen()) {
+                    application().deliveries().queue().put(order, body.lines());
+                    DeliveryFigures.ALL.accept();
+                    Replies.json(response, 202, Map.of("order", order, "accepted", true));
+                } else {
+                    Replies.json(response, 200, JsonViews.delivery(dealership().deliver(order, body.lines())));
+                }
             }
             default -> {
                 if (work.matches() && work.group(2) != null) {

@@ -1,7 +1,9 @@
 package leadline.dealership.web;
 
 import jakarta.servlet.ServletContext;
+import leadline.common.Queued;
 import leadline.dealership.domain.Dealership;
+import leadline.dealership.domain.DeliveryQueue;
 
 /** What all servlets share. */
 final class Application {
@@ -9,12 +11,12 @@ final class Application {
 
     private final Mode mode;
     private final Calls calls;
-    private final Deliveries deliveries;
+    private final Queued<DeliveryQueue> deliveries;
     private final String version;
     private final Supplier supplier;
     private volatile Dealership dealership;
 
-    Application(Mode mode, Calls calls, Deliveries deliveries, String version) {
+    Application(Mode mode, Calls calls, Queued<DeliveryQueue> deliveries, String version) {
         this.mode = mode;
         this.calls = calls;
         this.deliveries = deliveries;
@@ -38,7 +40,7 @@ final class Application {
         return calls;
     }
 
-    Deliveries deliveries() {
+    Queued<DeliveryQueue> deliveries() {
         return deliveries;
     }
 

@@ -4,6 +4,7 @@ import java.util.Locale;
 import javax.naming.InitialContext;
 import javax.naming.NamingException;
 import javax.sql.DataSource;
+import leadline.common.ModeUnavailable;
 import leadline.dealership.domain.Dealership;
 import leadline.dealership.remote.Caller;
 import leadline.dealership.remote.RemoteDealership;

@@ -10,6 +10,7 @@ import java.util.UUID;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import leadline.common.Html;
+import leadline.common.ModeUnavailable;
 import leadline.dealership.domain.DealershipException;
 
 /** Sends answers whole, with their length, and turns what went wrong into a status. */

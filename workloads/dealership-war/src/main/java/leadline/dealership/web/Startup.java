@@ -9,6 +9,8 @@ import java.util.jar.Attributes;
 import java.util.jar.Manifest;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.common.Queued;
+import leadline.dealership.domain.DeliveryQueue;
 
 /** Reads the configuration once; a wrong one stops the deployment with its reason. */
 public final class Startup implements ServletContextListener {
@@ -34,8 +36,12 @@ public final class Startup implements ServletContextListener {
 
     private static void start(ServletContext context) {
         Mode mode = Mode.configured();
-        Application application =
-                new Application(mode, Calls.configured(mode), Deliveries.configured(), version(context));
+        Queued<DeliveryQueue> deliveries = new Queued<>(
+                "dealership.deliveries",
+                DeliveryQueue.class,
+                "leadline.dealership.messaging.JmsDeliveryQueue",
+                "dealership-queue.war");
+        Application application = new Application(mode, Calls.configured(mode), deliveries, version(context));
         application.publish(context);
         application.supplier().start();
         LOG.log(Level.INFO, "dealership {0}, mode {1}, supplier {2}", new Object[] {

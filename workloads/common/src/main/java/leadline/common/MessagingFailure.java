@@ -1,12 +1,12 @@
-package leadline.dealership.messaging;
+package leadline.common;
 
 import jakarta.jms.JMSException;
 
 /** The messaging provider failed; the container rolls the transaction back. */
-final class MessagingFailure extends RuntimeException {
+public final class MessagingFailure extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    MessagingFailure(JMSException cause) {
+    public MessagingFailure(JMSException cause) {
         super(cause.getMessage(), cause);
     }
 }

@@ -1,10 +1,10 @@
-package leadline.dealership.web;
+package leadline.common;
 
 /** This server lacks what the chosen mode needs; the message says what. */
-final class ModeUnavailable extends RuntimeException {
+public final class ModeUnavailable extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    ModeUnavailable(String message, Throwable cause) {
+    public ModeUnavailable(String message, Throwable cause) {
         super(message, cause);
     }
 }

@@ -1,0 +1,266 @@
+"""Database, server, web server and application of a stack: which they are, their knobs, where they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from leadline.host.base import Host, Process
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import ApplyCost, Knob, Level
+from leadline.model.owners import AtStart, KnobOwner, Owners
+from leadline.model.study import StackChoice
+from leadline.stack import registry
+from leadline.stack.base import (
+    Application,
+    Companion,
+    Database,
+    Endpoint,
+    Progress,
+    Service,
+    ServiceContext,
+    Settings,
+)
+from leadline.stack.deployment import Deployment
+from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.limits import OF_SERVER, Limits
+from leadline.stack.options import LOOPBACK, StackOptions, plain_directory
+from leadline.stack.pages.server import SiteServer
+from leadline.stack.servers import knobs as server_knobs
+from leadline.stack.servers.common import JavaServer
+from leadline.stack.web.front import Front
+
+
+class Parts:
+    """The parts of a stack, and the owner of all their knobs. Nothing is started here."""
+
+    def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
+        registry.check_stack(choice)
+        self.choice = choice
+        self.options = options or StackOptions()
+        self.servers: dict[str, JavaServer | SiteServer] = {}
+        for name in self.options.servers or [choice.server]:
+            server = registry.server_of(choice.model_copy(update={"server": name}))
+            if isinstance(server, SiteServer):
+                server.may_be = tuple(self.options.web_servers) or server.may_be
+            server.check_java(choice.java)
+            self.servers[name] = server
+        self.server = next(iter(self.servers.values()))  # of several the one that was started last
+        self.database: Database = registry.database_of(choice, self.options.database_port)
+        self.application: Application = registry.application_of(choice)
+        self.companion: Companion | None = self.application.companion()
+        self._beside: Mapping[str, str] = {}  # properties by which the server knows the companion
+        self._host = host
+        self._home = home.absolute()
+        placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
+        self._work = plain_directory(self._home)
+        self._processes: dict[str, Process] = {}
+        self._limits = Limits(host, self._processes, OF_SERVER if self.alone else LIMITS)
+        self._placement = placement  # of the last start
+        self.front = Front(host, self._work / "web", placement, observe, names)
+        self._settings: Settings = {}  # of the last start of the server
+        self._http_port = 0
+        self._url_port = 0
+        self._elsewhere: Endpoint | None = None
+        self._web_versions: dict[str, str] = {}
+
+    # what it is ----------------------------------------------------------------------------------------------
+
+    def versions(self) -> dict[str, str]:
+        """Name -> version of the parts; web servers are known once they have been provisioned."""
+        parts: list[Service | Application] = [self.database, *self.servers.values(), self.application]
+        return {**{part.name: part.version for part in parts}, **self._web_versions}
+
+    @cached_property
+    def _deployed(self) -> _Deployed:
+        return _Deployed(self.application, self._direct_url)
+
+    @cached_property
+    def _owners(self) -> Owners:
+        front = () if self.alone else (self.front,)
+        return Owners(self.database, self._serving, *front, self._deployed, *([self._limits] if self._limited else ()))
+
+    @cached_property
+    def _serving(self) -> KnobOwner:
+        return _Serving(self) if len(self.servers) > 1 else self.server
+
+    @property
+    def _limited(self) -> bool:
+        """Whether it starts its services itself, so that it may give them less of the host."""
+        return self.choice.own is None or self.choice.own.content.attach is None
+
+    def _place(self, settings: Settings) -> None:
+        """Take the limits of a start."""
+        self._placement = self.front.placement = self._limits.placement(self.options.placement, settings)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a web server alone, without an application server behind it."""
+        return isinstance(self.server, SiteServer)
+
+    def _in_front(self, settings: Settings) -> Settings:
+        """Levels that ask for a web server in front of the server."""
+        return {} if self.alone else settings
+
+    def knobs(self) -> Sequence[Knob]:
+        return self._owners.knobs()
+
+    def url(self) -> str:
+        """Base address of the running application: the web server's where there is one."""
+        scheme = "https" if self.certificate() else "http"
+        return f"{scheme}://{self.options.address}:{self._url_port}{self.deployment().path}"
+
+    def deployment(self) -> Deployment:
+        """What the server is given at the levels of its last start. Raises UsageError."""
+        own = self._owners.levels(self._settings, self._deployed)
+        made = self.application.deployment(self.choice.mode, own)
+        return replace(made, properties={**self.options.properties, **made.properties, **self._beside})
+
+    def certificate(self) -> str | None:
+        """PEM of the certificate to trust at ``url``; None without TLS."""
+        web = self.front.server
+        tls = web.tls if web is not None else self._settings.get(server_knobs.TLS.name)
+        return self.front.certificate.certificate if tls else None
+
+    def ready_url(self) -> str:
+        return f"{self.url()}{self.deployment().ready.path}"
+
+    def endpoint(self) -> Endpoint:
+        """Where the database listens. Raises LookupError while it has no data."""
+        return self._elsewhere or self.database.endpoint()
+
+    def use_database(self, endpoint: Endpoint) -> None:
+        """Have the application use a database that another stack runs, on another host."""
+        self._elsewhere = endpoint
+
+    def homes(self) -> list[Path]:
+        """Private directories of its database and its server."""
+        own = [self._home / self.database.name] if self.database.runs else []
+        return [*own, *(self._work / server.name for server in self.servers.values())]
+
+    def provision(self, progress: Progress) -> None:
+        """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
+        self.database.provision(progress)
+        for server in self.servers.values():
+            server.provision(progress)
+        self._web_versions = {} if self.alone else self.front.provision(self.options.web_servers, progress)
+        self.application.build(progress)
+        for server in self.servers.values():
+            server.prepare(self.deployment(), progress)
+
+    def apply(self, levels: Settings) -> None:
+        """Set levels in the running stack. Raises UsageError for those that take effect at a start."""
+        self._owners.apply(levels)
+
+    def read_back(self, knob: str) -> Level:
+        """The level in force in the running stack. Raises LookupError where it cannot be asked, NotInPlay for a web
+        server's where the levels leave it out.
+        """
+        return self._owners.read_back(knob)
+
+    def check_settings(self, settings: Settings) -> None:
+        """Raises UsageError for a knob that no service of this stack has."""
+        for name in settings:
+            if name not in self._owners:
+                why = registry.knob_of_others(name, self.server.name, self.database.name)
+                parts = f"{self.server.name}, {self.database.name} and {self.application.name}"
+                raise UsageError(why or f"none of {parts} has a knob {name}")
+
+    def web_counters(self) -> Callable[[], Mapping[str, float]] | None:
+        """What tells the counters of the running web server, in front or alone; None without one."""
+        if isinstance(self.server, SiteServer):
+            return None if self.server.runs_java else self.server.stats
+        return None if self.front.server is None else self.front.stats
+
+    @property
+    def has_jvm(self) -> bool:
+        """Whether the server of the last start is a JVM."""
+        if isinstance(self.server, SiteServer):
+            return self.server.runs_java
+        return self.choice.own is None or self.choice.own.content.jvm
+
+    def artefacts(self) -> list[Path]:
+        """Logs and effective configuration of the last start."""
+        web = self.front.server
+        beside = self.companion.artefacts() if self.companion else ()
+        return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ()), *beside]
+
+    def _direct_url(self) -> str:
+        scheme = "https" if self._settings.get(server_knobs.TLS.name) else "http"
+        return f"{scheme}://{LOOPBACK}:{self._http_port}{self.deployment().path}"
+
+    def _context(
+        self,
+        private: Path,
+        directory: Path,
+        *,
+        http_port: int = 0,
+        http_socket: Path | None = None,
+        tls: bool = False,
+        http_address: str | None = None,
+        database: Endpoint | None = None,
+        deployment: Deployment | None = None,
+    ) -> ServiceContext:
+        return ServiceContext(
+            host=self._host,
+            directory=private,
+            artefacts=directory.absolute() / "logs",
+            placement=self._placement,
+            java_home=Path(self.choice.java) if self.choice.java else None,
+            http_port=http_port,
+            http_address=http_address or self.options.http_address,
+            http_socket=http_socket,
+            certificate=self.front.certificate if tls else None,
+            database=database,
+            deployment=deployment,
+            observe=self.options.observe,
+            cold=self.options.cold,
+            raw=directory.absolute() / "raw",
+            database_address=self.options.database_address,
+            database_clients=self.options.database_clients,
+        )
+
+
+class _Serving:
+    """The servers of a stack whose server is a factor, as the owner of what they have in common."""
+
+    def __init__(self, stack: Parts) -> None:
+        self._stack = stack
+
+    def knobs(self) -> Sequence[Knob]:
+        return registry.common_knobs([server.knobs() for server in self._stack.servers.values()])
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        self._stack.server.apply(levels)
+
+    def read_back(self, name: str) -> Level:
+        if name != registry.SERVER_KNOB.name:
+            return self._stack.server.read_back(name)
+        return next(name for name, server in self._stack.servers.items() if server is self._stack.server)
+
+
+class _Deployed(AtStart):
+    """The application at an address, as the owner of its knobs."""
+
+    def __init__(self, application: Application, url: Callable[[], str]) -> None:
+        self._url, self._application = url, application
+
+    def knobs(self) -> Sequence[Knob]:
+        return self._application.knobs()
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        known = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
+            super().apply(fixed)
+        try:
+            self._application.change(self._url(), levels)
+            wrong = [f"{name} {level}" for name, level in levels.items() if self.read_back(name) != level]
+        except LookupError as error:
+            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+        if wrong:
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{self._application.name} did not take {', '.join(wrong)}")
+
+    def read_back(self, name: str) -> Level:
+        return self._application.read_back(self._url(), name)
