@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 from leadline.model.errors import quoted
 from leadline.model.units import format_duration, format_size, parse_duration, parse_share, parse_size
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+HOUR, DAY = 3600.0, 86400.0
 YEAR = 366 * DAY
 MEBIBYTE, TEBIBYTE = 1024**2, 1024**4
 MOST_CPUS = 8192  # more than any kernel that is built numbers

@@ -243,13 +243,6 @@ def mean_between(
     return float(inside["value"].to_numpy().mean()) if inside.height else None
 
 
-def host_cpu_between(series_dir: Path, from_s: float, until_s: float) -> float | None:
-    """Mean share 0..1 of all CPUs that were not idle (iowait counts as idle); None where there is no sample."""
-    idle = mean_between(series_dir, "host", "cpu.idle", "host", from_s, until_s)
-    waiting = mean_between(series_dir, "host", "cpu.iowait", "host", from_s, until_s)
-    return None if idle is None or waiting is None else 1.0 - idle - waiting
-
-
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
     """Share of some windows spent in collection pauses; nothing where there is no log."""
     paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]

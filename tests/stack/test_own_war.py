@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 from conftest import leadline
+from own_examples import EXAMPLES, built
 from witnesses import matrix
 
 from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
-from leadline.stack.maven import maven
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.provision import TOMCAT, WILDFLY, fetch
 
 pytestmark = pytest.mark.stack
 
-QUOTES = Path(__file__).parents[2] / "examples" / "quotes"
+QUOTES = EXAMPLES / "quotes"
 POOL = '<Resource name="jdbc/quotes" type="javax.sql.DataSource" driverClassName="org.postgresql.Driver" maxTotal="9" '
 COMMON = {"server.threads.max": 40, "server.http.max_connections": 500, "server.http.keep_alive_timeout": 20.0}
 OF_POOL = {"server.datasource.max_connections": 3, "server.datasource.statement_cache": 5}
@@ -31,14 +31,7 @@ OF_POOL = {"server.datasource.max_connections": 3, "server.datasource.statement_
 
 @pytest.fixture(scope="module")
 def war() -> Path:
-    """Built where it is missing or older than its sources."""
-    made = QUOTES / "target" / "quotes.war"
-    sources = [QUOTES / "pom.xml", *(path for path in (QUOTES / "src").rglob("*") if path.is_file())]
-    if not made.exists() or made.stat().st_mtime < max(path.stat().st_mtime for path in sources):
-        done = maven(["-q", "-f", str(QUOTES / "pom.xml"), "package"], "to build the example quotes", 600.0)
-        assert done.returncode == 0, done.stdout + done.stderr
-        made.touch()
-    return made
+    return built(QUOTES, "quotes.war")
 
 
 def tomcat(war: Path, base: Path) -> str:

@@ -168,7 +168,7 @@ def test_after_kill_9_restore_removes_the_places_and_the_data_are_as_before(clus
 def test_the_watchdog_removes_them_and_data_without_their_log_are_refused(cluster: Path) -> None:
     killed(cluster, "overlay", DISK, 5)
     journal = LocalHost(state=cluster / "state").journal.path
-    wait_for(lambda: not journal.exists() and not traces(cluster), 60)
+    assert wait_for(lambda: not journal.exists() and not traces(cluster), 60), traces(cluster)
     database = configured(Postgres, cluster, {})
     with pytest.raises(TrialFailure, match="with its log elsewhere, was interrupted: restore it again"):
         database.start()

@@ -9,13 +9,10 @@ Sizes are drawn in the order of the numbers, so size and popularity are independ
 from __future__ import annotations
 
 import hashlib
-import math
-import operator
 import os
 import random
 import shutil
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,12 +65,6 @@ def embedded(pages: int = PAGES, files: int = FILES, seed: int = SEED) -> list[l
     draw = random.Random(f"pages {seed}")
     counts = [min(MOST_EMBEDDED, int(draw.paretovariate(EMBEDDED_ALPHA))) for _ in range(pages)]
     return [[draw.randrange(1, files + 1) for _ in range(count)] for count in counts]
-
-
-def mean_request(known: Sequence[int]) -> float:
-    """Mean bytes of a request for a file: sizes by their popularity."""
-    weights = [float(rank) ** -ZIPF for rank in range(1, len(known) + 1)]
-    return math.fsum(map(operator.mul, known, weights)) / math.fsum(weights)
 
 
 def file_name(number: int) -> str:

@@ -28,6 +28,7 @@ from leadline.stack.web.common import FrontContext
 from leadline.stack.web.httpd import Httpd, _processes
 from leadline.stack.web.nginx import Nginx
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "web-servers.md"
 STUDY = """\
 study: alone
 question: Which serves more?
@@ -85,9 +86,17 @@ def test_the_site_is_the_same_for_a_seed_and_another_for_another() -> None:
         assert all(f'src="/{site.file_name(each)}"' in page for each in files)
 
 
-def test_popular_files_weigh_more() -> None:
-    assert site.mean_request([100, 100]) == 100
-    assert site.mean_request([600, 0, 0]) == pytest.approx(600 / (1 + 1 / 2 + 1 / 3))
+def test_the_document_tells_the_sizes_of_the_site() -> None:
+    sizes = site.sizes()
+    weights = [rank**-site.ZIPF for rank in range(1, len(sizes) + 1)]
+    mean = sum(size * weight for size, weight in zip(sizes, weights, strict=True)) / sum(weights)
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{site.FILES} files of {sum(sizes) / 1e6:.0f} MB together" in text
+    median = statistics.median(sizes)
+    assert (
+        f"The median of the files is {median / 1e3:.0f} kB, the mean of a request for a file {mean / 1e3:.0f} kB"
+        in text
+    )
 
 
 def test_scenarios_ask_for_the_whole_site() -> None:
