@@ -1,2 +1,2 @@
-/** What the applications share: money, passwords, statements on JDBC, the words of two databases, audits. */
+/** What the applications share: money, passwords, statements on JDBC, the words of two databases, audits, queues. */
 package leadline.common;
