@@ -239,6 +239,16 @@ def _mean_over(line: Line, windows: Windows) -> float | None:
     return float(values[inside].mean()) if inside.any() else None
 
 
+def mean_between(
+    series_dir: Path, observer: str, metric: str, subject: str, from_s: float, until_s: float
+) -> float | None:
+    """Plain mean of the samples whose time is in the window; None where there is none."""
+    _check(from_s, until_s)
+    rows = series(series_dir, observer, metric, subject)
+    inside = rows.filter(pl.col("time_ns").is_between(int(from_s * 1e9), int(until_s * 1e9)))
+    return float(inside["value"].to_numpy().mean()) if inside.height else None
+
+
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
     """Share of some windows spent in collection pauses; nothing where there is no log."""
     paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]

@@ -15,6 +15,7 @@ from leadline.observe.window import (
     database_work,
     deoptimised,
     gc_share,
+    mean_between,
     modes_and_memory,
     services_cpu,
     waiting_to_compile,
@@ -82,6 +83,11 @@ def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_n
     assert services_cpu(lines, 106, 108) == pytest.approx(0.1)
     assert services_cpu(lines, 110, 112) is None
     assert services_cpu(CpuLines(tmp_path / "none"), 100, 102) is None
+
+
+def test_means(series_dir: Path) -> None:
+    assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
+    assert mean_between(series_dir, "host", "cpu.idle", "host", 300, 301) is None
 
 
 def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:
