@@ -30,6 +30,7 @@ PROBE = f"{PRIVATE}/probe.html"
 STATUS = f"{PRIVATE}/status"
 FILES = "static"  # directory of the application's archive
 _MOST_COUNTED = 2000  # requests sent to see a connection closed; beyond it the parsed configuration must do
+_WORKERS_START = 5.0  # seconds that all workers may take
 _POLL = 0.02
 _TAKEN = re.compile(r"Address (?:already )?in use")  # as glibc and as musl say it
 
@@ -194,7 +195,7 @@ class WebServer(Started[FrontContext]):
         if name == knobs.STATIC.name:
             return self._serves_files(client)
         if name == knobs.WORKERS.name:
-            return len(self.workers())
+            return self._started_workers()
         if name == knobs.KEEPALIVE_REQUESTS.name:
             wanted = self._settings.get(name)
             if not isinstance(wanted, int) or wanted <= _MOST_COUNTED:
@@ -206,6 +207,13 @@ class WebServer(Started[FrontContext]):
             with suppress(OSError):  # a kernel that does not tell
                 return backlog(self.context.port)
         return self.parsed_level(name, self.parsed())
+
+    def _started_workers(self) -> int:
+        """How many there are; those that were asked for are started one after the other, the first of them answers."""
+        wanted, deadline = self._settings.get(knobs.WORKERS.name), time.monotonic() + _WORKERS_START
+        while (found := len(self.workers())) != wanted and wanted is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
 
     def _serves_files(self, client: probe.Client) -> bool:
         """By the entity tag that web servers give files and the application does not. Raises OSError, ValueError."""
