@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("compare", "A figure over all runs of a study, with change points and what differed between runs."),
     "ui": ("ui", "A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."),
     "lab": ("labs", "What a lab holds and takes on the disk; remove and copy studies."),
+    "pool": ("pool", "Pools of hosts: how they stand, and what runs there."),
     "doctor": ("host", "What a machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
     "kernels": (
@@ -89,7 +90,7 @@ GROUPS = {
     "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect", "knee"),
     "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
-    "Host": ("doctor", "knobs", "kernels", "restore", "gc"),
+    "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc"),
 }
 
 

@@ -22,6 +22,7 @@ def _ended(record: TrialRecord, label: str) -> str:
         return f"failed ({record.failure.value}): {record.failure_message}"
     found = record.responses
     shown = [
+        f"{1000 * found['wall']:.4g} ms" if "wall" in found else "",
         f"{found['throughput']:.1f}/s" if "throughput" in found else "",
         f"p50 {found['p50']:.1f} ms" if "p50" in found else "",
         f"p99 {found['p99']:.1f} ms" if "p99" in found else "",

@@ -208,6 +208,11 @@ class Claims:
             connection.execute(update(t.blocks).where(*running, gone).values(state=BlockState.LOST, ended=now))
             return self._close_trials(connection, study_id)
 
+    def close_trials(self, study_id: int) -> None:
+        """Close as interrupted what is marked running in blocks that nobody runs."""
+        with self._begin() as connection:
+            self._close_trials(connection, study_id)
+
     def _close_trials(self, connection: Connection, study_id: int) -> list[int]:
         """Those that are running in no running block."""
         last = (t.attempts.c.trial_id == t.trials.c.id) & (t.attempts.c.attempt == t.trials.c.attempt)

@@ -34,8 +34,25 @@ class Gate(Protocol):
     skipped: set[int]
     replanned: bool
 
+    def looks_before(self, trial: TrialRecord) -> bool:
+        """Whether it would look at all trials before this one now."""
+
     def before(self, trial: TrialRecord) -> str:
         """Why the study ends here, empty to go on. Raises UsageError where the plan has no room for the looks."""
+
+
+@dataclass
+class NoGate(Gate):
+    """Where nothing is decided on the way."""
+
+    skipped: set[int] = field(default_factory=set)
+    replanned: bool = False
+
+    def looks_before(self, trial: TrialRecord) -> bool:  # noqa: ARG002 - as every gate
+        return False
+
+    def before(self, trial: TrialRecord) -> str:  # noqa: ARG002
+        return ""
 
 
 def skip(store: Store, record: StudyRecord, which: Callable[[TrialRecord], bool], why: str) -> set[int]:
@@ -62,12 +79,17 @@ class Looking(Gate):
     replanned: bool = False
     _done: int = 0
 
+    def looks_before(self, trial: TrialRecord) -> bool:
+        return self.looks != 1 and self._done < self._due(trial) < len(schedule(self.plan, self.looks))
+
+    def _due(self, trial: TrialRecord) -> int:
+        return due(self.plan, [trial.planned.block], schedule(self.plan, self.looks))
+
     def before(self, trial: TrialRecord) -> str:
-        blocks = schedule(self.plan, self.looks)
-        number = due(self.plan, [trial.planned.block], blocks)
-        if self.looks == 1 or number <= self._done or number == len(blocks):
+        if not self.looks_before(trial):
             return ""
-        self._done = number
+        blocks = schedule(self.plan, self.looks)
+        self._done = number = self._due(trial)
         record = self.store.load(self.study_id)
         done = [
             each for each in record.observations() if each.block < blocks[number - 1]

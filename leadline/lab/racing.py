@@ -24,9 +24,12 @@ class Racing(Gate):
     replanned: bool = False
     _next: int = 0
 
+    def looks_before(self, trial: TrialRecord) -> bool:
+        return trial.planned.position >= self._next
+
     def before(self, trial: TrialRecord) -> str:
         self.replanned = False
-        if trial.planned.position < self._next:
+        if not self.looks_before(trial):
             return ""
         record = self.store.load(self.study_id)
         found = course_of(record)

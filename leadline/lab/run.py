@@ -16,7 +16,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.livelog import LiveLog
-from leadline.lab.looking import Gate, Looking, check_looks
+from leadline.lab.looking import Gate, Looking, NoGate, check_looks
 from leadline.lab.planning import Planned, first_overhead, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
@@ -27,6 +27,7 @@ from leadline.lab.system import System
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
+from leadline.model.study import Study
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GIVE_UP = 3  # trials in a row that fail the same way end the run
@@ -42,13 +43,22 @@ class RunResult:
     restored: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Part:
+    """Trials of a plan that are run for another. ``repeats``: how many of them may be measured again."""
+
+    positions: frozenset[int]
+    repeats: int = 0
+
+
 @dataclass
 class StudyRun:
     """One run of a study on one host.
 
     ``guard`` holds the host's lease and watchdog while trials run; ``elapsed`` gives seconds that never go back.
     ``budget`` takes the place of the study's; so many trials in a row that fail the same way end the run (``give_up``).
-    ``opened`` is told the number under which the study is stored, before its first trial.
+    ``opened`` is told the number under which the study is stored, before its first trial. ``part``: what of the plan is
+    run here, for another that looks at the study between blocks and estimates its wash-out.
     """
 
     file: StudyFile
@@ -62,6 +72,7 @@ class StudyRun:
     budget: float | None = None
     give_up: int = GIVE_UP
     opened: Callable[[int], None] = lambda _study_id: None
+    part: Part | None = None
     _study_id: int = field(default=0, init=False)
 
     def execute(self, fresh: bool = False, go_on: int | None = None) -> RunResult:
@@ -70,7 +81,8 @@ class StudyRun:
         Raises RestoreError if the host could not be put back, UsageError for looks that the plan has no room for or a
         dead-man time that cannot be kept, LeadlineError when the host is in use or cannot be watched.
         """
-        check_looks(self.file, self.planned.plan)
+        if self.part is None:
+            check_looks(self.file, self.planned.plan)
         with (
             self.guard(self.file.study.dead_man) as watchdog,
             Interruption() as interruption,
@@ -136,7 +148,7 @@ class StudyRun:
         return self._prepare_and_run(self._study_id, runner)
 
     def _settle_wash_out(self, study_id: int) -> None:
-        if self.file.study.design.switchback is None:
+        if self.file.study.design.switchback is None or self.part is not None:
             return
         from leadline.lab.slotmeasure import settle  # its libraries take seconds to load
 
@@ -173,19 +185,25 @@ class StudyRun:
             **{f"version.{name}": version for name, version in self.system.versions().items()},
             **{f"host.{name}": value for name, value in self.host.facts().items()},
         }
-        return self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
+        stored = self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
+        if self.part is not None:
+            elsewhere = [t.id for t in self.store.load(stored).trials if t.planned.position not in self.part.positions]
+            self.store.skip(elsewhere, "not of this part")
+        return stored
 
     def _prepare_and_run(self, study_id: int, runner: TrialRunner) -> str:
         self.system.prepare(self.watcher.message)
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
-        clock = _Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, self.elapsed)
+        clock = Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, self.elapsed)
         repeat = self.file.study.repeat
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
+        if self.part is not None:
+            runner.repeats_left = min(runner.repeats_left, self.part.repeats)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
-        streak: list[FailureClass] = []
-        looking = self._gate(study_id, record.plan)
+        streak = Streak(self.give_up)
+        looking = gate(self.file.study, self.store, record, self.watcher.message) if self.part is None else NoGate()
         for group in together(record.plan):
             trial = next((record.trials[at] for at in group if record.trials[at].is_left), None)
             if trial is None or looking.skipped.issuperset(group):
@@ -217,28 +235,9 @@ class StudyRun:
             for trial, failure in zip(trials, failures, strict=True):
                 if failure and failure.failure_class is FailureClass.INTERRUPTED:
                     return f"{failure.message}; run the same command again to go on"
-                streak = [*streak, failure.failure_class] if failure else []
-                baseline = trial.planned.role is not Role.TREATMENT
-                if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
-                    return f"the baseline itself does not run: {failure.message}"
-                if len(streak) >= self.give_up and len(set(streak[-self.give_up :])) == 1:
-                    said = failure.message if failure else ""
-                    return f"{self.give_up} trials in a row failed as {streak[-1].value}: {said}"
+                if ended := streak.after(trial.planned, failure):
+                    return ended
         return ""
-
-    def _gate(self, study_id: int, plan: Plan) -> Gate:
-        study = self.file.study
-        if plan.kind == "racing":
-            return Racing(self.store, study_id, self.watcher.message)
-        return Looking(
-            self.store,
-            study_id,
-            plan,
-            study.design.looks,
-            study.responses[0],
-            self.watcher.message,
-            margin=100 * study.equivalence,
-        )
 
     def _with_retries(
         self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, seconds_left: float
@@ -272,7 +271,34 @@ class StudyRun:
         return failures
 
 
-class _Clock:
+def gate(study: Study, store: Store, record: StudyRecord, message: Callable[[str], None]) -> Gate:
+    """What is asked between blocks whether the study goes on."""
+    if record.plan.kind == "racing":
+        return Racing(store, record.id, message)
+    margin = 100 * study.equivalence
+    return Looking(store, record.id, record.plan, study.design.looks, study.responses[0], message, margin=margin)
+
+
+class Streak:
+    """What ends a run early: a baseline that cannot be started, so many trials in a row that fail the same way."""
+
+    def __init__(self, give_up: int) -> None:
+        self._give_up = give_up
+        self._classes: list[FailureClass] = []
+
+    def after(self, trial: PlannedTrial, failure: TrialFailure | None) -> str:
+        """Why the run ends after this trial, empty if it does not."""
+        self._classes = [*self._classes, failure.failure_class] if failure else []
+        baseline = trial.role is not Role.TREATMENT
+        if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
+            return f"the baseline itself does not run: {failure.message}"
+        if len(self._classes) >= self._give_up and len(set(self._classes[-self._give_up :])) == 1:
+            said = failure.message if failure else ""
+            return f"{self._give_up} trials in a row failed as {self._classes[-1].value}: {said}"
+        return ""
+
+
+class Clock:
     """Time left, from the trials timed so far."""
 
     def __init__(self, first_guess: float, budget: float | None, elapsed: Callable[[], float]) -> None:

@@ -112,6 +112,12 @@ class Store(AttemptStore):
                 raise ValueError("a new plan must keep the trials that have begun, and their number")
             connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(plan=plan_to_json(plan)))
 
+    def tell_environment(self, study_id: int, facts: Mapping[str, str]) -> None:
+        """Versions and facts of hosts in place of those that are stored."""
+        with self.transaction() as connection:
+            told = update(t.studies).where(t.studies.c.id == study_id).values(environment=json.dumps(dict(facts)))
+            connection.execute(told)
+
     def skip(self, trial_ids: Sequence[int], reason: str) -> None:
         """Trials that need not run any more, planned or interrupted, with the reason."""
         with self.transaction() as connection:

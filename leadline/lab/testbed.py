@@ -14,7 +14,7 @@ from leadline.host.paths import cache_dir
 from leadline.host.registry import HOSTS
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
-from leadline.lab.run import GIVE_UP, RunResult, StudyRun
+from leadline.lab.run import GIVE_UP, Part, RunResult, StudyRun
 from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
@@ -30,7 +30,7 @@ class RunOptions:
     """``fresh``: not the unfinished run of the same study. ``go_on``: the number of the stored study to go on with.
 
     ``budget``: seconds, in place of the study's; so many trials in a row that fail the same way end it (``give_up``).
-    ``opened`` is told the number under which the study is stored, before its first trial.
+    ``opened`` is told the number under which the study is stored, before its first trial. ``part``: as of ``StudyRun``.
     """
 
     fresh: bool = False
@@ -38,6 +38,7 @@ class RunOptions:
     budget: float | None = None
     give_up: int = GIVE_UP
     opened: Callable[[int], None] = lambda _study_id: None
+    part: Part | None = None
 
 
 class Testbed(Protocol):
@@ -134,5 +135,6 @@ class LocalTestbed(MachineTestbed):
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
+            part=options.part,
         )
         return run.execute(options.fresh, options.go_on)

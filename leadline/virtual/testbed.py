@@ -125,6 +125,7 @@ class GuestTestbed(MachineTestbed):
             budget=options.budget,
             give_up=options.give_up,
             opened=opened,
+            part=options.part,
         )
         try:
             return run.execute(options.fresh, options.go_on)

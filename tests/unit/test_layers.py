@@ -40,6 +40,7 @@ ALLOWED = {
     },
     "simulate": {"model", "catalogue", "design", "analysis", "host", "lab"},
     "virtual": {"model", "catalogue", "design", "host", "guest", "stack", "load", "observe", "lab"},
+    "pool": {"model", "design", "host", "lab"},
     "far": {"model", "host", "stack", "load", "observe", "lab"},
     "api": {
         "model",
@@ -57,6 +58,7 @@ ALLOWED = {
         "simulate",
         "virtual",
         "far",
+        "pool",
         "report",
     },
     # what touches the world, the command line does by leadline.api

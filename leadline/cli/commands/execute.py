@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from leadline.api.planning import Outline, Testbed
 
 
+@dataclass(frozen=True)
+class Over:
+    """A pool of hosts, and how many of them at the same time."""
+
+    pool: str
+    most: int | None
+
+
 def execute(
     subject: Study | Tuning,
     lab: Path,
@@ -35,11 +44,17 @@ def execute(
     new: bool = False,
     disposable: bool = False,
     json: bool = False,
+    over: Over | None = None,
 ) -> None:
     """Run what is left, write the report, print the result, or print the plan. Ends with code 1 without an answer."""
     output = errors if json else console
     watching = watcher(output)
-    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
+    if over is None:
+        place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
+    else:
+        from leadline.api.pools import over_pool
+
+        place = over_pool(over.pool, lab, most=over.most, disposable=disposable, watcher=watching)
     if dry_run and isinstance(subject, Study):
         print_plan(subject.file, place.plan(subject.file), json, place.directory)
         return
@@ -47,7 +62,7 @@ def execute(
         _print_outline(outline(subject.file.tuning, steps_left_out(subject.file, place), place), json)
         return
     begin = checked(place, subject)
-    if truth is None and subject.host == "local":
+    if truth is None and over is None and subject.host == "local":
         say(*before_a_run(), to=output)
     _say_simulated(truth, place, output)
     since = place.now()

@@ -10,7 +10,7 @@ import typer
 from leadline.api.planning import aa_twin
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study, read
-from leadline.cli.commands.execute import execute
+from leadline.cli.commands.execute import Over, execute
 from leadline.cli.options import (
     BudgetOption,
     DisposableOption,
@@ -39,6 +39,13 @@ def run(
         str | None,
         typer.Option(metavar="HOST", help="Run elsewhere than its file says: here, vm, virtual-time or ssh:NAME."),
     ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(metavar="POOL", help="Give each block to a host of a pool: slurm[:PARTITION] or ssh:FILE.yaml."),
+    ] = None,
+    hosts: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="With --pool: so many hosts at the same time.")
+    ] = None,
     budget: BudgetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Start anew even if an unfinished run exists.")] = False,
@@ -63,7 +70,12 @@ def run(
         subject = Study(
             aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
         )
-    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
+    if pool is not None and (simulate is not None or not isinstance(subject, Study)):
+        raise UsageError("--pool is of studies on real hosts: no tuning and no --simulate goes with it")
+    if hosts is not None and pool is None:
+        raise UsageError("--hosts goes with --pool")
+    over = None if pool is None else Over(pool, hosts)
+    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, over=over)
 
 
 def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:

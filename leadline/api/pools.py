@@ -1,0 +1,85 @@
+"""Pools of hosts: how they stand, a study over one, and the job that runs a block there."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import signal
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from leadline.api.running import open_testbed
+from leadline.api.studies import Study
+from leadline.host.scratch import Scratch
+from leadline.host.textfile import read_text
+from leadline.lab.progress import Watcher
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import Testbed
+from leadline.pool.base import HostState, Pool, PoolHost
+from leadline.pool.files import SshHosts, read_pool
+from leadline.pool.job import Ending, read_job, run_job
+from leadline.pool.slurm import SlurmPool
+from leadline.pool.ssh import SshPool
+from leadline.pool.testbed import PoolTestbed
+
+__all__ = ["HostState", "PoolHost", "hosts", "job", "open_pool", "over_pool"]
+
+
+def open_pool(word: str) -> Pool:
+    """``slurm``, ``slurm:PARTITION``, ``slurm:FILE.yaml`` or ``ssh:FILE.yaml``. Raises UsageError."""
+    found = read_pool(word)
+    return SshPool(found, word) if isinstance(found, SshHosts) else SlurmPool(found, word)
+
+
+def hosts(word: str) -> list[PoolHost]:
+    """How each host of a pool stands. One over SSH is put back first, where an earlier run left it altered. Raises
+    UsageError, LeadlineError where the pool cannot be asked.
+    """
+    return open_pool(word).hosts()
+
+
+def over_pool(
+    pool: str,
+    lab: Path | str = "lab",
+    *,
+    most: int | None = None,
+    disposable: bool = False,
+    watcher: Watcher | None = None,
+) -> Testbed:
+    """Where a study is run block by block over a pool, ``most`` blocks at the same time."""
+    return PoolTestbed(Path(lab), open_pool(pool), watcher, disposable, most)
+
+
+def job(source: str, host: str, watcher: Watcher) -> Ending:
+    """Run the job of a file, or of standard input (``-``), for as long as that is open; what it leaves goes beside the
+    file, or to standard output as a tar archive. Raises UsageError for what is no job of this version.
+    """
+    name = host or platform.node()
+    if source != "-":
+        told = read_job(read_text(Path(source)))
+        return run_job(told, name, _place_of(told.disposable, watcher), Path(source).parent)
+    told = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
+    threading.Thread(target=_until_closed, name="input", daemon=True).start()
+    with Scratch() as target:
+        ending = run_job(told, name, _place_of(told.disposable, watcher), target)
+        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+            archive.add(target, arcname=".")
+        sys.stdout.buffer.flush()
+    return ending
+
+
+def _place_of(disposable: bool, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
+    return lambda lab, file: open_testbed(lab, subject=Study(file), disposable=disposable, watcher=watcher)
+
+
+def _until_closed() -> None:
+    """Whoever gave the job is gone, or wants it to end, once its input is closed."""
+    with suppress(OSError, ValueError):
+        while sys.stdin.buffer.read(io.DEFAULT_BUFFER_SIZE):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,75 @@
+"""What a pool of hosts is to the run of a study: it starts jobs, says how they stand, and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+Tell = Callable[[str], None]
+JOB, OUTPUT = "job.json", "output.txt"  # in a job's directory: what is to be run, what it said
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"  # by itself: what it handed in is in its directory
+    LOST = "lost"  # with its host, or killed
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """``host``: where it runs or ran, empty while it waits; ``why``: it waits or was lost."""
+
+    state: JobState
+    host: str = ""
+    why: str = ""
+
+
+class HostState(StrEnum):
+    FREE = "free"
+    BUSY = "busy"
+    DRAINED = "drained"  # it is given no job
+    DOWN = "down"
+
+
+@dataclass(frozen=True)
+class PoolHost:
+    """``why``: it is drained or down, or who uses it."""
+
+    name: str
+    state: HostState
+    why: str = ""
+
+
+class Pool(Protocol):
+    """Hosts of one kind. A job is a directory with its ``job.json``; it ends once ``end.json`` is there, too."""
+
+    name: str
+    outlives: bool  # whether its jobs go on where leadline here has ended
+
+    def hosts(self) -> list[PoolHost]:
+        """How each host stands now. Raises LeadlineError where that cannot be asked."""
+
+    def room(self, jobs: int) -> int:
+        """How many more jobs than these would start now."""
+
+    def usable(self) -> bool:
+        """Whether any host may be given a job, now or later."""
+
+    def submit(self, directory: Path, title: str) -> str:
+        """Start a job, or have it wait for a host; its name in the pool. Raises LeadlineError."""
+
+    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+        """Of these jobs; one that the pool does not know is lost."""
+
+    def cancel(self, name: str) -> None:
+        """End a job in order: it puts its host back and hands in what it has."""
+
+    def drain(self, host: str, why: str) -> None:
+        """Give this host no more jobs of this run."""
+
+    def close(self) -> None:
+        """Let go of what the pool holds here."""

@@ -1,0 +1,178 @@
+"""A job: one block of a study, run on a host of a pool by the ordinary life cycle, handed in as a bundle.
+
+``job.json`` says what is to be run. In its directory the job leaves ``bundle`` (``leadline.lab.bundle``) and, last of
+all, ``end.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml.comments import CommentedMap
+
+import leadline
+from leadline.design import plan_from_json
+from leadline.host.lease import HostBusyError
+from leadline.host.paths import state_dir
+from leadline.lab.bundle import write_bundle
+from leadline.lab.interruption import Interruption
+from leadline.lab.inuse import in_use, is_used
+from leadline.lab.planning import Planned
+from leadline.lab.run import Part
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.testbed import RunOptions, Testbed
+from leadline.lab.yamltree import Places
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.plan import Plan
+from leadline.model.study import Study
+
+BUNDLE, END, FACTS = "bundle", "end.json", "host.json"
+_WORK = "pool"  # of the state of a host
+
+
+@dataclass(frozen=True)
+class Job:
+    """``study``: the effective one, as JSON; ``text``: its file; ``token``: of the run of the block; ``repeats``: how
+    many trials may be measured again.
+    """
+
+    study: Mapping[str, Any]
+    text: str
+    plan: str
+    block: int
+    positions: Sequence[int]
+    token: str
+    repeats: int = 0
+    disposable: bool = False
+    leadline: str = leadline.__version__
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @property
+    def file(self) -> StudyFile:
+        """Raises UsageError."""
+        try:
+            study = Study.model_validate(self.study)
+        except ValidationError as error:
+            raise UsageError(f"the study of the job is not one that this leadline reads: {error.errors()[0]}") from None
+        return StudyFile(study, self.text, Places(f"{study.study}.yaml", CommentedMap(), {}))
+
+
+def read_job(text: str) -> Job:
+    """Raises UsageError for what is no job, or one of another version of leadline."""
+    try:
+        told = json.loads(text)
+        job = Job(**told)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"no job of a pool: {error}") from None
+    if job.leadline != leadline.__version__:
+        raise UsageError(f"this host has leadline {leadline.__version__}, the study is run by leadline {job.leadline}")
+    return job
+
+
+class How(StrEnum):
+    """How a job ended."""
+
+    DONE = "done"  # its bundle has what was measured, which may be less than all
+    REFUSED = "refused"  # this host cannot run the study as it is planned
+    BUSY = "busy"  # another leadline uses the host
+    NOT_RESTORED = "not restored"  # something that was changed could not be put back
+
+
+@dataclass(frozen=True)
+class Ending:
+    """``said``: why it ended so, or before its block's end; ``restored``: what of the host was put back."""
+
+    how: How
+    host: str
+    said: str = ""
+    restored: Sequence[str] = ()
+
+
+def read_ending(directory: Path) -> Ending | None:
+    """None while there is none."""
+    try:
+        told = json.loads((directory / END).read_text(encoding="utf-8"))
+        return Ending(**{**told, "how": How(told["how"])})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise LeadlineError(f"{directory / END} is damaged: {error}") from error
+
+
+def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:
+    """Run a job on this machine, ``host`` in the pool; ``target`` gets its bundle and ending. ``place_of`` makes the
+    testbed of a study with its lab at a path.
+    """
+    work = state_dir() / _WORK
+    work.mkdir(parents=True, exist_ok=True)
+    for stale in [path for path in work.iterdir() if path.is_dir() and not path.name.startswith(".")]:
+        if not is_used(work, f"job-{stale.name}"):
+            shutil.rmtree(stale, ignore_errors=True)
+    with Interruption() as ended_early, in_use(work, f"job-{job.token}"):
+        lab = work / job.token
+        try:
+            ending = _run(job, host, place_of(lab, job.file), target, ended_early.check)
+        except TrialFailure:  # it was ended before its first trial
+            raise
+        except RestoreError as error:
+            ending = Ending(How.NOT_RESTORED, host, str(error))
+        except HostBusyError as error:
+            ending = Ending(How.BUSY, host, str(error))
+        except LeadlineError as error:
+            ending = Ending(How.REFUSED, host, str(error))
+        finally:
+            shutil.rmtree(lab, ignore_errors=True)
+    part = target / f"{END}.part"
+    part.write_text(json.dumps(asdict(ending)), encoding="utf-8")
+    part.rename(target / END)
+    return ending
+
+
+def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], None]) -> Ending:
+    file, given = job.file, plan_from_json(job.plan)
+    planned = _as_given(place.plan(file), given, host)
+    go_on()
+    studies: list[int] = []
+    options = RunOptions(fresh=True, opened=studies.append, part=Part(frozenset(job.positions), job.repeats))
+    failure: LeadlineError | None = None
+    ended = None
+    try:
+        ended = place.run(file, planned, options)
+    except LeadlineError as error:
+        if not studies:
+            raise
+        failure = error
+    record = place.store.load(studies[0])
+    told = {"host": host, **record.environment}
+    for directory in {trial.directory for trial in record.trials if trial.directory is not None}:
+        with suppress(OSError):
+            (directory / "logs" / FACTS).write_text(json.dumps(told), encoding="utf-8")
+    positions = set(job.positions)
+    write_bundle(
+        place.store, studies[0], target / BUNDLE, positions=positions, block=job.block, token=job.token, host=host
+    )
+    if ended is None:
+        how = How.NOT_RESTORED if isinstance(failure, RestoreError) else How.DONE
+        return Ending(how, host, str(failure))
+    return Ending(How.DONE, host, ended.stopped, list(ended.restored))
+
+
+def _as_given(here: Planned, given: Plan, host: str) -> Planned:
+    """The plan that was given, with what this host knows of its knobs. Raises UsageError where it cannot run it."""
+    if here.plan.factors != given.factors:
+        missing = [one.name for one in given.factors if one not in here.plan.factors]
+        why = "; ".join(here.skipped) or f"{', '.join(missing) or 'its factors'} cannot be had as planned"
+        raise UsageError(f"{host} cannot run the plan: {why}")
+    if here.plan.rotates != given.rotates:
+        raise UsageError(f"{host} cannot run the plan: {here.room or 'it lays its trials out in another way'}")
+    return replace(here, plan=given)

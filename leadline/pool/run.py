@@ -1,0 +1,395 @@
+"""A study over a pool: plans and decides here, gives each block to a host, takes in what comes back.
+
+Nothing is lost or counted twice: a block is claimed under a token before its job begins (leadline/lab/claims.py), a job
+that is given up loses its token, and a block that did not come back whole is run again from its first trial.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import leadline
+from leadline.design import plan_to_json
+from leadline.lab.claims import LEASE, Claim, LostClaimError
+from leadline.lab.interruption import Interruption
+from leadline.lab.inuse import PATIENCE, in_use
+from leadline.lab.livelog import LiveLog
+from leadline.lab.looking import Gate, check_looks
+from leadline.lab.planning import Planned, first_overhead, load_seconds
+from leadline.lab.progress import Watcher, treatment_label
+from leadline.lab.run import Clock, RunResult, Streak, gate, same_beginning
+from leadline.lab.store import Store
+from leadline.lab.studyfile import StudyFile
+from leadline.lab.takein import take_block
+from leadline.lab.testbed import RunOptions
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.record import StudyRecord, TrialRecord, TrialState
+from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool
+from leadline.pool.facts import facts_of
+from leadline.pool.job import BUNDLE, Ending, How, Job, read_ending
+
+FOLDER = "pool"  # of the lab: a directory for each job
+MOST_LOST = 3  # jobs of one block that may come to nothing
+_LOOK = 0.2  # seconds between looks at the jobs
+_BUSY = 20.0  # seconds until a block is given out again that met a host in use
+_LAST = 90.0  # seconds that jobs may take to put their hosts back when the run is ended
+_LATE = 10.0  # seconds that a shared file system may take to show what a job handed in
+_WAITING = 60.0  # seconds between two words about jobs that wait
+
+
+@dataclass
+class _Flight:
+    """A job that was given out."""
+
+    claim: Claim
+    directory: Path
+    job: str
+    renewed: float
+    host: str = ""
+    over: float | None = None  # since when the pool says that it has ended
+
+
+@dataclass
+class PoolRun:
+    """One run of a study on a pool. ``most``: jobs at the same time. ``settle`` estimates a switchback's wash-out at
+    the end, in a sentence.
+    """
+
+    file: StudyFile
+    planned: Planned
+    store: Store
+    pool: Pool
+    watcher: Watcher
+    options: RunOptions
+    most: int | None = None
+    disposable: bool = False
+    settle: Callable[[int], str] | None = None
+    _study_id: int = field(default=0, init=False)
+    _flights: dict[str, _Flight] = field(default_factory=dict, init=False)
+    _lost: Counter[int] = field(default_factory=Counter, init=False)
+    _not_before: dict[int, float] = field(default_factory=dict, init=False)
+    _restored: list[str] = field(default_factory=list, init=False)
+    _told: float = field(default=0.0, init=False)  # when it was last said that jobs wait
+
+    def execute(self) -> RunResult:
+        """Run what is left. Raises UsageError for looks that the plan has no room for, LeadlineError where the study is
+        in use or the pool cannot be asked.
+        """
+        check_looks(self.file, self.planned.plan)
+        lab = self.store.directory
+        with Interruption() as interruption, ExitStack() as held:
+            self.watcher = told = LiveLog(self.watcher, lab)
+            held.callback(self.pool.close)
+            self._study_id = self._open()
+            held.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
+            held.enter_context(told.begin(self._study_id, interruption))
+            self.options.opened(self._study_id)
+            stopped = ""
+            try:
+                with interruption.listening():
+                    stopped = self._run()
+            except TrialFailure as failure:
+                stopped = f"{failure.message}; run the same command again to go on"
+            finally:
+                self._end_all()
+            self._tell_facts()
+            with suppress(OSError):
+                (lab / FOLDER).rmdir()
+            if self.settle is not None and (sentence := self.settle(self._study_id)):
+                self.watcher.message(sentence)
+            record = self.store.load(self._study_id)
+        left = [trial for trial in record.trials if trial.is_left]
+        return RunResult(self._study_id, not left, stopped, self._restored)
+
+    def _open(self) -> int:
+        study = self.file.study
+        existing = self.options.go_on
+        if existing is None and not self.options.fresh:
+            existing = self.store.unfinished(study)
+        if existing is not None:
+            if same_beginning(self.store.load(existing).plan, self.planned.plan):
+                self._go_on_with(existing)
+                return existing
+            self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
+        for sentence in (*self.planned.skipped, *self.planned.warnings):
+            self.watcher.message(sentence)
+        told = {"leadline": leadline.__version__, "pool": self.pool.name}
+        return self.store.add_study(study, self.file.text, self.planned.plan, told, self.planned.skipped)
+
+    def _go_on_with(self, study_id: int) -> None:
+        """Jobs that a leadline left behind: those that still run are followed, the others given up."""
+        claims = [claim for claim in self.store.claims.running(study_id) if claim.owner == self.store.claims.owner]
+        jobs = {claim.job for claim in claims if claim.job} if self.pool.outlives else set()
+        states = self.pool.states(jobs) if jobs else {}
+        for claim in claims:
+            directory = self._directory(claim)
+            known = states.get(claim.job, JobStatus(JobState.LOST))
+            if known.state is JobState.LOST and read_ending(directory) is None:
+                self._give_up(claim)
+                continue
+            with suppress(LostClaimError):
+                self.store.claims.renew(claim.token)
+                self._flights[claim.token] = _Flight(claim, directory, claim.job, time.monotonic(), known.host)
+                self.watcher.message(f"block {claim.block + 1}: job {claim.job} of an earlier leadline goes on")
+        self.store.claims.close_trials(study_id)
+
+    def _directory(self, claim: Claim) -> Path:
+        return self.store.directory.absolute() / FOLDER / claim.token
+
+    def _give_up(self, claim: Claim) -> None:
+        self.store.claims.give_up(claim.token)
+        shutil.rmtree(self._directory(claim), ignore_errors=True)
+
+    # the course of the run -------------------------------------------------------------------------------------
+
+    def _run(self) -> str:
+        """Everything up to the last block; why it ended before the plan's end, empty if it did not."""
+        record = self.store.load(self._study_id)
+        budget = self.file.study.budget if self.options.budget is None else self.options.budget
+        clock = Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, time.monotonic)
+        done = sum(not trial.is_left for trial in record.trials)
+        self.watcher.study(self._study_id, record.plan, done, clock.left(len(record.trials) - done))
+        looking = gate(self.file.study, self.store, record, self.watcher.message)
+        streak = Streak(self.options.give_up)
+        self._told = time.monotonic()
+        while True:
+            for flight in self._landed():
+                left = sum(trial.is_left for trial in record.trials)
+                for trial in self._take(flight, record, clock.left(left)):
+                    clock.done(1)
+                    failure = TrialFailure(trial.failure, trial.failure_message) if trial.failure else None
+                    if failure and failure.failure_class in (FailureClass.INTERRUPTED, FailureClass.DISTURBED):
+                        continue
+                    if ended := streak.after(trial.planned, failure):
+                        return ended
+                record = self.store.load(self._study_id)
+            over = self._give_out(record, looking, clock)
+            if over is not None:
+                return over
+            if looking.replanned:
+                record = self.store.load(self._study_id)
+            time.sleep(_LOOK)
+
+    def _landed(self) -> list[_Flight]:
+        """Jobs that ended; the leases of the others are renewed, those that are lost given up."""
+        if not self._flights:
+            return []
+        landed = []
+        states = self.pool.states([flight.job for flight in self._flights.values()])
+        waiting = []
+        for token, flight in list(self._flights.items()):
+            status = states.get(flight.job, JobStatus(JobState.LOST))
+            flight.host = status.host or flight.host
+            if status.state in (JobState.WAITING, JobState.RUNNING):
+                if status.state is JobState.WAITING:
+                    waiting.append(f"block {flight.claim.block + 1} ({status.why or 'no host is free'})")
+                if time.monotonic() - flight.renewed > LEASE / 3:
+                    self._renew(flight)
+            else:
+                flight.over = flight.over or time.monotonic()
+                handed_in = read_ending(flight.directory) is not None
+                late = status.state is JobState.ENDED and time.monotonic() - flight.over < _LATE
+                if not handed_in and late:
+                    continue
+                del self._flights[token]
+                if not handed_in:
+                    self._was_lost(flight, status.why or "it ended without a word")
+                else:
+                    landed.append(flight)
+        if waiting and time.monotonic() - self._told > _WAITING:
+            self._told = time.monotonic()
+            self.watcher.message(f"waiting for hosts: {', '.join(waiting)}")
+        return landed
+
+    def _renew(self, flight: _Flight) -> None:
+        try:
+            self.store.claims.renew(flight.claim.token)
+            flight.renewed = time.monotonic()
+        except LostClaimError as error:
+            del self._flights[flight.claim.token]
+            self.pool.cancel(flight.job)
+            self.watcher.message(str(error))
+
+    def _was_lost(self, flight: _Flight, why: str) -> None:
+        """Nothing of this job is stored, now or later."""
+        block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
+        said = _last_line(flight.directory / OUTPUT)
+        self._give_up(flight.claim)
+        self._lost[block] += 1
+        evidence = f"; it last said: {said}" if said else ""
+        self.watcher.message(f"block {block + 1}{place} is lost, it will run again: {why}{evidence}")
+        if self._lost[block] >= MOST_LOST:
+            raise _gone(f"block {block + 1} was lost {MOST_LOST} times, last{place}: {why}{evidence}")
+
+    def _take(self, flight: _Flight, record: StudyRecord, seconds: float = 0.0) -> list[TrialRecord]:
+        """Take in what a job handed in; its trials, none where it measured nothing. ``seconds`` are left of the run."""
+        ending = read_ending(flight.directory)
+        assert ending is not None
+        told = [f"{ending.host}: {line}" for line in ending.restored]
+        self._restored += [line for line in told if line not in self._restored]
+        block, before = flight.claim.block, record
+        positions = {trial.planned.position for trial in before.trials if trial.planned.block == block}
+        taken = 0
+        if (flight.directory / BUNDLE).is_dir():
+            try:
+                taken = take_block(self.store, flight.directory / BUNDLE)
+            except LostClaimError as error:
+                self.watcher.message(str(error))
+            except TrialFailure:  # of the lab's own disk
+                raise
+            except LeadlineError as error:
+                self._was_lost(flight, str(error))
+                return []
+        if not taken:
+            self.store.claims.give_up(flight.claim.token)
+        self._heed(flight, ending, bool(taken))
+        shutil.rmtree(flight.directory, ignore_errors=True)
+        if not taken:
+            return []
+        after = self.store.load(self._study_id)
+        trials = [after.trials[at] for at in sorted(positions)]
+        came = [one for one in trials if one.attempt > before.trials[one.planned.position].attempt]
+        for trial in came:
+            label = treatment_label(trial.planned, after.plan, self.planned.knobs)
+            self.watcher.trial(trial.planned, trial.attempt, f"{label} on {ending.host}", seconds)
+            self.watcher.trial_ended(trial)
+        return came
+
+    def _heed(self, flight: _Flight, ending: Ending, measured: bool) -> None:
+        """What a job's end means for its host and for its block."""
+        block, host = flight.claim.block, ending.host
+        said = ending.said or "no reason was given"
+        if ending.how in (How.REFUSED, How.NOT_RESTORED):
+            self.pool.drain(host, said)
+            self.watcher.message(f"{host} gets no more jobs: {said}")
+        elif ending.how is How.BUSY:
+            self._not_before[block] = time.monotonic() + _BUSY
+            self.watcher.message(f"block {block + 1} waits: {host}: {said}")
+        elif not measured:
+            self._was_lost(flight, said)
+        elif ending.said:
+            self.watcher.message(f"block {block + 1} on {host}: {said}")
+            self._lost[block] += 1
+            if self._lost[block] >= MOST_LOST:
+                raise _gone(f"block {block + 1} ended early {MOST_LOST} times, last on {host}: {said}")
+
+    # giving blocks out -----------------------------------------------------------------------------------------
+
+    def _give_out(self, record: StudyRecord, looking: Gate, clock: Clock) -> str | None:
+        """Give out the blocks that hosts are free for; why the run is over, None while it is not."""
+        blocks: dict[int, list[TrialRecord]] = {}
+        flying = {flight.claim.block for flight in self._flights.values()}
+        for trial in record.trials:
+            if trial.state != TrialState.SKIPPED and trial.planned.position not in looking.skipped:
+                blocks.setdefault(trial.planned.block, []).append(trial)
+        left = [
+            block for block, trials in sorted(blocks.items()) if block not in flying and any(t.is_left for t in trials)
+        ]
+        if not left and not self._flights:
+            return ""
+        room: int | None = None
+        for block in left:
+            trials = blocks[block]
+            if looking.looks_before(trials[0]):
+                if self._flights:  # the look is at all blocks before this one
+                    return None
+                if ended := looking.before(trials[0]):
+                    return ended
+                return None  # with the plan as it is now
+            if time.monotonic() < self._not_before.get(block, 0.0):
+                continue
+            if room is None:
+                room = self._room()
+            if room <= 0:
+                return None if self._flights or self.pool.usable() else self._without_hosts()
+            if clock.exhausted(len(trials)):
+                if self._flights:
+                    return None
+                return f"the budget is used up with {sum(len(blocks[b]) for b in left)} trials left; run again to go on"
+            room -= self._submit(block, trials, record)
+        return None
+
+    def _room(self) -> int:
+        flying = len(self._flights)
+        room = self.pool.room(flying)
+        return room if self.most is None else min(room, self.most - flying)
+
+    def _without_hosts(self) -> str:
+        told = "; ".join(
+            f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in self.pool.hosts()
+        )
+        return f"no host of {self.pool.name} can take a block: {told or 'it has none'}"
+
+    def _submit(self, block: int, trials: list[TrialRecord], record: StudyRecord) -> int:
+        """Claim a block and start its job; how many jobs were started."""
+        study, positions = self.file.study, [trial.planned.position for trial in trials]
+        claim = self.store.claims.take(self._study_id, block, left=positions)
+        if claim is None:
+            self._not_before[block] = time.monotonic() + _BUSY
+            return 0
+        directory = self._directory(claim)
+        directory.mkdir(parents=True)
+        repeats = study.repeat.at_most - record.repeats if study.repeat else 0
+        job = Job(
+            study.model_dump(mode="json", exclude_unset=True),
+            self.file.text,
+            plan_to_json(record.plan),
+            block,
+            positions,
+            claim.token,
+            max(0, repeats),
+            self.disposable,
+        )
+        job.write(directory / JOB)
+        try:
+            name = self.pool.submit(directory, f"leadline-{study.study}-{self._study_id}-b{block + 1}")
+        except LeadlineError:
+            self._give_up(claim)
+            raise
+        self.store.claims.renew(claim.token, job=name)
+        self._flights[claim.token] = _Flight(claim, directory, name, time.monotonic())
+        self.watcher.message(f"block {block + 1}: job {name}, trials {positions[0] + 1} to {positions[-1] + 1}")
+        return 1
+
+    # the end ---------------------------------------------------------------------------------------------------
+
+    def _end_all(self) -> None:
+        """Jobs that still run end in order: their hosts are put back, and what they measured is taken in."""
+        for flight in self._flights.values():
+            with suppress(LeadlineError):
+                self.pool.cancel(flight.job)
+        deadline = time.monotonic() + _LAST
+        while self._flights and time.monotonic() < deadline:
+            try:
+                for flight in self._landed():
+                    self._take(flight, self.store.load(self._study_id))
+            except LeadlineError as error:
+                self.watcher.message(str(error))
+            time.sleep(_LOOK)
+        for flight in self._flights.values():
+            self.watcher.message(f"block {flight.claim.block + 1}: job {flight.job} did not end within {_LAST:.0f} s")
+            self._give_up(flight.claim)
+        self._flights.clear()
+
+    def _tell_facts(self) -> None:
+        """What the hosts are, among the study's facts."""
+        record = self.store.load(self._study_id)
+        self.store.tell_environment(self._study_id, {**record.environment, **facts_of(record)})
+
+
+def _gone(why: str) -> TrialFailure:
+    return TrialFailure(FailureClass.INFRASTRUCTURE, why)
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

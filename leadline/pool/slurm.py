@@ -1,0 +1,133 @@
+"""A pool that Slurm places: each block is a job that has a node for itself.
+
+Slurm's own programs are asked (sbatch, squeue, sinfo, scancel), in their plain text. A job is never requeued by Slurm:
+leadline decides what runs again. Its directory lies in the lab, which the nodes share.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.host import here
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost
+from leadline.pool.files import Partition
+
+_ASKED = 60.0  # seconds that an answer may take
+_WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "STOPPED")
+_RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING")
+_HELD = ("held", "NodeFail", "launch failed", "BadConstraints", "DependencyNeverSatisfied")
+_NO_NODE = ("", "(null)", "None assigned")
+_STATES = {
+    "idle": HostState.FREE,
+    "alloc": HostState.BUSY,
+    "allocated": HostState.BUSY,
+    "mixed": HostState.BUSY,
+    "completing": HostState.BUSY,
+    "reserved": HostState.BUSY,
+    "drained": HostState.DRAINED,
+    "draining": HostState.DRAINED,
+    "drain": HostState.DRAINED,
+}
+
+
+@dataclass
+class SlurmPool(Pool):
+    """``where``: partition, leadline's program on the nodes, further options."""
+
+    where: Partition
+    name: str = "slurm"
+    outlives: bool = True
+    _drained: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def program(self) -> list[str]:
+        """Of leadline on the nodes."""
+        if self.where.leadline is not None:
+            return [self.where.leadline]
+        own = shutil.which(sys.argv[0]) or shutil.which("leadline")
+        return [str(Path(own).absolute())] if own else [sys.executable, "-m", "leadline.cli"]
+
+    def _ask(self, argv: Sequence[str], given: str = "") -> str:
+        if shutil.which(argv[0]) is None:
+            raise UsageError(f"--pool {self.name}: no program {argv[0]} on the path; Slurm's clients are wanted here")
+        try:
+            done = here.run(argv, given.encode(), timeout=_ASKED)
+        except OSError as error:
+            raise LeadlineError(f"--pool {self.name}: {argv[0]}: {error}") from error
+        if done.returncode:
+            said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+            raise LeadlineError(f"--pool {self.name}: {argv[0]}: {said}")
+        return done.stdout
+
+    def _partition(self) -> list[str]:
+        return [f"--partition={self.where.partition}"] if self.where.partition else []
+
+    def hosts(self) -> list[PoolHost]:
+        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *self._partition()])
+        found: dict[str, PoolHost] = {}
+        for line in told.splitlines():
+            name, state, reason = (word.strip() for word in line.split("|", 2))
+            silent = state.endswith("*")  # it does not answer
+            kind = _STATES.get(state.strip("*~#%$@^-!").lower(), HostState.DOWN)
+            why = "" if reason == "none" else reason
+            if silent and kind is not HostState.DRAINED:
+                kind, why = HostState.DOWN, why or "it does not answer"
+            if kind is HostState.DOWN:
+                why = why or state
+            if name in self._drained:
+                kind, why = HostState.DRAINED, self._drained[name]
+            found[name] = PoolHost(name, kind, why)
+        return list(found.values())
+
+    def room(self, jobs: int) -> int:
+        return sum(host.state in (HostState.FREE, HostState.BUSY) for host in self.hosts()) - jobs
+
+    def usable(self) -> bool:
+        return self.room(0) > 0
+
+    def submit(self, directory: Path, title: str) -> str:
+        program = shlex.join([*self.program, "pool", "job", str(directory / JOB)])
+        script = f'#!/bin/sh\nexec {program} --as "$SLURMD_NODENAME"\n'
+        options = [
+            *("--parsable", f"--job-name={title}", f"--output={directory / OUTPUT}", f"--chdir={directory}"),
+            *("--nodes=1", "--ntasks=1", "--exclusive", "--no-requeue", "--open-mode=append"),
+            *self._partition(),
+            *([f"--exclude={','.join(sorted(self._drained))}"] if self._drained else []),
+            *self.where.options,
+        ]
+        return self._ask(["sbatch", *options], script).strip().partition(";")[0]
+
+    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+        told = self._ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%r", "--me"])
+        known = dict(self._status(*line.split("|", 3)) for line in told.splitlines() if line.count("|") >= 3)
+        # Slurm forgets a job some minutes after its end.
+        return {name: known.get(name, JobStatus(JobState.ENDED)) for name in names}
+
+    def _status(self, name: str, state: str, node: str, reason: str) -> tuple[str, JobStatus]:
+        host = "" if node in _NO_NODE else node
+        why = "" if reason.strip() == "None" else reason.strip()
+        if state in _WAITING:
+            if any(word in why for word in _HELD):  # it would wait for ever
+                self.cancel(name)
+                return name, JobStatus(JobState.LOST, host, why)
+            return name, JobStatus(JobState.WAITING, host, why)
+        if state in _RUNNING:
+            return name, JobStatus(JobState.RUNNING, host)
+        if state == "COMPLETED":
+            return name, JobStatus(JobState.ENDED, host)
+        return name, JobStatus(JobState.LOST, host, f"Slurm says {state}{f' ({why})' if why else ''}")
+
+    def cancel(self, name: str) -> None:
+        self._ask(["scancel", name])
+
+    def drain(self, host: str, why: str) -> None:
+        self._drained[host] = why
+
+    def close(self) -> None:
+        """Jobs are Slurm's."""

@@ -1,0 +1,199 @@
+"""A pool of hosts that are reached over SSH: leadline is installed on each, and runs one block at a time.
+
+A job is ``leadline pool job -`` there: it reads the job from its standard input, runs for as long as that stays open,
+and writes its directory to its standard output as a tar archive. So a job ends, and puts its host back, when leadline
+here or the connection does.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leadline.host import here
+from leadline.model.errors import UsageError
+from leadline.model.hosts import SshHost
+from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost
+from leadline.pool.files import SshHosts
+from leadline.pool.job import END
+
+OPTIONS = (
+    *("-o", "BatchMode=yes"),  # never asks for a password
+    *("-o", "ConnectTimeout=10"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
+)
+_ANSWER = 30.0  # seconds until a host must have answered
+_MOST_LOST = 3  # jobs in a row, after which a host gets no more
+_REST = 15.0  # seconds that a host which lost a job gets none
+_ARCHIVE = "job.tar"
+_SSH_FAILED = 255  # exit code of the client itself
+
+
+@dataclass
+class _Running:
+    host: SshHost
+    process: subprocess.Popen[bytes]
+    directory: Path
+    feeder: threading.Thread
+    ended: JobStatus | None = None
+
+
+@dataclass
+class SshPool(Pool):
+    """``known``: hosts and the program of leadline there."""
+
+    known: SshHosts
+    name: str = "ssh"
+    outlives: bool = False
+    _jobs: dict[str, _Running] = field(default_factory=dict)
+    _drained: dict[str, str] = field(default_factory=dict)
+    _lost: dict[str, int] = field(default_factory=dict)
+    _rests: dict[str, float] = field(default_factory=dict)  # until when
+    _begun: int = 0
+
+    def hosts(self) -> list[PoolHost]:
+        """Asks every host that runs no job here, all at the same time."""
+        found: dict[str, PoolHost] = {}
+
+        def ask(host: SshHost) -> None:
+            found[host.name] = self._asked(host)
+
+        threads = [threading.Thread(target=ask, args=(host,)) for host in self.known.machines]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [found[host.name] for host in self.known.machines]
+
+    def _asked(self, host: SshHost) -> PoolHost:
+        if (why := self._drained.get(host.name)) is not None:
+            return PoolHost(host.name, HostState.DRAINED, why)
+        if self._runs_on(host):
+            return PoolHost(host.name, HostState.BUSY, "runs a block of this study")
+        argv = self._argv(host, f"{shlex.quote(self.known.leadline)} restore")
+        try:
+            done = here.run(argv, timeout=_ANSWER)
+        except OSError as error:
+            return PoolHost(host.name, HostState.DOWN, str(error))
+        said = _last(done.stderr) or _last(done.stdout)
+        match done.returncode:
+            case 0:
+                return PoolHost(host.name, HostState.FREE)
+            case 1:
+                return PoolHost(host.name, HostState.BUSY, said)
+            case 3:
+                return PoolHost(host.name, HostState.DRAINED, said)
+        return PoolHost(host.name, HostState.DOWN, said or f"exit code {done.returncode}")
+
+    def _runs_on(self, host: SshHost) -> bool:
+        return any(job.host == host and job.ended is None for job in self._jobs.values())
+
+    def _free(self) -> list[SshHost]:
+        now = time.monotonic()
+        return [
+            host
+            for host in self.known.machines
+            if host.name not in self._drained and not self._runs_on(host) and self._rests.get(host.name, 0.0) < now
+        ]
+
+    def room(self, jobs: int) -> int:  # noqa: ARG002 - those of this run are known
+        return len(self._free())
+
+    def usable(self) -> bool:
+        return any(host.name not in self._drained for host in self.known.machines)
+
+    def submit(self, directory: Path, title: str) -> str:
+        if shutil.which("ssh") is None:
+            raise UsageError("no program ssh on the path; install OpenSSH's client")
+        # Those that lost jobs come last, the others in turn.
+        host = min(self._free(), key=lambda each: (self._lost.get(each.name, 0), self._given(each)))
+        argv = self._argv(host, f"exec {shlex.quote(self.known.leadline)} pool job - --as {shlex.quote(host.name)}")
+        with (directory / _ARCHIVE).open("wb") as archive, (directory / OUTPUT).open("wb") as output:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=archive, stderr=output, start_new_session=True
+            )
+        feeder = threading.Thread(target=_feed, args=(process, (directory / JOB).read_bytes()), name=title, daemon=True)
+        feeder.start()
+        self._begun += 1
+        name = f"{host.name}/{self._begun}"
+        self._jobs[name] = _Running(host, process, directory, feeder)
+        return name
+
+    def _given(self, host: SshHost) -> int:
+        return sum(job.host == host for job in self._jobs.values())
+
+    def _argv(self, host: SshHost, command: str) -> list[str]:
+        script = f"sudo -n {command.removeprefix('exec ')}" if host.sudo else command
+        return ["ssh", *OPTIONS, *host.words, "--", script]
+
+    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+        return {name: self._state(self._jobs[name]) for name in names if name in self._jobs}
+
+    def _state(self, job: _Running) -> JobStatus:
+        if job.ended is None:
+            code = job.process.poll()
+            if code is None:
+                return JobStatus(JobState.RUNNING, job.host.name)
+            job.ended = self._over(job, code)
+        return job.ended
+
+    def _over(self, job: _Running, code: int) -> JobStatus:
+        name = job.host.name
+        try:
+            with tarfile.open(job.directory / _ARCHIVE) as archive:
+                archive.extractall(job.directory, filter="data")
+        except (tarfile.TarError, OSError, EOFError):  # what is cut off, or nothing at all
+            handed_in = False
+        else:
+            handed_in = (job.directory / END).exists()
+        why = (
+            "" if handed_in else "the connection is lost" if code == _SSH_FAILED else f"it ended with code {code} there"
+        )
+        (job.directory / _ARCHIVE).unlink(missing_ok=True)
+        if not why:
+            self._lost.pop(name, None)
+            return JobStatus(JobState.ENDED, name)
+        (job.directory / END).unlink(missing_ok=True)
+        self._lost[name] = self._lost.get(name, 0) + 1
+        self._rests[name] = time.monotonic() + _REST
+        if self._lost[name] >= _MOST_LOST:
+            self.drain(name, f"{_MOST_LOST} jobs in a row were lost there")
+        return JobStatus(JobState.LOST, name, why)
+
+    def cancel(self, name: str) -> None:
+        """The end of its input ends a job in order."""
+        if (job := self._jobs.get(name)) is not None:
+            job.feeder.join(_ANSWER)
+            if job.process.stdin is not None:
+                with suppress(OSError):
+                    job.process.stdin.close()
+
+    def drain(self, host: str, why: str) -> None:
+        self._drained.setdefault(host, why)
+
+    def close(self) -> None:
+        for job in self._jobs.values():
+            if job.process.poll() is None:
+                job.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                job.process.wait(5)
+
+
+def _feed(process: subprocess.Popen[bytes], job: bytes) -> None:
+    """The job, as one line; the input stays open."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.write(job + b"\n")
+        process.stdin.flush()
+
+
+def _last(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

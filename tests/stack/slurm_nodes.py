@@ -1,0 +1,186 @@
+"""A real Slurm for tests: controller and nodes as processes of this machine, without systemd and without a service.
+
+The nodes share this machine's kernel. Each has a state of leadline's own, and leadline a network of its own there, so
+that every node has the host's lease to itself; their hooks put them back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scontrol", "unshare", "ip")
+_CONTROLLER, _FIRST_NODE = 26817, 27001
+_CONF = """
+ClusterName=test
+SlurmctldHost={machine}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={home}/munge.socket
+CredType=cred/munge
+StateSaveLocation={home}/state
+SlurmctldPidFile={home}/run/slurmctld.pid
+SlurmctldLogFile={home}/log/slurmctld.log
+SlurmdPidFile={home}/run/slurmd.%n.pid
+SlurmdLogFile={home}/log/slurmd.%n.log
+SlurmdSpoolDir={home}/spool/%n
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+ProctrackType=proctrack/{tracking}
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=0
+Prolog={home}/hook
+Epilog={home}/hook
+PrologFlags=Alloc
+KillWait=30
+SlurmdTimeout=10
+MinJobAge=300
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=2,sched_min_interval=0,batch_sched_delay=0
+NodeName=DEFAULT CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=1000 State=UNKNOWN
+{nodes}
+PartitionName=all Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE MaxTime=INFINITE DefaultTime=60 State=UP
+"""
+_CGROUP = """
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+ConstrainCores=no
+ConstrainRAMSpace=no
+ConstrainDevices=no
+"""
+# What an administrator installs: a node that cannot be put back is drained, one that another uses is not.
+_HOOK = """#!/bin/sh
+export PATH={path}
+test -e {home}/broken.$SLURMD_NODENAME && exit 1
+{home}/leadline restore > {home}/log/hook.$SLURMD_NODENAME 2>&1
+test $? -le 1
+"""
+_LEADLINE = """#!/bin/sh
+export LEADLINE_STATE={home}/leadline-$SLURMD_NODENAME PYTHONPATH={checkout}
+exec unshare -n sh -c 'ip link set lo up; exec "$0" -m leadline "$@"' {python} "$@"
+"""
+
+
+def missing() -> str:
+    """Why there can be no Slurm here; empty where there can."""
+    if os.geteuid() != 0:
+        return "needs root for Slurm's nodes"
+    for program in _PROGRAMS:
+        if shutil.which(program) is None:
+            return f"{program} is not installed (slurm-wlm, munge, util-linux, iproute2)"
+    return ""
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """``environment`` finds it; ``leadline`` is the program of the nodes."""
+
+    home: Path
+    nodes: tuple[str, ...]
+
+    @property
+    def leadline(self) -> Path:
+        return self.home / "leadline"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"SLURM_CONF": str(self.home / "slurm.conf")}
+
+    def ask(self, *argv: str) -> str:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=30, env={**os.environ, **self.environment}
+        )
+        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def states(self) -> dict[str, str]:
+        """Of each node, as sinfo has it."""
+        told = [line.split() for line in self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()]
+        return {name: state for name, state, *_ in told}
+
+    def broken(self, node: str) -> Path:
+        """While this file is there, the node's hooks cannot put it back."""
+        return self.home / f"broken.{node}"
+
+    def start(self, node: str) -> None:
+        self.ask("slurmd", "-f", str(self.home / "slurm.conf"), "-N", node)
+
+    def kill(self, node: str, steps: bool) -> None:
+        """The node's daemon at once, and what its jobs started if ``steps``."""
+        pid = int((self.home / "run" / f"slurmd.{node}.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        if steps:
+            for found in _named(f"{self.home}/leadline-{node}"):
+                with suppress(ProcessLookupError):
+                    os.kill(found, signal.SIGKILL)
+
+
+def _named(word: str) -> list[int]:
+    """Processes that have the word in their environment, and those of Slurm that started them."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and int(path.name) != os.getpid():
+            with suppress(OSError):
+                if f"LEADLINE_STATE={word}\0".encode() in (path / "environ").read_bytes():
+                    found.append(int(path.name))
+    return found
+
+
+@contextmanager
+def slurm(home: Path, count: int) -> Iterator[Slurm]:
+    """So many nodes, ``n1`` on, all idle."""
+    for folder in ("state", "run", "log", "spool"):
+        (home / folder).mkdir(parents=True)
+    names = tuple(f"n{number}" for number in range(1, count + 1))
+    machine = os.uname().nodename
+    nodes = "\n".join(
+        f"NodeName={name} NodeHostname={machine} NodeAddr=127.0.0.1 Port={_FIRST_NODE + at}"
+        for at, name in enumerate(names)
+    )
+    tracking = "cgroup" if Path("/sys/fs/cgroup/freezer").is_dir() else "linuxproc"
+    conf = _CONF.format(machine=machine, controller=_CONTROLLER, home=home, tracking=tracking, nodes=nodes)
+    (home / "slurm.conf").write_text(conf)
+    (home / "cgroup.conf").write_text(_CGROUP)
+    checkout = Path(__file__).resolve().parents[2]
+    for name, text in (("hook", _HOOK), ("leadline", _LEADLINE)):
+        script = text.format(home=home, path=os.environ["PATH"], checkout=checkout, python=sys.executable)
+        (home / name).write_text(script)
+        (home / name).chmod(0o755)
+    (home / "munge.key").write_bytes(os.urandom(64))
+    (home / "munge.key").chmod(0o400)
+    home.chmod(0o755)
+    found = Slurm(home, names)
+    munge = [f"--{kind}-file={home}/munge.{kind}" for kind in ("key", "pid", "log", "seed")]
+    subprocess.run(["munged", f"--socket={home}/munge.socket", "--force", *munge], check=True, timeout=30)
+    try:
+        found.ask("slurmctld", "-c", "-f", str(home / "slurm.conf"))
+        for name in names:
+            found.start(name)
+        deadline = time.monotonic() + 60
+        while set(states := found.states().values()) != {"idle"}:
+            assert time.monotonic() < deadline, f"nodes are {states}: {(home / 'log' / 'slurmctld.log').read_text()}"
+            time.sleep(0.1)
+        yield found
+    finally:
+        for name in names:
+            for left in _named(f"{home}/leadline-{name}"):
+                with suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)
+        for file in [*(home / "run").glob("*.pid"), home / "munge.pid"]:
+            with suppress(OSError, ValueError):
+                os.kill(int(file.read_text()), signal.SIGKILL)
