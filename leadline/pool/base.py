@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-Tell = Callable[[str], None]
+from leadline.model.errors import LeadlineError
+
 JOB, OUTPUT = "job.json", "output.txt"  # in a job's directory: what is to be run, what it said
+
+
+class PoolSilentError(LeadlineError):
+    """The pool does not answer now; its jobs may go on."""
 
 
 class JobState(StrEnum):
@@ -51,10 +56,10 @@ class Pool(Protocol):
     outlives: bool  # whether its jobs go on where leadline here has ended
 
     def hosts(self) -> list[PoolHost]:
-        """How each host stands now. Raises LeadlineError where that cannot be asked."""
+        """How each host stands now. Raises PoolSilentError."""
 
     def room(self, jobs: int) -> int:
-        """How many more jobs than these would start now."""
+        """How many more jobs than these would start now. Raises PoolSilentError."""
 
     def usable(self) -> bool:
         """Whether any host may be given a job, now or later."""
@@ -63,7 +68,7 @@ class Pool(Protocol):
         """Start a job, or have it wait for a host; its name in the pool. Raises LeadlineError."""
 
     def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
-        """Of these jobs; one that the pool does not know is lost."""
+        """Of these jobs. Raises PoolSilentError."""
 
     def cancel(self, name: str) -> None:
         """End a job in order: it puts its host back and hands in what it has."""

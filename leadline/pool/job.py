@@ -23,6 +23,7 @@ from leadline.design import plan_from_json
 from leadline.host.lease import HostBusyError
 from leadline.host.paths import state_dir
 from leadline.lab.bundle import write_bundle
+from leadline.lab.claims import LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import in_use, is_used
 from leadline.lab.planning import Planned
@@ -122,7 +123,7 @@ def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed],
         lab = work / job.token
         try:
             ending = _run(job, host, place_of(lab, job.file), target, ended_early.check)
-        except TrialFailure:  # it was ended before its first trial
+        except (TrialFailure, LostClaimError):  # it was ended before its first trial, or nobody waits for it
             raise
         except RestoreError as error:
             ending = Ending(How.NOT_RESTORED, host, str(error))
@@ -157,6 +158,8 @@ def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], 
     for directory in {trial.directory for trial in record.trials if trial.directory is not None}:
         with suppress(OSError):
             (directory / "logs" / FACTS).write_text(json.dumps(told), encoding="utf-8")
+    if not target.is_dir():  # as good as dead for whoever gave it
+        raise LostClaimError(f"the job of block {job.block + 1} was given up meanwhile: nothing of it is stored")
     positions = set(job.positions)
     write_bundle(
         place.store, studies[0], target / BUNDLE, positions=positions, block=job.block, token=job.token, host=host

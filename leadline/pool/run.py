@@ -16,7 +16,7 @@ from pathlib import Path
 
 import leadline
 from leadline.design import plan_to_json
-from leadline.lab.claims import LEASE, Claim, LostClaimError
+from leadline.lab.claims import LEASE, BlockState, Claim, LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.livelog import LiveLog
@@ -30,7 +30,7 @@ from leadline.lab.takein import take_block
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool
+from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError
 from leadline.pool.facts import facts_of
 from leadline.pool.job import BUNDLE, Ending, How, Job, read_ending
 
@@ -40,6 +40,7 @@ _LOOK = 0.2  # seconds between looks at the jobs
 _BUSY = 20.0  # seconds until a block is given out again that met a host in use
 _LAST = 90.0  # seconds that jobs may take to put their hosts back when the run is ended
 _LATE = 10.0  # seconds that a shared file system may take to show what a job handed in
+_AGAIN, _SILENT = 5.0, 1800.0  # seconds between tries to reach a pool that is silent, and until it is given up
 _WAITING = 60.0  # seconds between two words about jobs that wait
 
 
@@ -75,6 +76,8 @@ class PoolRun:
     _lost: Counter[int] = field(default_factory=Counter, init=False)
     _not_before: dict[int, float] = field(default_factory=dict, init=False)
     _restored: list[str] = field(default_factory=list, init=False)
+    _silent_since: float | None = field(default=None, init=False)
+    _ending: bool = field(default=False, init=False)
     _told: float = field(default=0.0, init=False)  # when it was last said that jobs wait
 
     def execute(self) -> RunResult:
@@ -99,8 +102,7 @@ class PoolRun:
             finally:
                 self._end_all()
             self._tell_facts()
-            with suppress(OSError):
-                (lab / FOLDER).rmdir()
+            self._sweep()
             if self.settle is not None and (sentence := self.settle(self._study_id)):
                 self.watcher.message(sentence)
             record = self.store.load(self._study_id)
@@ -159,22 +161,36 @@ class PoolRun:
         streak = Streak(self.options.give_up)
         self._told = time.monotonic()
         while True:
-            for flight in self._landed():
-                left = sum(trial.is_left for trial in record.trials)
-                for trial in self._take(flight, record, clock.left(left)):
-                    clock.done(1)
-                    failure = TrialFailure(trial.failure, trial.failure_message) if trial.failure else None
-                    if failure and failure.failure_class in (FailureClass.INTERRUPTED, FailureClass.DISTURBED):
-                        continue
-                    if ended := streak.after(trial.planned, failure):
-                        return ended
-                record = self.store.load(self._study_id)
-            over = self._give_out(record, looking, clock)
+            try:
+                for flight in self._landed():
+                    left = sum(trial.is_left for trial in record.trials)
+                    for trial in self._take(flight, record, clock.left(left)):
+                        clock.done(1)
+                        if ended := streak.after(trial.planned, _failure(trial)):
+                            return ended
+                    record = self.store.load(self._study_id)
+                over = self._give_out(record, looking, clock)
+            except PoolSilentError as error:
+                self._is_silent(error)
+                continue
+            self._silent_since = None
             if over is not None:
                 return over
             if looking.replanned:
                 record = self.store.load(self._study_id)
             time.sleep(_LOOK)
+
+    def _is_silent(self, error: PoolSilentError) -> None:
+        """Wait for a pool that does not answer. Raises the error where it stays so."""
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+            self.watcher.message(f"the pool does not answer, its jobs go on: {error}")
+        for flight in list(self._flights.values()):
+            self._renew(flight)
+        if now - self._silent_since > _SILENT:
+            raise error
+        time.sleep(_AGAIN)
 
     def _landed(self) -> list[_Flight]:
         """Jobs that ended; the leases of the others are renewed, those that are lost given up."""
@@ -221,6 +237,9 @@ class PoolRun:
         block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
         said = _last_line(flight.directory / OUTPUT)
         self._give_up(flight.claim)
+        if self._ending:
+            self.watcher.message(f"block {block + 1}{place} was ended, it will run again")
+            return
         self._lost[block] += 1
         evidence = f"; it last said: {said}" if said else ""
         self.watcher.message(f"block {block + 1}{place} is lost, it will run again: {why}{evidence}")
@@ -361,6 +380,7 @@ class PoolRun:
 
     def _end_all(self) -> None:
         """Jobs that still run end in order: their hosts are put back, and what they measured is taken in."""
+        self._ending = True
         for flight in self._flights.values():
             with suppress(LeadlineError):
                 self.pool.cancel(flight.job)
@@ -377,10 +397,28 @@ class PoolRun:
             self._give_up(flight.claim)
         self._flights.clear()
 
+    def _sweep(self) -> None:
+        """Remove what jobs left that were given up and came back."""
+        folder = self.store.directory / FOLDER
+        for path in folder.glob("*"):
+            found = self.store.claims.find(path.name)
+            if found is None or found[1] is not BlockState.RUNNING:
+                shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()
+
     def _tell_facts(self) -> None:
         """What the hosts are, among the study's facts."""
         record = self.store.load(self._study_id)
         self.store.tell_environment(self._study_id, {**record.environment, **facts_of(record)})
+
+
+def _failure(trial: TrialRecord) -> TrialFailure | None:
+    """That says something of its setting."""
+    again = (FailureClass.INTERRUPTED, FailureClass.DISTURBED)
+    if trial.failure is None or trial.failure in again:
+        return None
+    return TrialFailure(trial.failure, trial.failure_message)
 
 
 def _gone(why: str) -> TrialFailure:

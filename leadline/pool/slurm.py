@@ -15,7 +15,7 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost
+from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, PoolSilentError
 from leadline.pool.files import Partition
 
 _ASKED = 60.0  # seconds that an answer may take
@@ -59,10 +59,11 @@ class SlurmPool(Pool):
         try:
             done = here.run(argv, given.encode(), timeout=_ASKED)
         except OSError as error:
-            raise LeadlineError(f"--pool {self.name}: {argv[0]}: {error}") from error
+            raise PoolSilentError(f"--pool {self.name}: {argv[0]}: {error}") from error
         if done.returncode:
             said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-            raise LeadlineError(f"--pool {self.name}: {argv[0]}: {said}")
+            kind = LeadlineError if argv[0] == "sbatch" else PoolSilentError
+            raise kind(f"--pool {self.name}: {argv[0]}: {said}")
         return done.stdout
 
     def _partition(self) -> list[str]:

@@ -1,0 +1,96 @@
+"""What Slurm's programs say, read as the states of jobs and hosts. The programs here are fakes that print what real
+ones printed (22.05); tests/stack/test_pool_slurm.py runs real ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.pool.base import HostState, JobState, JobStatus, PoolHost, PoolSilentError
+from leadline.pool.files import Partition
+from leadline.pool.slurm import SlurmPool
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tmp_path
+
+
+def fake(folder: Path, name: str, says: str, code: int = 0) -> None:
+    (folder / f"{name}.txt").write_text(says)
+    program = folder / name
+    program.write_text(
+        f'#!/bin/sh\necho "$0 $*" >> {folder}/called\ncat > {folder}/{name}.in\ncat {folder}/{name}.txt\nexit {code}\n'
+    )
+    program.chmod(0o755)
+
+
+def test_states_of_jobs(fakes: Path) -> None:
+    fake(
+        fakes,
+        "squeue",
+        "1|RUNNING|n1|None\n2|PENDING||Resources\n3|COMPLETED|n2|None\n4|NODE_FAIL|n3|None\n5|COMPLETING|n4|None\n"
+        "6|PENDING||launch failed requeued held\n",
+    )
+    fake(fakes, "scancel", "")
+    found = SlurmPool(Partition()).states(["1", "2", "3", "4", "5", "6", "7"])
+    assert found == {
+        "1": JobStatus(JobState.RUNNING, "n1"),
+        "2": JobStatus(JobState.WAITING, "", "Resources"),
+        "3": JobStatus(JobState.ENDED, "n2"),
+        "4": JobStatus(JobState.LOST, "n3", "Slurm says NODE_FAIL"),
+        "5": JobStatus(JobState.RUNNING, "n4"),
+        "6": JobStatus(JobState.LOST, "", "launch failed requeued held"),
+        "7": JobStatus(JobState.ENDED),
+    }
+    assert "scancel 6" in (fakes / "called").read_text()  # it would wait for ever
+
+
+def test_states_of_hosts(fakes: Path) -> None:
+    fake(fakes, "sinfo", "n1|idle|none\nn2|allocated*|none\nn3|drained|Epilog error\nn4|down*|Not responding\n")
+    pool = SlurmPool(Partition(partition="fast"))
+    assert pool.hosts() == [
+        PoolHost("n1", HostState.FREE),
+        PoolHost("n2", HostState.DOWN, "it does not answer"),
+        PoolHost("n3", HostState.DRAINED, "Epilog error"),
+        PoolHost("n4", HostState.DOWN, "Not responding"),
+    ]
+    assert pool.room(0) == 1
+    pool.drain("n1", "it has no JDK 25")
+    assert pool.hosts()[0] == PoolHost("n1", HostState.DRAINED, "it has no JDK 25")
+    assert not pool.usable()
+    assert "--partition=fast" in (fakes / "called").read_text()
+
+
+def test_a_job_has_a_node_for_itself_and_is_never_requeued(fakes: Path) -> None:
+    fake(fakes, "sbatch", "17;cluster\n")
+    pool = SlurmPool(Partition(leadline="/opt/lead line", options=("--time=60",)))
+    pool.drain("n3", "it is broken")
+    assert pool.submit(fakes, "leadline-pools-1-b2") == "17"
+    called = (fakes / "called").read_text()
+    for word in ("--exclusive", "--no-requeue", "--nodes=1", "--exclude=n3", "--time=60"):
+        assert word in called
+    assert f"exec '/opt/lead line' pool job {fakes}/job.json --as" in (fakes / "sbatch.in").read_text()
+
+
+def test_what_slurm_refuses_is_told_in_its_words(fakes: Path) -> None:
+    fake(fakes, "sbatch", "", 1)
+    (fakes / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: fast' >&2\nexit 1\n")
+    with pytest.raises(LeadlineError, match=r"--pool slurm:fast: sbatch: .*invalid partition specified: fast"):
+        SlurmPool(Partition(partition="fast"), "slurm:fast").submit(fakes, "leadline-pools-1-b1")
+
+
+def test_a_controller_that_is_away_is_no_end(fakes: Path) -> None:
+    fake(fakes, "squeue", "", 1)
+    with pytest.raises(PoolSilentError, match="--pool slurm: squeue: exit code 1"):
+        SlurmPool(Partition()).states(["1"])
+
+
+def test_without_slurm(fakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(fakes))
+    with pytest.raises(UsageError, match="no program sinfo on the path; Slurm's clients are wanted here"):
+        SlurmPool(Partition()).hosts()
