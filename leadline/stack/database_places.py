@@ -25,7 +25,12 @@ class DatabasePlaces:
 
     def __init__(self, host: Host, directory: Path, settings: Settings, at_rest: Path, log: str) -> None:
         self._host, self._directory, self._at_rest, self._log = host, directory, at_rest, log
-        self._levels = {name: str(settings[name]) for name in _USES if settings.get(name, DISK) != DISK}
+        elsewhere = settings.get(DATA, DISK) != DISK  # then what is to stay on the disk needs a place there
+        self._levels = {
+            name: str(settings[name])
+            for name in _USES
+            if settings.get(name, DISK) != DISK or (elsewhere and name in settings)
+        }
         self._options = str(settings.get(DATABASE_MOUNT, DEFAULTS))
         self._paths: dict[str, Path] = {}
         self.told: list[str] = []  # what the places are made of

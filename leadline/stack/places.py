@@ -59,6 +59,8 @@ def make_at(
         return make(host, directory, use), "tmpfs on /dev/shm"
     if place == RAMDISK:
         return make_disk(host, directory, size, use)
+    if place == DISK:
+        return _empty(host, mount_directory(directory, use, place)), "a directory on the lab's disk"
     base = mount_directory(directory, use, place)
     host.remove_ram_disk(base)
     try:
@@ -83,13 +85,16 @@ def make(host: Host, directory: Path, use: str = STORES) -> Path:
     TrialFailure(infrastructure).
     """
     _require_memory(host)
-    found = memory_directory(directory, use)
-    host.remove_tree(found)
+    return _empty(host, memory_directory(directory, use))
+
+
+def _empty(host: Host, place: Path) -> Path:
+    host.remove_tree(place)
     try:
-        host.private_tree(found)
+        host.private_tree(place)
     except OSError as error:
         raise _unmade(error) from error
-    return found
+    return place
 
 
 def make_disk(host: Host, directory: Path, size: int = RAMDISK_SIZE, use: str = STORES) -> tuple[Path, str]:
@@ -121,7 +126,11 @@ def _unmade(error: OSError) -> TrialFailure:
 def made(directory: Path, use: str = STORES) -> list[Path]:
     """Places that there are now for the service in ``directory``."""
     stores = [base / "store" for base in _bases(directory, use)]
-    return [path for path in (memory_directory(directory, use), *stores) if path.is_dir()]
+    return [path for path in (*_trees(directory, use), *stores) if path.is_dir()]
+
+
+def _trees(directory: Path, use: str) -> list[Path]:
+    return [memory_directory(directory, use), mount_directory(directory, use, DISK)]
 
 
 def _bases(directory: Path, use: str) -> list[Path]:
@@ -130,7 +139,8 @@ def _bases(directory: Path, use: str) -> list[Path]:
 
 def remove(host: Host, directory: Path, use: str = STORES) -> None:
     """Free what the service in ``directory`` left at its places."""
-    host.remove_tree(memory_directory(directory, use))
+    for tree in _trees(directory, use):
+        host.remove_tree(tree)
     for base in _bases(directory, use):
         host.remove_ram_disk(base)
 

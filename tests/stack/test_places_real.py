@@ -43,8 +43,8 @@ pytestmark = [
 ]
 LONGER = matrix("more places and servers take minutes")
 MIXED = {
-    "postgres": {DATA: "overlay", LOG: "tmpfs", DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime"},
-    "mariadb": {DATA: "ext4", LOG: "ramdisk", DATABASE_TEMPORARY: "overlay"},
+    "postgres": {DATA: "tmpfs", LOG: DISK, DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime"},
+    "mariadb": {DATA: "overlay", LOG: "ramdisk", DATABASE_TEMPORARY: DISK},
 }
 ONE_PLACE = [{DATA: kind, LOG: DISK} for kind in ("tmpfs", "ramdisk", "brd", "xfs", "btrfs")]
 
@@ -128,7 +128,7 @@ def test_files_go_to_their_places_and_come_back(kind: type[PrivateDatabase], tmp
 @pytest.mark.parametrize("kind", [Postgres, MariaDb])
 @pytest.mark.parametrize("levels", ONE_PLACE, ids=lambda levels: levels[DATA])
 def test_data_at_every_place(kind: type[PrivateDatabase], levels: dict[str, Level], tmp_path: Path) -> None:
-    there_and_back(kind, tmp_path, {DATA: levels[DATA]})
+    there_and_back(kind, tmp_path, levels)
 
 
 @pytest.fixture

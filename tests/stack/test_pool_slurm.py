@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 from slurm_nodes import Slurm, missing, slurm
+from witnesses import matrix
 
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -115,6 +116,7 @@ def test_nodes_that_die_are_drained_and_come_back_and_a_killed_leadline_lose_not
     assert not (lab / "pool").exists()
 
 
+@matrix("jobs that outlive leadline, and an interruption")
 def test_jobs_outlive_leadline_and_end_when_it_is_interrupted(place: tuple[Path, Slurm]) -> None:
     home, nodes = place
     command = [sys.executable, "-m", "leadline", "run", "naps.yaml", "--pool", "slurm:pool.yaml", "--hosts", "2"]

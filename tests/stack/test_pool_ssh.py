@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import leadline
 from far_hosts import Far, far_hosts, missing
+from witnesses import matrix
 
 import leadline as package
 
@@ -119,7 +120,8 @@ def test_hosts_tell_how_they_stand(hosts: dict[str, Far], home: Path) -> None:
     assert "nowhere.invalid" in second["why"]
 
 
-def test_a_host_that_cannot_run_the_plan_gets_no_more_jobs(hosts: dict[str, Far], home: Path) -> None:
+@matrix("a host without a leadline that runs")
+def test_a_host_that_loses_its_jobs_gets_no_more_jobs(hosts: dict[str, Far], home: Path) -> None:
     far = hosts["c"]
     install(far, "#!/bin/sh\necho it is broken >&2; exit 9\n")
     try:
