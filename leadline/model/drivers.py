@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from leadline.model.bounds import LONGEST_PATH, Cpus, Strict, count
+from leadline.model.bounds import LONGEST_PATH, Cpus, Strict, count, cpu_numbers
 from leadline.model.errors import quoted
 
 
@@ -36,6 +36,10 @@ class DriverHost(Strict):
         default=1, description="its part of the load, beside the weights of the others"
     )
     cpus: Cpus | None = Field(default=None, description="as in 0,2-3")
+    processes: Annotated[int, count(128)] = Field(
+        default=1,
+        description="drivers there that share `cpus`, each of this weight; one works on one CPU",
+    )
     server: str | None = Field(
         default=None,
         min_length=1,
@@ -48,8 +52,26 @@ def _short(value: Any) -> Any:
     return {"via": value} if isinstance(value, str) else value
 
 
-def _named(drivers: list[DriverHost]) -> list[DriverHost]:
+def _each(driver: DriverHost) -> list[DriverHost]:
+    """A driver for each of its processes, each with CPUs of its own where it names some. Raises ValueError."""
+    if driver.processes == 1:
+        return [driver]
+    cpus = [] if driver.cpus is None else cpu_numbers(driver.cpus)
+    if cpus and len(cpus) < driver.processes:
+        raise ValueError(
+            f"{driver.processes} processes share {len(cpus)} CPUs ({driver.cpus}): one needs a CPU or more"
+        )
+    found = []
+    for at in range(driver.processes):
+        own = ",".join(map(str, cpus[at :: driver.processes])) or None
+        name = f"{driver.name}-{at + 1}" if driver.name else ""
+        found.append(driver.model_copy(update={"name": name, "cpus": own, "processes": 1}))
+    return found
+
+
+def _named(given_drivers: list[DriverHost]) -> list[DriverHost]:
     """Every driver with a name of its own. Raises ValueError for a name given twice or a command that is none."""
+    drivers = [each for driver in given_drivers for each in _each(driver)]
     given = [driver.name for driver in drivers if driver.name]
     if twice := {name for name in given if given.count(name) > 1}:
         raise ValueError(f"two drivers are named {min(twice)}")

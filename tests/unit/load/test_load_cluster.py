@@ -42,6 +42,18 @@ def test_every_driver_has_a_name() -> None:
         hosts("ssh 'unclosed")
 
 
+def test_a_host_has_as_many_drivers_as_processes() -> None:
+    found = hosts("local", {"via": "ssh b", "name": "b", "cpus": "0-3,6", "processes": 2, "weight": 3})
+    assert [(each.name, each.cpus, each.weight) for each in found] == [
+        ("local", None, 1),
+        ("b-1", "0,2,6", 3),
+        ("b-2", "1,3", 3),
+    ]
+    assert hosts(*(each.model_dump() for each in found)) == found
+    with pytest.raises(ValidationError, match=r"3 processes share 2 CPUs \(4-5\): one needs a CPU or more"):
+        hosts({"cpus": "4-5", "processes": 3})
+
+
 def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
     path = tmp_path / "drivers.yaml"
     path.write_text("drivers:\n  - local\n  - { via: ssh b, wieght: 2 }\n")
