@@ -15,10 +15,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
-from sqlalchemy import text
+from sqlalchemy import event, text
 from typer.testing import CliRunner
 from witnesses import wait_for
 
@@ -35,6 +36,7 @@ from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import AuditRecord, StudyRecord
 from leadline.simulate import SimulatedTestbed, parse_truth
+from leadline.stack import postgres_client as client
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
@@ -208,6 +210,41 @@ def test_a_lab_inside_it_has_a_schema_of_its_own(store: Store, tmp_path: Path) -
     study_of(inner, 2)
     assert [len(each.load(1).trials) for each in (store, inner)] == [3, 2]
     assert not (store.directory / "simulated" / SQLITE).exists()
+
+
+def test_a_block_that_is_run_while_another_decides_is_not_run_again(server: TeamServer, store: Store) -> None:
+    study, quick, waits = study_of(store, 1), Store(store.directory, owner="quick"), []
+    decided = threading.Event()
+
+    def run() -> None:
+        claim = quick.claims.take(study, 0, left=[0])
+        if claim is not None:
+            quick.finish(1, quick.begin_attempt(1, claim)[0])
+            quick.claims.end(claim.token)
+        decided.set()
+
+    other = threading.Thread(target=run)
+
+    def quick_is_done_or_waits() -> bool:
+        with client.connect(server.database.endpoint()) as connection:
+            locked = connection.run("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        return decided.is_set() or bool(locked)
+
+    def before(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if "max(" in statement and threading.current_thread() is threading.main_thread():  # it has found the block free
+            other.start()
+            waits.append(wait_for(quick_is_done_or_waits))
+
+    event.listen(store._engine, "before_cursor_execute", before)
+    try:
+        claim = store.claims.take(study, 0, left=[0])
+    finally:
+        event.remove(store._engine, "before_cursor_execute", before)
+    other.join(60)
+    assert waits == [True]
+    assert claim is not None
+    assert [(one.owner, one.run) for one in store.claims.running(study)] == [(store.claims.owner, 1)]
+    assert store.load(study).trials[0].state == "planned", "the quick one was refused"
 
 
 def without_places(record: StudyRecord) -> StudyRecord:
