@@ -16,8 +16,15 @@ def names_on_server(lab: Path) -> list[str]:
     address = address_of(lab)
     if address is None:
         return []
-    options = {"port": address.port, "database": address.database, "password": address.secret() or "", "timeout": 2}
-    connection = Connection(address.user, address.host, **options)
+    connection = Connection(
+        address.user,
+        address.host,
+        address.database,
+        address.port,
+        address.secret() or "",
+        timeout=2,
+        startup_params={"search_path": address.schema} if address.schema else {},
+    )
     try:
         rows = connection.run("SELECT name FROM studies ORDER BY id")
     finally:

@@ -44,7 +44,7 @@ def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:
         )
     if number == len(MIGRATIONS):
         return
-    t.metadata.create_all(connection)
+    t.metadata.create_all(connection, checkfirst=bool(inspect(connection).get_table_names()))
     for following, migrate in enumerate(MIGRATIONS[number:], number + 1):
         migrate(connection)
         connection.execute(insert(t.migrations).values(number=following, applied=now()))
