@@ -21,7 +21,8 @@ SCRIPTS = {
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "steady": ["statistics/steady.py", "50"],
     "figures": ["statistics/figures.py", "100"],
-    "claims": ["claims.py", "2000"],
+    "claims": ["claims", "--blocks", "2000"],  # a module of this package
+    "scale": ["scale", "1000", "10000"],
     "command": ["command/compare.py"],
     "gc": ["gc/run.py", "--mb", "10", "--rounds", "3", "--only", "25 "],
 }
@@ -36,8 +37,9 @@ def main() -> int:
     failed = []
     for name in names:
         script, *options = SCRIPTS[name]
-        print(f"\n# {name}: python bench/{script} {' '.join(options)}\n", flush=True)
-        if subprocess.run([sys.executable, str(HERE / script), *options], check=False).returncode:
+        program = [f"bench/{script}"] if script.endswith(".py") else ["-m", f"bench.{script}"]
+        print(f"\n# {name}: python {' '.join([*program, *options])}\n", flush=True)
+        if subprocess.run([sys.executable, *program, *options], cwd=HERE.parent, check=False).returncode:
             failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

@@ -1,18 +1,20 @@
-"""Two takers and 10,000 blocks of one trial: every block is taken once, and each trial runs once.
+"""Processes that take blocks of one trial at once, on SQLite and on PostgreSQL: each block is given and run once.
 
-    python bench/claims.py [BLOCKS] [TAKERS]
+    python -m bench.claims [--blocks 10000] [--takers 2 4] [--stores sqlite postgresql]
 
-Prints what each taker got and how long it took; ends with code 1 where a block was given twice or never.
+Prints a row for each store and number of takers; ends with code 1 where a block was given twice or never.
 """
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from bench.teamserver import STORES, labs
 from leadline.design import make_plan
 from leadline.lab.store import Store
 from leadline.model.design import Design
@@ -51,21 +53,39 @@ def take_all(lab: Path, study: int, blocks: int, owner: str) -> list[int]:
     return got
 
 
-def main(blocks: int = 10_000, takers: int = 2) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        lab = Path(folder) / "lab"
-        study = study_of(Store(lab), blocks)
+def compete(lab: Path, blocks: int, takers: int) -> tuple[float, int, int, bool]:
+    """Seconds, the fewest and the most blocks that one got, whether each was given once and ran once."""
+    study = study_of(Store(lab), blocks)
+    owners = [(lab, study, blocks, f"taker {number}") for number in range(takers)]
+    with multiprocessing.get_context("spawn").Pool(takers, initializer=Store, initargs=(lab,)) as pool:
         begun = time.monotonic()
-        with multiprocessing.get_context("spawn").Pool(takers) as pool:
-            got = pool.starmap(take_all, [(lab, study, blocks, f"taker {number}") for number in range(takers)])
+        got = pool.starmap(take_all, owners, chunksize=1)
         seconds = time.monotonic() - begun
-        attempts = [trial.attempt for trial in Store(lab).load(study).trials]
+    attempts = [trial.attempt for trial in Store(lab).load(study).trials]
     taken = sorted(block for one in got for block in one)
-    print(f"{blocks} blocks, taken by {' and '.join(str(len(one)) for one in got)}, in {seconds:.0f} s")
-    good = taken == list(range(blocks)) and attempts == [1] * blocks
-    print("each was given once and ran once" if good else f"given: {len(taken)}, different: {len(set(taken))}")
-    return 0 if good else 1
+    counts = [len(one) for one in got]
+    return seconds, min(counts), max(counts), taken == list(range(blocks)) and attempts == [1] * blocks
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=10_000)
+    parser.add_argument("--takers", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
+    asked = parser.parse_args()
+    print("| store | takers | blocks | seconds | blocks/s | fewest, most of one | each given and run once |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder, labs(Path(folder), asked.stores) as new_lab:
+        for store in asked.stores:
+            for takers in asked.takers:
+                seconds, fewest, most, good = compete(new_lab(store, f"takers_{takers}"), asked.blocks, takers)
+                row = [store, takers, f"{asked.blocks:,}", f"{seconds:.0f}", f"{asked.blocks / seconds:.0f}"]
+                row += [f"{fewest:,}, {most:,}", "yes" if good else "NO"]
+                print(f"| {' | '.join(map(str, row))} |", flush=True)
+                wrong += not good
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main())

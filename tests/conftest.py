@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,31 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEADLINE_CACHE", str(own))
         yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--lab-database", metavar="URL", help="labs of the fixture `place` are in this PostgreSQL database"
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
+    """The directory of a lab of this name, whose rows are in it or in the database of ``--lab-database``."""
+    from leadline.lab import labfile, postgresql
+
+    url = request.config.getoption("--lab-database")
+    known: set[str] = set()
+
+    def lab(name: str) -> Path:
+        if url is not None and name not in known:
+            (tmp_path / name).mkdir()
+            labfile.write(tmp_path / name, f"{url}?schema=lab_{uuid.uuid4().hex}")
+            known.add(name)
+        return tmp_path / name
+
+    yield lab
+    postgresql.close_all()
 
 
 @pytest.fixture(scope="session")

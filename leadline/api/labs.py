@@ -10,10 +10,11 @@ from leadline.api.results import StudyResult, TuningResult
 from leadline.lab.removal import Held, Usage, remove, to_prune, usage
 from leadline.lab.removal import find as find_held
 from leadline.lab.store import Store
+from leadline.lab.store import init_lab as _init
 from leadline.lab.takein import copy_study, copy_tuning
 from leadline.lab.tuning.records import TuningRecords
 
-__all__ = ["Held", "Lab", "Usage", "copy", "find_held", "load_lab", "remove", "to_prune", "usage"]
+__all__ = ["Held", "Lab", "Usage", "copy", "find_held", "init_lab", "load_lab", "remove", "to_prune", "usage"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class Lab:
 def load_lab(directory: Path | str = "lab") -> Lab:
     """Raises UsageError where there is no lab, LeadlineError for one that cannot be read."""
     return Lab(Store(Path(directory), create=False))
+
+
+def init_lab(directory: Path | str = "lab", database: str | None = None) -> Lab:
+    """Make a lab, or check the one that is there. ``database``: ``postgresql://USER@HOST:PORT/NAME``, where its rows
+    are, in place of its directory. Raises UsageError, LeadlineError for a database that cannot be used.
+    """
+    return Lab(_init(Path(directory), database))
 
 
 def copy(source: Lab, chosen: Sequence[Held], target: Path | str) -> list[tuple[str, bool]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
+from leadline.lab.labfile import SIMULATED
 from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.testbed import LocalTestbed, RunOptions, Testbed
@@ -23,7 +24,6 @@ from leadline.model.study import MachineKind
 if TYPE_CHECKING:
     from leadline.simulate import Rates, SimulatedTestbed
 
-SIMULATED = "simulated"  # folder inside a lab: simulated studies are never among the real ones
 REPORT = "report.html"
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leadline.conclude.soak import SoakAnswer
+from leadline.lab.labfile import SOAKS
 from leadline.lab.progress import Watcher
 from leadline.lab.soak.alarms import Alarms, at_the_end, check_webhook
 from leadline.lab.soak.record import read_record
-from leadline.lab.soak.run import FOLDER, SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
+from leadline.lab.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
 from leadline.lab.soak.run import record_path as _record_path
 from leadline.lab.store import Store
 from leadline.lab.testbed import LocalTestbed
@@ -18,7 +19,7 @@ __all__ = ["SoakAnswer", "SoakEnded", "SoakPlan", "plan", "report", "run", "so_f
 
 
 def _place(lab: Path, watcher: Watcher | None) -> LocalTestbed:
-    return LocalTestbed(lab / FOLDER, watcher)
+    return LocalTestbed(lab / SOAKS, watcher)
 
 
 def plan(subject: str, duration: str, lab: Path, overrides: Sequence[str] = ()) -> tuple[SoakPlan, list[str]]:
@@ -52,7 +53,7 @@ def run(
 
 def so_far(planned: SoakPlan, lab: Path) -> tuple[int, SoakAnswer]:
     """Number and verdict of the newest soak of this subject. Raises UsageError where there is none."""
-    store = Store(lab / FOLDER, create=False)
+    store = Store(lab / SOAKS, create=False)
     number = store.find(planned.name)
     return number, answer_of(store, number)
 
@@ -61,5 +62,5 @@ def report(lab: Path, number: int, out: Path) -> Path:
     """Write the page of a soak. Raises OSError."""
     from leadline.report.soak import build
 
-    store = Store(lab / FOLDER, create=False)
+    store = Store(lab / SOAKS, create=False)
     return build(store.load(number), read_record(_record_path(store, number)), answer_of(store, number), out)

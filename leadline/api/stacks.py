@@ -10,6 +10,7 @@ from typing import get_args
 
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded
+from leadline.lab.labfile import services_of
 from leadline.lab.stackfile import check_java, is_stack_file, read_stack
 from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError, nearest, quoted, shortened
@@ -55,7 +56,7 @@ def start(
         name = f"{choice.server}-{choice.mode}"
         web = chosen(levels)
         options = StackOptions(http_port=port, web_servers=[web] if web else [])
-        stack = Stack(choice, host, lab / "services" / f"up-{name}", options)
+        stack = Stack(choice, host, services_of(lab) / f"up-{name}", options)
         stack.provision(progress)
         stack.prepare_data(progress)
         directory = lab / "up" / f"{name}-{int(time.time())}"

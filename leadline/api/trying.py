@@ -17,6 +17,7 @@ from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import write_private
+from leadline.lab.labfile import services_of
 from leadline.lab.planning import Planned, cost, first_overhead
 from leadline.lab.stackfile import is_stack_file, read_stack
 from leadline.lab.studyfile import StudyFile, parse_study
@@ -195,7 +196,7 @@ def _first_start(
     host = LocalHost()
     with host.lease():
         require_none_running(lab, host)
-        stack = Stack(choice, host, lab / "services" / f"try-{files.name}", StackOptions(observe=False))
+        stack = Stack(choice, host, services_of(lab) / f"try-{files.name}", StackOptions(observe=False))
         directory = lab / "try" / f"{files.name}-{int(time.time())}"
         try:
             stack.provision(message)

@@ -12,6 +12,7 @@ from leadline.api.labs import Lab
 from leadline.api.results import StudyResult
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.lab.inuse import is_used
+from leadline.lab.labfile import SIMULATED
 from leadline.lab.livelog import FOLDER, Live, ask_to_stop, log_path, read_live
 from leadline.lab.store import Store
 from leadline.model.errors import LeadlineError, UsageError
@@ -43,7 +44,7 @@ def stylesheet() -> str:
 def open_labs(directory: Path) -> dict[str, Lab]:
     """The lab, ``real``, and its simulated studies, ``simulated``; those that are there, opened anew."""
     found = {}
-    for name, path in (("real", directory), ("simulated", directory / "simulated")):
+    for name, path in (("real", directory), (SIMULATED, directory / SIMULATED)):
         try:
             found[name] = Lab(Store(path, create=False))
         except UsageError:

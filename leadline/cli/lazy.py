@@ -51,8 +51,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare two runs of a lab: what moved, with intervals, and which facts differ."),
     "history": ("compare", "A figure over all runs of a study, with change points and what differed between runs."),
     "ui": ("ui", "A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."),
-    "lab": ("labs", "What a lab holds and takes on the disk; remove and copy studies."),
     "pool": ("pool", "Pools of hosts: how they stand, and what runs there."),
+    "lab": ("labs", "Make a lab; what it holds and takes on the disk; remove and copy studies."),
     "doctor": ("host", "What a machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
     "kernels": (

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select,
 from leadline.lab import schema as t
 from leadline.lab.claims import Claim, Claims, LostClaimError
 from leadline.lab.database import Database, new_number
+from leadline.lab.inuse import InUseError
 from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_rows
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -45,6 +46,12 @@ class AttemptStore(Database):
         self.claims = Claims(self.transaction, now, owner or platform.node())
         self._tokens: dict[int, str] = {}  # of trials that were begun here
         self._steps: dict[int, int] = {}  # trials of steps that were begun here
+
+    def refuse_elsewhere(self, studies: Collection[int]) -> None:
+        """Raises InUseError for one of which another machine runs a block now."""
+        for study, owner in self.claims.elsewhere().items():
+            if study in studies:
+                raise InUseError(f"study {study} of the lab {self.directory} is run by {owner} now")
 
     @contextmanager
     def _write(self, trial_id: int) -> Iterator[Connection]:

@@ -146,7 +146,9 @@ def _contents(
     wanted: ColumnElement[bool] = t.trials.c.study_id == study_id
     if positions is not None:
         wanted &= t.trials.c.position.in_(positions) & (t.trials.c.state != TrialState.PLANNED)
-    trials = [dict(row) for row in connection.execute(select(t.trials).where(wanted)).mappings()]
+    trials = [
+        dict(row) for row in connection.execute(select(t.trials).where(wanted).order_by(t.trials.c.position)).mappings()
+    ]
     place = {trial["id"]: trial["position"] for trial in trials}
     tables, homes = {}, {}
     for table in of_attempts():
@@ -158,7 +160,8 @@ def _contents(
         for attempt in range(1, trial["attempt"] + 1):
             homes[f"trials/{trial['id']}/attempt-{attempt}"] = (trial["position"], attempt)
     left_out = ("id", "study_id", "directory")
-    blocks = connection.execute(select(t.blocks).where(t.blocks.c.study_id == study_id)).mappings()
+    given = select(t.blocks).where(t.blocks.c.study_id == study_id).order_by(t.blocks.c.block, t.blocks.c.run)
+    blocks = connection.execute(given).mappings()
     return (
         Contents(
             study,

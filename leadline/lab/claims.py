@@ -79,7 +79,8 @@ class Claims:
         of_block = (t.blocks.c.study_id == study_id, t.blocks.c.block == block)
         try:
             with self._begin() as connection:
-                # A change comes first: from here on SQLite lets nobody else write, PostgreSQL nobody to these rows.
+                _alone(connection, study_id)
+                # A change comes first: from here on SQLite lets nobody else write.
                 running = t.blocks.c.state == BlockState.RUNNING
                 over = update(t.blocks).where(*of_block, running, t.blocks.c.leased_until < now)
                 connection.execute(over.values(state=BlockState.LOST, ended=now))
@@ -172,6 +173,13 @@ class Claims:
                 f" ({self._whose(row.study_id, row.block, connection)}): nothing more of that run is stored"
             )
 
+    def elsewhere(self) -> dict[int, str]:
+        """Studies of which another owner runs a block now, with the owner: no lock of this machine tells of them."""
+        running = (t.blocks.c.state == BlockState.RUNNING, t.blocks.c.leased_until >= self._now())
+        query = select(t.blocks.c.study_id, t.blocks.c.owner).where(*running, t.blocks.c.owner != self.owner)
+        with self._begin() as connection:
+            return {row.study_id: row.owner for row in connection.execute(query)}
+
     def running(self, study_id: int) -> list[Claim]:
         """Blocks that somebody runs."""
         query = select(t.blocks).where(t.blocks.c.study_id == study_id, t.blocks.c.state == BlockState.RUNNING)
@@ -203,6 +211,7 @@ class Claims:
         now = self._now()
         self._held = None  # of a run that could not end it, its disk being full
         with self._begin() as connection:
+            _alone(connection, study_id)
             gone = (t.blocks.c.owner == self.owner) | (t.blocks.c.leased_until < now)
             running = (t.blocks.c.study_id == study_id, t.blocks.c.state == BlockState.RUNNING)
             connection.execute(update(t.blocks).where(*running, gone).values(state=BlockState.LOST, ended=now))
@@ -264,6 +273,15 @@ class Claims:
         finally:
             ended.set()
             thread.join(self._lease)
+
+
+def _alone(connection: Connection, study_id: int) -> None:
+    """Until this transaction ends, nobody else takes a block of the study or closes its trials. PostgreSQL shows every
+    statement what was committed before it: two takers could find the same block free, one after the other had run it.
+    """
+    if connection.dialect.name == "postgresql":
+        row = select(t.studies.c.id).where(t.studies.c.id == study_id)
+        connection.execute(row.with_for_update(key_share=True))
 
 
 def _claim(row: object) -> Claim:

@@ -19,6 +19,7 @@ from leadline.host.java import find_java, java_home
 from leadline.host.timed import instructions
 from leadline.host.timing import Stopwatch, Timed
 from leadline.lab.command import figures_of
+from leadline.lab.labfile import services_of
 from leadline.lab.system import (
     Compiled,
     InTurns,
@@ -86,7 +87,7 @@ class CommandSystem(AtStart):
         assert study.command is not None
         self._command: CommandLoad = study.command
         self._host = host
-        self._home = (lab / "services" / study.study).absolute()
+        self._home = services_of(lab) / study.study
         self._reset = study.reset
         self._java = find_java(self._command.java) if self._command.java is not None else None
         self._places: dict[str, Path] = {}  # of this run: its files lie there, set up

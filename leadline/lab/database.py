@@ -1,4 +1,4 @@
-"""The database of a lab directory: SQLite (WAL), opened and brought up to date, changed in transactions."""
+"""The database of a lab: SQLite (WAL) in its directory or PostgreSQL, brought up to date, changed in transactions."""
 
 from __future__ import annotations
 
@@ -9,47 +9,117 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from leadline.host.lock import exclusive
+from leadline.lab import postgresql
+from leadline.lab.labfile import FILE, SQLITE, Address, address_of, is_lab
 from leadline.lab.migrations import bring_up_to_date
+from leadline.lab.postgresql import BrokenConnection
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+
+_PAUSE = 0.2  # seconds between two tries to reach the server
 
 
 class Database:
-    """Raises TrialFailure(infrastructure) when the disk refuses a write. ``now`` gives the unix seconds that are
-    written down; ``real_time``: whether that is the machine's time, in which leases run out.
+    """Raises TrialFailure(infrastructure) when the disk refuses a write or the server is away. ``now`` gives the unix
+    seconds that are written down; ``real_time``: whether that is the machine's time, in which leases run out.
     """
+
+    patience = 20.0  # seconds for a server that was there and is away
 
     def __init__(self, directory: Path, create: bool, now: Callable[[], float]) -> None:
         self.directory = directory.resolve()
         self.now = now
         self.real_time = now is time.time
-        path = self.directory / "lab.sqlite"
-        if not create and not path.exists():
-            raise UsageError(f"{self.directory} is no lab (no lab.sqlite in it); name one with --lab or run a study")
+        if not create and not is_lab(self.directory):
+            raise UsageError(
+                f"{self.directory} is no lab (no {SQLITE} and no {FILE} in it); name one with --lab or run a study"
+            )
+        self.address = address_of(self.directory)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(path))))
-            # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
-            with exclusive(self.directory / ".opening.lock", lambda: None):
-                bring_up_to_date(self._engine, now)
-        except (OSError, ValueError, DatabaseError, LeadlineError) as error:
-            reason = error.orig if isinstance(error, DatabaseError) else error
-            raise LeadlineError(f"the lab {self.directory} cannot be opened: {reason}") from error
+            self._engine = opened(self.directory if self.address is None else self.address, now)
+        except (OSError, LeadlineError) as error:
+            raise LeadlineError(f"the lab {self.directory} cannot be opened: {error}") from error
+
+    @property
+    def database(self) -> str:
+        """Where the rows are, for people."""
+        return str(self.address or self.directory / SQLITE)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All of it or nothing."""
         try:
-            with self._engine.begin() as connection:
+            with _connected(self._engine, self.patience) as connection, connection.begin():
                 yield connection
-        except OperationalError as error:
-            raise TrialFailure(
-                FailureClass.INFRASTRUCTURE, f"the lab {self.directory} cannot be written: {error.orig}"
-            ) from error
-        except DatabaseError as error:
-            raise LeadlineError(f"the lab {self.directory} is damaged: {error.orig}") from error
+        except (DBAPIError, BrokenConnection, PoolTimeout) as error:
+            reason = _reason(error, self.address)
+            if isinstance(error, DBAPIError) and _is_damage(error, self.address):
+                raise LeadlineError(f"the lab {self.directory} is damaged: {reason}") from error
+            said = f"the lab {self.directory} cannot be written: {reason}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, said) from error
+
+    def server_bytes(self) -> int:
+        """What the tables take on the disk of their server."""
+        with self.transaction() as connection:
+            return postgresql.size(connection)
+
+    def alone(self, connection: Connection) -> None:
+        """Until this transaction ends nobody else adds a study. SQLite has one writer, from its first change on."""
+        if self.address is not None:
+            postgresql.alone(connection)
+
+
+def opened(place: Path | Address, now: Callable[[], float]) -> Engine:
+    """The database of a lab: SQLite in the directory ``place`` or PostgreSQL, its tables made or brought up to date.
+    Raises LeadlineError where it cannot be reached, lacks a right or is of a later leadline, OSError.
+    """
+    address = place if isinstance(place, Address) else None
+    try:
+        if isinstance(place, Address):
+            engine = postgresql.engine_of(place)
+            with _connected(engine) as connection, connection.begin():
+                postgresql.alone(connection)
+                postgresql.make_schema(connection, place)
+                bring_up_to_date(connection, now)
+        else:
+            engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(place / SQLITE))))
+            # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
+            with exclusive(place / ".opening.lock", lambda: None), engine.begin() as connection:
+                bring_up_to_date(connection, now)
+    except (ValueError, DBAPIError, BrokenConnection, PoolTimeout) as error:
+        raise LeadlineError(_reason(error, address)) from error
+    except LeadlineError as error:
+        raise error if address is None else LeadlineError(f"{address}: {error}") from error
+    return engine
+
+
+def _connected(engine: Engine, patience: float = 0.0) -> Connection:
+    """A connection; for ``patience`` seconds it waits for a server that is away."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return engine.connect()
+        except DBAPIError as error:
+            if engine.dialect.name == "sqlite" or not postgresql.is_away(error) or time.monotonic() >= deadline:
+                raise
+        except OSError as error:  # in the middle of a greeting
+            if time.monotonic() >= deadline:
+                raise BrokenConnection(str(error)) from error
+        time.sleep(_PAUSE)
+
+
+def _is_damage(error: DBAPIError, address: Address | None) -> bool:
+    return not isinstance(error, OperationalError) if address is None else postgresql.is_damage(error)
+
+
+def _reason(error: Exception, address: Address | None) -> str:
+    if address is not None:
+        return f"{address}: {postgresql.explained(error, address)}"
+    return str(error.orig) if isinstance(error, DBAPIError) else str(error)
 
 
 def new_number(connection: Connection, statement: Insert) -> int:

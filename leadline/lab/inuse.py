@@ -1,4 +1,7 @@
-"""What of a lab is in use by a run: locks that the kernel frees when their holder ends, however it ends."""
+"""What of a lab is in use by a run on this machine: locks that the kernel frees when their holder ends.
+
+Of runs on other machines, in a lab that they share, claims and their leases tell (``leadline.lab.claims``).
+"""
 
 from __future__ import annotations
 

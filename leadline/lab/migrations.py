@@ -1,14 +1,15 @@
 """The version of a lab's tables: a lab of an earlier leadline is brought up to date when it is opened.
 
 Migrations are numbered from 1 and never change once released. Each may be run again after a crash in its middle:
-SQLite commits every change of a table by itself. New tables need no entry, they are made where they are missing.
+SQLite commits every change of a table by itself, PostgreSQL all of them together. New tables need no entry, they are
+made where they are missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Column, Connection, Engine, func, insert, inspect, select
+from sqlalchemy import Column, Connection, func, insert, inspect, select
 from sqlalchemy.schema import CreateColumn
 
 from leadline.lab import schema as t
@@ -33,21 +34,20 @@ def _blocks(connection: Connection) -> None:
 MIGRATIONS: Sequence[Migration] = (_blocks,)
 
 
-def bring_up_to_date(engine: Engine, now: Callable[[], float]) -> None:
+def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:
     """Make the tables, or what they lack. One process at a time. Raises LeadlineError for tables of a later version."""
-    with engine.begin() as connection:
-        number = _version(connection)
-        if number > len(MIGRATIONS):
-            raise LeadlineError(
-                f"its tables have version {number}, this leadline knows versions up to {len(MIGRATIONS)};"
-                " open it with the leadline that wrote it last"
-            )
-        if number == len(MIGRATIONS):
-            return
-        t.metadata.create_all(connection)
-        for following, migrate in enumerate(MIGRATIONS[number:], number + 1):
-            migrate(connection)
-            connection.execute(insert(t.migrations).values(number=following, applied=now()))
+    number = _version(connection)
+    if number > len(MIGRATIONS):
+        raise LeadlineError(
+            f"its tables have version {number}, this leadline knows versions up to {len(MIGRATIONS)};"
+            " open it with the leadline that wrote it last"
+        )
+    if number == len(MIGRATIONS):
+        return
+    t.metadata.create_all(connection, checkfirst=bool(inspect(connection).get_table_names()))
+    for following, migrate in enumerate(MIGRATIONS[number:], number + 1):
+        migrate(connection)
+        connection.execute(insert(t.migrations).values(number=following, applied=now()))
 
 
 def _version(connection: Connection) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from leadline.analysis import analyse
 from leadline.analysis.table import Floats
+from leadline.lab.labfile import FILE, SQLITE, is_lab
 from leadline.lab.planning import first_overhead
 from leadline.lab.store import Store
 from leadline.load.series import SecondRow, steady_series
@@ -40,9 +41,9 @@ def noise_for(
     if cv is not None:
         return assumed(name, cv, "given", slots=study.design.switchback is not None, forks=forks)
     usual, whose = (WORLDS_CV, "a small Java service") if forks else (PUBLISHED_CV, "the published study")
-    if not (lab / "lab.sqlite").exists():
+    if not is_lab(lab):
         if source is not None:
-            raise UsageError(f"{lab} is no lab (no lab.sqlite in it); name one with --lab")
+            raise UsageError(f"{lab} is no lab (no {SQLITE} and no {FILE} in it); name one with --lab")
         return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", forks=forks)
     store = Store(lab, create=False)
     if source is not None:
@@ -71,7 +72,7 @@ def _check_time(past: Study, study: Study, source: str) -> None:
 
 def noise_beside(study: Study, lab: Path, response: str) -> Noise | None:
     """Noise of the lab's newest rotations of the same stack and load, for a rotation that of the other studies."""
-    if not (lab / "lab.sqlite").exists():
+    if not is_lab(lab):
         return None
     records = _related(Store(lab, create=False), study, other=True)
     return measured(response, [past_of(record, response) for record in records]) if records else None

@@ -10,6 +10,7 @@ from leadline.design.duet import HALVES
 from leadline.host.affinity import halves
 from leadline.host.base import Host, Process
 from leadline.lab import completion
+from leadline.lab.labfile import services_of
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
 from leadline.lab.observers import observers_of
 from leadline.lab.pacing import Pacer
@@ -86,7 +87,7 @@ class RealSystem:
             web_servers=web_servers(study),
             servers=servers_of(study),
         )
-        home = self._lab / "services" / study.study
+        home = services_of(self._lab) / study.study
         return Stack(study.stack, self._host, home / f"instance-{instance}" if instance else home, options)
 
     def versions(self) -> Mapping[str, str]:
@@ -94,7 +95,7 @@ class RealSystem:
 
     def prepare(self, message: Callable[[str], None]) -> None:
         if self._study.drivers:
-            check_drivers(self._study.drivers, self._lab / "services" / "drivers", self._host.start, message)
+            check_drivers(self._study.drivers, services_of(self._lab) / "drivers", self._host.start, message)
         self._stack.provision(message)
         self._stack.prepare_data(message)
 

@@ -12,11 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import case, delete, func, select
 
 from leadline.host.needed import needed_to_undo
 from leadline.lab import schema as t
 from leadline.lab.inuse import InUseError, in_use, is_used
+from leadline.lab.labfile import SQLITE, services_of
 from leadline.lab.livelog import forget
 from leadline.lab.store import Store
 from leadline.lab.tuning.records import TuningRecords
@@ -42,7 +43,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Usage:
-    """A lab on the disk, bytes. ``services``: installed servers and databases of studies, which a run makes again."""
+    """A lab on the disk, bytes; ``database``: its rows, also those on a server. ``services``: installed servers and
+    databases of studies, which a run makes again.
+    """
 
     held: tuple[Held, ...]
     services: int
@@ -73,14 +76,11 @@ def usage(store: Store) -> Usage:
     """All of a lab, oldest first; studies of a tuning are within it."""
     lab = store.directory
     held = tuple(_all_held(store))
-    known = [
-        lab / "services",
-        *(path for path in lab.glob("lab.sqlite*")),
-        *(directory for one in held for directory in one.directories),
-    ]
-    database = disk_use(*lab.glob("lab.sqlite*"))
-    services = disk_use(lab / "services")
-    return Usage(held, services, database, max(0, disk_use(lab) - disk_use(*known)))
+    rows, servers = list(lab.glob(f"{SQLITE}*")), services_of(lab)
+    known = [*rows, *(directory for one in held for directory in one.directories)]
+    known += [servers] if servers.is_relative_to(lab) else []
+    database = disk_use(*rows) if store.address is None else store.server_bytes()
+    return Usage(held, disk_use(servers), database, max(0, disk_use(lab) - disk_use(*known)))
 
 
 def find(store: Store, reference: str) -> Held:
@@ -118,6 +118,7 @@ def remove(store: Store, held: Held) -> int:
     with ExitStack() as locks:
         for study in held.studies:
             locks.enter_context(in_use(lab, f"study-{study}"))
+        store.refuse_elsewhere(held.studies)
         if held.tuning is not None:
             locks.enter_context(in_use(lab, f"tuning-{held.tuning}"))
         directories = [*held.directories, *_unshared_services(store, held, locks)]
@@ -144,7 +145,7 @@ def _unshared_services(store: Store, held: Held, locks: ExitStack) -> list[Path]
             locks.enter_context(in_use(store.directory, f"services-{name}"))
         except InUseError:  # a run of that name is about to begin
             continue
-        found.append(store.directory / "services" / name)
+        found.append(services_of(store.directory) / name)
     return found
 
 
@@ -164,13 +165,13 @@ def _delete_rows(store: Store, held: Held) -> None:
 
 def _all_held(store: Store) -> list[Held]:
     """Told from the rows alone: a study that this version cannot read can be removed, too."""
-    lab = store.directory
+    lab, elsewhere = store.directory, store.claims.elsewhere()
     with store.transaction() as connection:
         columns = (
             t.trials.c.study_id,
             func.count().label("trials"),
             func.max(func.coalesce(t.trials.c.ended, t.trials.c.started, 0)).label("last"),
-            func.sum(t.LEFT).label("left"),
+            func.sum(case((t.LEFT, 1), else_=0)).label("left"),
         )
         counts = {row.study_id: row for row in connection.execute(select(*columns).group_by(t.trials.c.study_id))}
         ids: dict[int, list[int]] = {}
@@ -209,7 +210,7 @@ def _all_held(store: Store) -> list[Held]:
                 last=max([row.created, *(one.last for one in told)]),
                 trials=sum(one.trials for one in told),
                 finished=row.finished is not None if tuning else not any(one.left for one in told),
-                running=any(is_used(lab, name) for name in names),
+                running=any(is_used(lab, name) for name in names) or not elsewhere.keys().isdisjoint(numbers),
                 directories=directories,
                 size=disk_use(*directories),
             )

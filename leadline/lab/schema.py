@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
+    VARCHAR,
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
     Integer,
     MetaData,
-    String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
 )
 
@@ -21,20 +25,32 @@ from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 
 metadata = MetaData()
+NAME = VARCHAR().with_variant(VARCHAR(collation="C"), "postgresql")  # sorted alike in every database
+
+
+class TEXT(TypeDecorator[str]):
+    """What programs and people said. PostgreSQL keeps no NUL characters, which a log may hold."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+
 
 studies = Table(
     "studies",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("key", String(64), nullable=False),  # hash of the effective study: what makes a run resumable
-    Column("study", Text, nullable=False),  # the effective study, JSON
-    Column("document", Text, nullable=False),  # the file as the user wrote it
-    Column("plan", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("skipped", Text, nullable=False),
+    Column("name", NAME, nullable=False),
+    Column("key", NAME, nullable=False),  # hash of the effective study: what makes a run resumable
+    Column("study", TEXT, nullable=False),  # the effective study, JSON
+    Column("document", TEXT, nullable=False),  # the file as the user wrote it
+    Column("plan", TEXT, nullable=False),
+    Column("environment", TEXT, nullable=False),
+    Column("skipped", TEXT, nullable=False),
     Column("created", Float, nullable=False),
-    Column("version", String(40), nullable=False),
+    Column("version", NAME, nullable=False),
 )
 
 trials = Table(
@@ -43,16 +59,16 @@ trials = Table(
     Column("id", Integer, primary_key=True),
     Column("study_id", ForeignKey("studies.id"), nullable=False),
     Column("position", Integer, nullable=False),
-    Column("state", String(20), nullable=False),
+    Column("state", NAME, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("started", Float),
     Column("ended", Float),
-    Column("failure", String(20)),
-    Column("failure_message", Text, nullable=False, default=""),
-    Column("evidence", Text, nullable=False, default=""),
-    Column("steady", Text),
-    Column("phases", Text),
-    Column("directory", Text),  # relative to the lab
+    Column("failure", NAME),
+    Column("failure_message", TEXT, nullable=False, default=""),
+    Column("evidence", TEXT, nullable=False, default=""),
+    Column("steady", TEXT),
+    Column("phases", TEXT),
+    Column("directory", TEXT),  # relative to the lab
     UniqueConstraint("study_id", "position"),
 )
 
@@ -64,14 +80,14 @@ LEFT = trials.c.state.in_((TrialState.PLANNED, TrialState.RUNNING)) | RUNS_AGAIN
 blocks = Table(
     "blocks",
     metadata,
-    Column("token", String(32), primary_key=True),
+    Column("token", NAME, primary_key=True),
     Column("study_id", ForeignKey("studies.id"), nullable=False),
     Column("block", Integer, nullable=False),
     Column("run", Integer, nullable=False),  # from 1
-    Column("owner", String(200), nullable=False),  # who was given it
-    Column("host", String(200), nullable=False, default=""),  # where it ran
-    Column("job", String(200), nullable=False, default=""),  # what ran it there
-    Column("state", String(20), nullable=False),
+    Column("owner", NAME, nullable=False),  # who was given it
+    Column("host", NAME, nullable=False, default=""),  # where it ran
+    Column("job", NAME, nullable=False, default=""),  # what ran it there
+    Column("state", NAME, nullable=False),
     Column("begun", Float, nullable=False),
     Column("leased_until", Float, nullable=False),
     Column("ended", Float),
@@ -86,10 +102,10 @@ attempts = Table(
     Column("attempt", Integer, primary_key=True),
     Column("started", Float, nullable=False),
     Column("ended", Float),
-    Column("failure", String(20)),
-    Column("failure_message", Text, nullable=False, default=""),
-    Column("evidence", Text, nullable=False, default=""),
-    Column("token", String(32)),  # of the run of its block; absent in labs of before
+    Column("failure", NAME),
+    Column("failure_message", TEXT, nullable=False, default=""),
+    Column("evidence", TEXT, nullable=False, default=""),
+    Column("token", NAME),  # of the run of its block; absent in labs of before
 )
 
 steps = Table(
@@ -98,10 +114,10 @@ steps = Table(
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trials.id"), nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("name", String(60), nullable=False),
+    Column("name", NAME, nullable=False),
     Column("started", Float, nullable=False),
     Column("ended", Float),
-    Column("detail", Text, nullable=False, default=""),
+    Column("detail", TEXT, nullable=False, default=""),
     Index("steps_by_trial", "trial_id", "attempt"),
 )
 
@@ -111,10 +127,10 @@ readings = Table(
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trials.id"), nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("knob", String(200), nullable=False),
-    Column("phase", String(20), nullable=False),
-    Column("wanted", Text),
-    Column("found", Text, nullable=False),
+    Column("knob", NAME, nullable=False),
+    Column("phase", NAME, nullable=False),
+    Column("wanted", TEXT),
+    Column("found", TEXT, nullable=False),
     Column("matches", Boolean, nullable=False),
     Index("readings_by_trial", "trial_id", "attempt"),
 )
@@ -124,7 +140,7 @@ responses = Table(
     metadata,
     Column("trial_id", ForeignKey("trials.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
-    Column("name", String(100), primary_key=True),
+    Column("name", NAME, primary_key=True),
     Column("value", Float, nullable=False),
 )
 
@@ -136,16 +152,16 @@ slots = Table(
     Column("attempt", Integer, primary_key=True),
     Column("slot", Integer, primary_key=True),
     Column("due_ns", BigInteger, nullable=False),
-    Column("wanted", Text, nullable=False),  # levels of the live factors, JSON
+    Column("wanted", TEXT, nullable=False),  # levels of the live factors, JSON
     Column("set_from_ns", BigInteger),  # before the first level was set
     Column("set_at_ns", BigInteger),  # after the last level was read back
-    Column("found", Text),  # levels read, JSON
+    Column("found", TEXT),  # levels read, JSON
     Column("matches", Boolean),
-    Column("failure", String(20)),
-    Column("failure_message", Text, nullable=False, default=""),
+    Column("failure", NAME),
+    Column("failure_message", TEXT, nullable=False, default=""),
     Column("measured_from_ns", BigInteger),
     Column("measured_until_ns", BigInteger),
-    Column("left_out", Text, nullable=False, default=""),
+    Column("left_out", TEXT, nullable=False, default=""),
 )
 
 slot_responses = Table(
@@ -154,7 +170,7 @@ slot_responses = Table(
     Column("trial_id", ForeignKey("trials.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("slot", Integer, primary_key=True),
-    Column("name", String(100), primary_key=True),
+    Column("name", NAME, primary_key=True),
     Column("value", Float, nullable=False),
 )
 
@@ -165,7 +181,7 @@ machine_use = Table(
     Column("trial_id", ForeignKey("trials.id"), primary_key=True),
     Column("attempt", Integer, primary_key=True),
     Column("slot", Integer, primary_key=True),
-    Column("name", String(200), primary_key=True),
+    Column("name", NAME, primary_key=True),
     Column("value", Float, nullable=False),
 )
 
@@ -175,9 +191,9 @@ audits = Table(
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trials.id"), nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("name", String(200), nullable=False),
+    Column("name", NAME, nullable=False),
     Column("passed", Boolean, nullable=False),
-    Column("detail", Text, nullable=False),
+    Column("detail", TEXT, nullable=False),
     Index("audits_by_trial", "trial_id", "attempt"),
 )
 
@@ -187,9 +203,9 @@ artefacts = Table(
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trials.id"), nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("path", Text, nullable=False),  # relative to the trial's directory
-    Column("sha256", String(64), nullable=False),
-    Column("size", Integer, nullable=False),
+    Column("path", TEXT, nullable=False),  # relative to the trial's directory
+    Column("sha256", NAME, nullable=False),
+    Column("size", BigInteger, nullable=False),
 )
 
 # A tuning is a sequence of studies; each of its comparisons ("parts") is one of the studies above.
@@ -197,22 +213,22 @@ tunings = Table(
     "tunings",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("key", String(64), nullable=False),  # hash of the effective tuning without its budget
-    Column("tuning", Text, nullable=False),  # the effective tuning, JSON
-    Column("document", Text, nullable=False),  # the file as the user wrote it
-    Column("left_out", Text, nullable=False),  # steps that cannot be tried here, with reasons, JSON
-    Column("passed_over", Text, nullable=False),  # steps passed over for want of time, JSON
+    Column("name", NAME, nullable=False),
+    Column("key", NAME, nullable=False),  # hash of the effective tuning without its budget
+    Column("tuning", TEXT, nullable=False),  # the effective tuning, JSON
+    Column("document", TEXT, nullable=False),  # the file as the user wrote it
+    Column("left_out", TEXT, nullable=False),  # steps that cannot be tried here, with reasons, JSON
+    Column("passed_over", TEXT, nullable=False),  # steps passed over for want of time, JSON
     Column("created", Float, nullable=False),
     Column("finished", Float),
-    Column("version", String(40), nullable=False),
+    Column("version", NAME, nullable=False),
 )
 
 tuning_parts = Table(
     "tuning_parts",
     metadata,
     Column("tuning_id", ForeignKey("tunings.id"), primary_key=True),
-    Column("part", String(200), primary_key=True),  # its key
+    Column("part", NAME, primary_key=True),  # its key
     Column("study_id", ForeignKey("studies.id"), nullable=False),
 )
 

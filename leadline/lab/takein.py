@@ -66,6 +66,7 @@ def copy_study(source: Store, study_id: int, target: Store) -> tuple[int, bool]:
     with TemporaryDirectory(dir=target.directory, prefix=".bundle-") as folder:
         directory = Path(folder) / "study"
         with in_use(source.directory, f"study-{study_id}", shared=True):
+            source.refuse_elsewhere([study_id])
             write_bundle(source, study_id, directory)
         return take_study(target, directory)
 
@@ -74,8 +75,8 @@ def take_study(store: Store, directory: Path) -> tuple[int, bool]:
     """A whole study: its number here, and whether anything was new."""
     bundle = read_bundle(directory)
     _check(bundle)
-    study_id = _find(store, bundle)
-    if study_id is not None:
+    study_id, new = _found_or_added(store, bundle)
+    if not new:
         with store.transaction() as connection:
             known = _attempts(connection, study_id)
         told = {(row["position"], row["attempt"], row["started"]) for row in bundle.contents.tables["attempts"]}
@@ -86,15 +87,8 @@ def take_study(store: Store, directory: Path) -> tuple[int, bool]:
             raise LeadlineError(
                 f"{name} of the lab {store.directory} went on in both labs: both have trials of their own"
             )
-        with in_use(store.directory, f"study-{study_id}"):
-            _take_all(store, study_id, bundle)
-        return study_id, True
-    with store.transaction() as connection:
-        study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
-        planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
-        values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
-        connection.execute(insert(t.trials), values)
-    _take_all(store, study_id, bundle)
+    with in_use(store.directory, f"study-{study_id}"):
+        _take_all(store, study_id, bundle)
     return study_id, True
 
 
@@ -118,11 +112,18 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
             connection.execute(insert(t.blocks).values({**block, **lost, "study_id": study_id}))
 
 
-def _find(store: Store, bundle: Bundle) -> int | None:
+def _found_or_added(store: Store, bundle: Bundle) -> tuple[int, bool]:
+    """Number of the study in the lab, and whether it is new there; a new one has planned trials only."""
     wanted = [t.studies.c[name] == bundle.contents.study[name] for name in _SAME]
     with store.transaction() as connection:
-        row = connection.execute(select(t.studies.c.id).where(*wanted)).first()
-    return int(row[0]) if row else None
+        store.alone(connection)
+        if row := connection.execute(select(t.studies.c.id).where(*wanted)).first():
+            return int(row[0]), False
+        study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
+        planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
+        values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
+        connection.execute(insert(t.trials), values)
+    return study_id, True
 
 
 def _attempts(connection: Connection, study_id: int) -> set[tuple[int, int, float]]:

@@ -66,6 +66,7 @@ ELSEWHERE = {
     "leadline load": "tests/stack/test_commands.py",
     "leadline stack": "tests/stack/test_own_application.py",
     "leadline record": "tests/browser/test_application_browser.py",
+    "leadline lab init": "tests/stack/test_team_lab.py",
     "leadline lab rm": "tests/unit/lab/test_removal.py",
     "leadline lab prune": "tests/unit/lab/test_removal.py",
     "leadline lab copy": "tests/unit/lab/test_bundles.py",

@@ -9,7 +9,8 @@ import typer
 
 from leadline.api.confirming import confirmation
 from leadline.api.labs import load_lab
-from leadline.api.running import SIMULATED, Run, open_testbed
+from leadline.api.names import SIMULATED
+from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share

@@ -1,4 +1,4 @@
-"""``lab list``, ``du``, ``rm``, ``prune``, ``copy``, ``merge``."""
+"""``lab init``, ``list``, ``du``, ``rm``, ``prune``, ``copy``, ``merge``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from leadline.api.labs import Held, Lab, copy, find_held, load_lab, remove, to_prune, usage
+from leadline.api.labs import Held, Lab, copy, find_held, init_lab, load_lab, remove, to_prune, usage
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
@@ -22,10 +22,11 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a questio
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     labs = typer.Typer(
-        help="What a lab holds and takes on the disk; remove and copy studies.",
+        help="Make a lab; what it holds and takes on the disk; remove and copy studies.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
+    labs.command("init", epilog="Example: leadline lab init /srv/labs/team --database postgresql://anna@db/team")(init)
     labs.command("list", epilog="Example: leadline lab list")(list_)
     labs.command("du", epilog="Example: leadline lab du")(du)
     labs.command("rm", epilog="Example: leadline lab rm pools@12 --yes")(rm)
@@ -33,6 +34,23 @@ def register(app: typer.Typer) -> None:
     labs.command("copy", epilog="Example: leadline lab copy pools@12 --to /srv/labs/team")(copy_)
     labs.command("merge", epilog="Example: leadline lab merge /srv/labs/of-anna --lab /srv/labs/team")(merge)
     app.add_typer(labs, name="lab")
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(help="Directory of the lab, made where it is absent.")],
+    url: Annotated[
+        str | None,
+        typer.Option("--database", help="PostgreSQL database of its rows: postgresql://USER@HOST:PORT/NAME."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a lab, or check the one that is there: for a team, with its rows in a PostgreSQL database."""
+    store = init_lab(directory, url).store
+    studies = len(store.ids())
+    if json:
+        print_json({"lab": str(directory), "database": store.database, "studies": studies})
+    else:
+        say(f"lab {directory}: rows in {store.database}, {studies} studies")
 
 
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
@@ -72,7 +90,8 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print what a lab takes on the disk, by study; a tuning with its studies."""
-    found = usage(load_lab(lab).store)
+    store = load_lab(lab).store
+    found = usage(store)
     if json:
         rows = [_document(one) for one in found.held]
         rest = {"services": found.services, "database": found.database, "other": found.other, "total": found.total}
@@ -83,7 +102,8 @@ def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
         table.add_row(one.name, _day(one.last), str(one.trials), _state(one), _size(one.size))
     console.print(table)
     say(f"services (servers and databases, made again when needed): {_size(found.services)}")
-    say(f"database: {_size(found.database)}", f"other: {_size(found.other)}", f"all: {_size(found.total)}")
+    where = f", in {store.address}" if store.address else ""
+    say(f"database: {_size(found.database)}{where}", f"other: {_size(found.other)}", f"all: {_size(found.total)}")
 
 
 def rm(

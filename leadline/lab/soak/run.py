@@ -32,7 +32,6 @@ from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.soak import LOG_BYTES, LONGEST, SHORTEST, SoakTimes
 from leadline.model.units import format_duration, parse_duration
 
-FOLDER = "soaks"  # inside a lab
 USERS = 10  # where nothing says how much load
 _PSEUDO = "soak"
 _QUESTION = "Does the stack degrade under a long load?"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
@@ -22,6 +22,7 @@ from leadline.model.plan import Factor
 from leadline.model.record import AuditRecord, Reading, StudyRecord
 from leadline.model.study import Study
 
+Place = Callable[[str], Path]
 STUDY = Study.model_validate({"study": "away", "question": "?", "factors": {"vm.swappiness": [1, 2]}})
 PLAN = make_plan([Factor("vm.swappiness", (1, 2), 1)], Design(replicates=2))
 
@@ -63,8 +64,8 @@ def told(record: StudyRecord) -> list[object]:
 
 
 @pytest.fixture
-def centre(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "centre", owner="centre")
+def centre(place: Place) -> Store:
+    store = Store(place("centre"), owner="centre")
     add(store)
     return store
 
@@ -77,18 +78,18 @@ def claim(centre: Store) -> Claim:
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, claim: Claim) -> Path:
+def bundle(place: Place, tmp_path: Path, claim: Claim) -> Path:
     """Block 1, run in a lab of its own."""
-    node = Store(tmp_path / "node", owner="n3")
+    node = Store(place("node"), owner="n3")
     positions = run_block(node, add(node), 1, 100.0)
     write_bundle(node, 1, tmp_path / "bundle", positions=positions, block=1, token=claim.token, host="n3")
     return tmp_path / "bundle"
 
 
-def test_a_block_that_ran_elsewhere_is_taken_in_once(centre: Store, bundle: Path, claim: Claim, tmp_path: Path) -> None:
+def test_a_block_that_ran_elsewhere_is_taken_in_once(centre: Store, bundle: Path, claim: Claim, place: Place) -> None:
     assert take_block(centre, bundle) == 2
     first = told(centre.load(1))
-    node = Store(tmp_path / "node").load(1)
+    node = Store(place("node")).load(1)
     for here, there in zip(centre.load(1).trials[2:], node.trials[2:], strict=True):
         assert (here.state, here.responses, here.started) == ("done", there.responses, there.started)
         assert here.directory is not None
@@ -111,11 +112,11 @@ def test_a_block_that_was_given_to_another_is_refused(centre: Store, bundle: Pat
     assert not (centre.directory / "trials" / "3").exists()
 
 
-def test_a_second_run_of_a_block_follows_the_first(centre: Store, bundle: Path, tmp_path: Path) -> None:
+def test_a_second_run_of_a_block_follows_the_first(centre: Store, bundle: Path, place: Place, tmp_path: Path) -> None:
     take_block(centre, bundle)
     again = centre.claims.take(1, 1)
     assert again is not None
-    other = Store(tmp_path / "other")
+    other = Store(place("other"))
     positions = run_block(other, add(other), 1, 200.0)
     write_bundle(other, 1, tmp_path / "second", positions=positions, block=1, token=again.token)
     assert take_block(centre, tmp_path / "second") == 2
@@ -176,8 +177,8 @@ def lab(*words: str) -> str:
     return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.exception}"
 
 
-def test_labs_are_merged_as_often_as_wanted(tmp_path: Path) -> None:
-    one, team = tmp_path / "one", tmp_path / "team"
+def test_labs_are_merged_as_often_as_wanted(place: Place) -> None:
+    one, team = place("one"), place("team")
     store = Store(one)
     run_block(store, add(store), 0, 100.0)
     add(Store(team))  # numbers differ
@@ -188,12 +189,12 @@ def test_labs_are_merged_as_often_as_wanted(tmp_path: Path) -> None:
     assert lab("copy", "away", "--lab", str(one), "--to", str(team)) == "away@1: copied as away@2\n"
     assert told(Store(team).load(2)) == told(store.load(1))
     assert [len(record.trials) for record in Store(team).studies()] == [4, 4]
-    assert lab("merge", str(team), "--lab", str(tmp_path / "new"), "--json")
-    assert told(Store(tmp_path / "new").load(2)) == told(store.load(1))
+    assert lab("merge", str(team), "--lab", str(place("new")), "--json")
+    assert told(Store(place("new")).load(2)) == told(store.load(1))
 
 
-def test_a_study_that_went_on_in_both_labs_is_refused(tmp_path: Path) -> None:
-    one, two = Store(tmp_path / "one"), tmp_path / "two"
+def test_a_study_that_went_on_in_both_labs_is_refused(place: Place) -> None:
+    one, two = Store(place("one")), place("two")
     run_block(one, add(one), 0, 100.0)
     lab("merge", str(one.directory), "--lab", str(two))
     run_block(one, 1, 1, 100.0)
@@ -205,14 +206,13 @@ def test_a_study_that_went_on_in_both_labs_is_refused(tmp_path: Path) -> None:
     assert "name another one" in lab("merge", str(two), "--lab", str(two))
 
 
-def test_a_copy_that_was_cut_off_is_made_whole(tmp_path: Path) -> None:
-    one, two = Store(tmp_path / "one"), tmp_path / "two"
+def test_a_copy_that_was_cut_off_is_made_whole(place: Place) -> None:
+    one, two = Store(place("one")), place("two")
     run_block(one, add(one), 0, 100.0)
     lab("merge", str(one.directory), "--lab", str(two))
-    with sqlite3.connect(two / "lab.sqlite") as connection:  # as before its last transaction
+    with Store(two).transaction() as connection:  # as before its last transaction
         for table in ("attempts", "steps", "responses", "audits", "readings", "artefacts", "blocks"):
-            connection.execute(f"DELETE FROM {table}")
-        connection.execute("UPDATE trials SET state = 'planned', attempt = 0, directory = NULL, started = NULL")
-    connection.close()
+            connection.execute(text(f"DELETE FROM {table}"))
+        connection.execute(text("UPDATE trials SET state = 'planned', attempt = 0, directory = NULL, started = NULL"))
     assert lab("merge", str(one.directory), "--lab", str(two)) == "away@1: copied as away@1\n"
     assert told(Store(two).load(1)) == told(one.load(1))

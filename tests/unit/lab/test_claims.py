@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from bench.claims import study_of, take_all
 from leadline.lab.claims import LEASE, BlockState, ClaimedError, LostClaimError
@@ -36,13 +36,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, clock: Clock) -> Path:
-    study_of(Store(tmp_path / "lab", now=clock.now), 3)
-    return tmp_path / "lab"
+def lab(place: Callable[[str], Path], clock: Clock) -> Path:
+    study_of(Store(place("lab"), now=clock.now), 3)
+    return place("lab")
 
 
-def test_two_takers_never_get_the_same_block(tmp_path: Path) -> None:
-    lab = tmp_path / "lab"
+def test_two_takers_never_get_the_same_block(place: Callable[[str], Path]) -> None:
+    lab = place("lab")
     study = study_of(Store(lab), BLOCKS)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
         told = [pool.submit(take_all, lab, study, BLOCKS, f"taker {number}") for number in range(2)]
@@ -125,8 +125,15 @@ def test_who_comes_back_from_the_dead_writes_nothing(lab: Path, clock: Clock) ->
 def rows(lab: Path) -> dict[str, int]:
     """Everything that is in the tables of an attempt, as one number a table."""
     names = ("trials", "attempts", "blocks", "steps", "responses", "audits", "readings", "artefacts", "slots")
-    with sqlite3.connect(lab / "lab.sqlite") as connection:
-        return {name: hash(tuple(connection.execute(f"SELECT * FROM {name}"))) for name in names}
+    with Store(lab).transaction() as connection:
+        found = {name: connection.execute(text(f"SELECT * FROM {name}")).all() for name in names}
+    return {name: hash(tuple(sorted(map(repr, every)))) for name, every in found.items()}
+
+
+def change(lab: Path, *statements: str) -> None:
+    with Store(lab).transaction() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
 
 
 def test_a_lease_is_renewed_while_nothing_is_written(lab: Path) -> None:
@@ -134,26 +141,29 @@ def test_a_lease_is_renewed_while_nothing_is_written(lab: Path) -> None:
     store.claims._lease = 0.3
     store.begin_attempt(1, 0)
     told: list[LostClaimError] = []
-    with sqlite3.connect(lab / "lab.sqlite") as connection, store.claims.alive(told.append):
-        (first,) = connection.execute("SELECT leased_until FROM blocks").fetchone()
-        while connection.execute("SELECT leased_until FROM blocks").fetchone()[0] <= first:
+
+    def until() -> float:
+        with store.transaction() as connection:
+            return float(connection.execute(text("SELECT leased_until FROM blocks")).scalar_one())
+
+    with store.claims.alive(told.append):
+        first = until()
+        while until() <= first:
             pass
         claim = store.claims.hold(1, 0)
         Store(lab).claims.give_up(claim.token)
         while not told:
             pass
-    connection.close()
     assert "was taken from" in str(told[0])
 
 
 def test_a_lab_of_before_is_brought_up_to_date(lab: Path) -> None:
-    with sqlite3.connect(lab / "lab.sqlite") as connection:
-        connection.executescript("DROP TABLE migrations; DROP TABLE blocks; ALTER TABLE attempts DROP COLUMN token")
-        connection.executescript("""
-            UPDATE trials SET state = 'running', attempt = 1, started = 1 WHERE id = 1;
-            INSERT INTO attempts (trial_id, attempt, started, failure_message, evidence) VALUES (1, 1, 1, '', '');
-        """)
-    connection.close()
+    change(
+        lab,
+        *("DROP TABLE migrations", "DROP TABLE blocks", "ALTER TABLE attempts DROP COLUMN token"),
+        "UPDATE trials SET state = 'running', attempt = 1, started = 1 WHERE id = 1",
+        "INSERT INTO attempts (trial_id, attempt, started, failure_message, evidence) VALUES (1, 1, 1, '', '')",
+    )
     store = Store(lab)
     assert store.claims.close_orphans(1) == [0]
     store.finish(2, store.begin_attempt(2, 1)[0])
@@ -161,8 +171,6 @@ def test_a_lab_of_before_is_brought_up_to_date(lab: Path) -> None:
 
 
 def test_a_lab_of_a_later_version_is_left_alone(lab: Path) -> None:
-    with sqlite3.connect(lab / "lab.sqlite") as connection:
-        connection.execute("INSERT INTO migrations VALUES (99, 0)")
-    connection.close()
+    change(lab, "INSERT INTO migrations VALUES (99, 0)")
     with pytest.raises(LeadlineError, match=f"have version 99, this leadline knows versions up to {len(MIGRATIONS)}"):
         Store(lab)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.design import make_plan
 from leadline.host.journal import UndoJournal
 from leadline.lab import schema as t
+from leadline.lab.claims import LEASE
 from leadline.lab.inuse import in_use
+from leadline.lab.labfile import services_of
 from leadline.lab.removal import find, remove, to_prune, usage
 from leadline.lab.store import Store
+from leadline.lab.takein import copy_study
 from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.plan import Factor
@@ -53,14 +56,14 @@ def add(store: Store, name: str, size: int, whole: bool = True) -> int:
     report = store.directory / "reports" / f"{name}-{number}"
     report.mkdir(parents=True)
     (report / "report.html").write_text("page")
-    (store.directory / "services" / name).mkdir(parents=True, exist_ok=True)
+    (services_of(store.directory) / name).mkdir(parents=True, exist_ok=True)
     return number
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Store:
+def store(place: Callable[[str], Path], clock: Clock) -> Store:
     """Three studies: ``old`` 30 days before ``left``, which is unfinished, and ``new``."""
-    store = Store(tmp_path / "lab", now=clock)
+    store = Store(place("lab"), now=clock)
     add(store, "old", 100_000)
     clock.now += 30 * 86400
     add(store, "left", 200_000, whole=False)
@@ -73,10 +76,9 @@ def files(store: Store) -> set[str]:
 
 
 def rows(store: Store) -> dict[str, int]:
-    with sqlite3.connect(store.directory / "lab.sqlite") as connection:
+    with store.transaction() as connection:
         tables = [table.name for table in t.metadata.sorted_tables]
-        found = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
-    connection.close()
+        found = {name: connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in tables}
     return {name: count for name, count in found.items() if count}
 
 
@@ -103,8 +105,8 @@ def test_only_what_was_named_is_removed(store: Store) -> None:
     assert done.exit_code == 0, done.output
     gone = {path for path in before if path.startswith(tuple(f"trials/{n}/" for n in range(1, 5)))}
     assert before - files(store) == gone | {"reports/old-1/report.html"}
-    assert not (store.directory / "services" / "old").exists()
-    assert (store.directory / "services" / "new").exists()
+    assert not (services_of(store.directory) / "old").exists()
+    assert (services_of(store.directory) / "new").exists()
     left = rows(store)
     assert {name: counts[name] - left.get(name, 0) for name in counts} == {
         "studies": 1,
@@ -141,11 +143,27 @@ def test_a_running_study_is_refused_until_its_process_ends(store: Store) -> None
     assert lab(store, "rm", "new", "--yes").exit_code == 0
 
 
+def test_a_study_that_another_machine_runs_is_refused_for_as_long_as_its_lease(store: Store, clock: Clock) -> None:
+    other = Store(store.directory, now=clock, owner="other machine")
+    trial = other.load(2).trials[-1]
+    other.begin_attempt(trial.id, trial.planned.block)
+    held = find(store, "left")
+    assert held.running
+    with pytest.raises(LeadlineError, match=r"study 2 of the lab .* is run by other machine now"):
+        remove(store, held)
+    with pytest.raises(LeadlineError, match=r"study 2 of the lab .* is run by other machine now"):
+        copy_study(store, 2, Store(store.directory.parent / "copy"))
+    assert not find(other, "left").running, "locks tell of its own runs"
+    clock.now += LEASE + 1
+    assert not find(store, "left").running
+    assert remove(store, find(store, "left")) > 3 * 200_000
+
+
 def test_a_run_holds_its_study(store: Store) -> None:
     with in_use(store.directory, "services-old", shared=True), in_use(store.directory, "study-2"):
         assert find(store, "left").running
         remove(store, find(store, "old"))  # whose services a run of that name is about to use
-    assert (store.directory / "services" / "old").is_dir()
+    assert (services_of(store.directory) / "old").is_dir()
     assert not (store.directory / "trials" / "1").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -11,10 +12,10 @@ from leadline.lab.store import Store
 OPENERS = 8
 
 
-def test_a_new_lab_is_opened_by_several_at_once(tmp_path: Path) -> None:
-    for attempt in range(10):
+def test_a_new_lab_is_opened_by_several_at_once(place: Callable[[str], Path]) -> None:
+    for attempt in range(4):
         together = Barrier(OPENERS)
-        lab = tmp_path / str(attempt)
+        lab = place(str(attempt))
 
         def opened(lab: Path = lab, together: Barrier = together) -> int:
             together.wait()

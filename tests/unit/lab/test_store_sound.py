@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from leadline.design import make_plan
 from leadline.lab.store import Store
@@ -17,17 +18,16 @@ from leadline.model.study import Study
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(place: Callable[[str], Path]) -> Store:
     study = Study.model_validate({"study": "sound", "question": "?", "factors": {"vm.swappiness": [1, 2]}})
-    kept = Store(tmp_path / "lab")
+    kept = Store(place("lab"))
     kept.add_study(study, "study: sound", make_plan([Factor("vm.swappiness", (1, 2), 1)], Design(replicates=2)), {}, [])
     return kept
 
 
 def altered(store: Store, statement: str) -> None:
-    with sqlite3.connect(store.directory / "lab.sqlite") as connection:
-        connection.execute(statement)
-    connection.close()
+    with store.transaction() as connection:
+        connection.execute(text(statement))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

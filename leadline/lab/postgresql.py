@@ -1,0 +1,153 @@
+"""The PostgreSQL database of a lab: its connections, its locks, and what its errors mean."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateSchema
+
+from leadline.lab.labfile import Address
+
+_TIMEOUT = 30.0  # seconds of an exchange with the server
+_LOCKED = 10_000  # milliseconds that a statement waits for a lock, as SQLite does
+_ABANDONED = 60_000  # milliseconds after which the server ends a transaction whose client is silent
+_AGE = 60  # seconds after which a connection is not used again
+_ALONE = 0x1EAD11E  # of the advisory lock
+_ENDED = ("08", "57P")  # classes of SQLSTATE: the connection is over
+_DAMAGED = ("21", "22", "23", "42", "XX")  # the data or the tables are not as they should be
+_NO_RIGHT = "42501"
+_FULL = "53300"  # of connections
+
+
+class BrokenConnection(Exception):
+    """The connection ended in the middle of an exchange."""
+
+
+_engines: dict[tuple[Address, str | None], Engine] = {}
+
+
+def engine_of(address: Address) -> Engine:
+    """One for each lab in a process: opening a connection takes long. Raises UsageError for a file of passwords that
+    others may read.
+    """
+    key = (address, address.secret())
+    if key not in _engines:
+        _engines[key] = _engine(*key)
+    return _engines[key]
+
+
+def close_all() -> None:
+    """Close the connections of this process that nobody uses now."""
+    for engine in _engines.values():
+        engine.dispose()
+
+
+def _engine(address: Address, secret: str | None) -> Engine:
+    contexts = {"disable": False, "require": True, "verify-full": ssl.create_default_context()}
+    parameters = {"lock_timeout": str(_LOCKED), "idle_in_transaction_session_timeout": str(_ABANDONED)}
+    if address.schema:
+        parameters["search_path"] = address.schema
+    engine = create_engine(
+        URL.create("postgresql+pg8000", address.user, None, address.host, address.port, address.database),
+        connect_args={
+            "password": secret or "",
+            "timeout": _TIMEOUT,
+            "application_name": "leadline",
+            "ssl_context": contexts.get(address.tls),
+            "startup_params": parameters,
+        },
+        isolation_level="READ COMMITTED",
+        pool_size=1,
+        max_overflow=9,
+        pool_recycle=_AGE,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    engine.dialect.use_insertmanyvalues_wo_returning = True  # pg8000 would send row after row
+    event.listen(engine, "handle_error", _judge)
+    return engine
+
+
+def _judge(context: ExceptionContext) -> BrokenConnection | None:
+    """Never again use a connection that is over, or of which an exchange was cut short, as by a signal: what the server
+    still sends would be taken for the reply to the next statement.
+    """
+    error, reply = context.original_exception, None
+    if isinstance(error, (OSError, struct.error, AttributeError)):  # what pg8000 meets at the end of a connection
+        reply = BrokenConnection(str(error) or type(error).__name__)
+    if context.sqlalchemy_exception is None or code_of(error).startswith(_ENDED):
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = False
+    return reply
+
+
+def _told(error: BaseException) -> dict[str, str]:
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, dict) else {}
+
+
+def code_of(error: BaseException | None) -> str:
+    """SQLSTATE, empty where the server sent none."""
+    return "" if error is None else str(_told(error).get("C", ""))
+
+
+def is_away(error: DBAPIError) -> bool:
+    """Whether a server that could not be connected to may be back soon."""
+    code = code_of(error.orig)
+    return code.startswith(_ENDED) or code == _FULL or (not code and "SSL" not in str(error.orig))
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Whether the rows or tables are wrong; else the server is away or refuses for now."""
+    code = code_of(error.orig)
+    return code.startswith(_DAMAGED) and code != _NO_RIGHT
+
+
+def explained(error: BaseException, address: Address) -> str:
+    """What went wrong and what to do, in one line without a password."""
+    origin: Any = error.orig if isinstance(error, DBAPIError) else error
+    said, code = str(_told(origin).get("M", origin)), code_of(origin)
+    server = f"{address.host}:{address.port}"
+    if code == "3D000":
+        make = f"createdb -h {address.host} -p {address.port} -U {address.user} {address.database}"
+        return f"{server} has no database {address.database}; who may, makes it with `{make}`"
+    if code in ("28P01", "28000"):
+        given = "the password was given" if address.secret() else "no password was given"
+        return f"{said} ({given}: the URL's, else PGPASSWORD, else that of ~/.pgpass)"
+    if code == _NO_RIGHT:
+        what = f"DATABASE {address.database}" if address.schema else "SCHEMA public"
+        return f"{said}; its owner runs: GRANT CREATE ON {what} TO {address.user}"
+    if "Can't create a connection" in said:
+        cause = origin.__cause__
+        reason = getattr(cause, "strerror", None) or cause or said
+        return f"{server} cannot be reached: {reason}"
+    if "refuses SSL" in said:
+        return f"{server} has no TLS, which sslmode={address.tls} asks for"
+    if isinstance(origin, ssl.SSLError):
+        return f"the certificate of {server} is refused: {getattr(origin, 'verify_message', '') or origin}"
+    return f"the connection to {server} was lost" if said == "network error" else " ".join(said.split())
+
+
+def alone(connection: Connection) -> None:
+    """Until this transaction ends nobody else is here: for tables, and for what has no row yet."""
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({_ALONE})"))
+
+
+def make_schema(connection: Connection, address: Address) -> None:
+    """The schema of a lab inside a lab."""
+    known = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
+    if address.schema and not connection.execute(known, {"name": address.schema}).first():
+        connection.execute(CreateSchema(address.schema))
+
+
+def size(connection: Connection) -> int:
+    """Bytes of the lab's tables on the server's disk."""
+    relations = text(
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = current_schema()"
+    )
+    return int(connection.execute(relations).scalar_one())
