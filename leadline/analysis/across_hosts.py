@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy import stats
@@ -44,7 +44,7 @@ def across_hosts(
     for name, part in zip(hosts.names, hosts.parts, strict=True):
         family = Family.of(part.fit, [part.model.effect(main) for main in part.model.mains], 1 - (1 - level) / count)
         own = effects_of(part.table, part.sample, kind, scale, part.model, family, level, margin)
-        effects += [_named(effect, name) for effect in own]
+        effects += [_named(effect, name, count) for effect in own]
     spreads, p_value = _spreads(table, scale, model, hosts.parts)
     differ = p_value is not None and p_value < ALPHA
     sentence = " ".join([_scope(hosts), _difference(table, spreads, p_value, differ)])
@@ -52,8 +52,10 @@ def across_hosts(
     return AcrossHosts(hosts.names, random, tuple(effects), spreads, p_value, differ, sentence)
 
 
-def _named(effect: Effect, host: str) -> HostEffect:
-    return HostEffect(**{one.name: getattr(effect, one.name) for one in fields(effect)}, host=host)
+def _named(effect: Effect, host: str, count: int) -> HostEffect:
+    """The effect as one of ``count`` hosts' families, which share the error rate (Bonferroni)."""
+    found = HostEffect(**{one.name: getattr(effect, one.name) for one in fields(effect)}, host=host)
+    return found if found.p_adjusted is None else replace(found, p_adjusted=min(1.0, count * found.p_adjusted))
 
 
 def _scope(hosts: Hosts) -> str:
@@ -75,14 +77,14 @@ def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float
     if p_value is None:
         return f"Whether effects differ between hosts cannot be tested: each would have to run {FEWEST} blocks or more."
     if not differ:
-        return f"They do not differ visibly between the hosts (p = {p_value:.2g})."
+        return f"Effects do not differ visibly between the hosts (p = {p_value:.2g})."
     seen = [one for one in spreads if one.p_value is not None and one.p_value * len(spreads) < ALPHA]
     told = [
         f"{one.factor}={table.describe(one.factor, one.level)}"
         + ("" if one.percent is None else f" by {one.percent:.2g} %")
         for one in seen
     ]
-    return f"They differ between the hosts: {', '.join(told)} (standard deviation, p = {p_value:.2g})."
+    return f"Effects differ between the hosts: {', '.join(told)} (standard deviation, p = {p_value:.2g})."
 
 
 def _spreads(
