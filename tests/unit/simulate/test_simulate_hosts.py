@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.lab.pilot import hosting_for
 from leadline.lab.results import analysis_of
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
@@ -13,6 +14,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
 from leadline.model.result import Scope, Verdict
+from leadline.planning.hosts import Hosting
 from leadline.simulate import parse_truth, simulate_observations
 from leadline.simulate.testbed import SimulatedTestbed
 
@@ -121,3 +123,16 @@ def test_a_truth_that_cannot_be_is_refused_at_its_line(hosts: str, said: str) ->
     with pytest.raises(UsageError, match=r"truth.yaml:2: ") as refused:
         parse_truth(f"truth:\n  hosts: {hosts}\n", "truth.yaml")
     assert said.replace("?", "") in str(refused.value)
+
+
+def test_planning_learns_from_the_lab_how_effects_differ_between_hosts(tmp_path: Path) -> None:
+    record = ran(tmp_path, NOISE + GAIN + LOSS)
+    found = hosting_for(record.study, tmp_path, 8)
+    assert found is not None
+    assert found.source == f"pool@{record.id}"
+    across = analysis_of(record).responses[0].across_hosts
+    assert across is not None
+    assert found.differ == pytest.approx(sum(one.percent or 0.0 for one in across.spreads) / 2)
+    assert hosting_for(record.study, tmp_path, 8, 3.0) == Hosting(8, 3.0, "given")
+    assert hosting_for(record.study, tmp_path / "none", 8) == Hosting(8)
+    assert hosting_for(record.study, tmp_path, 1) is None
