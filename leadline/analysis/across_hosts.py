@@ -47,7 +47,8 @@ def across_hosts(
         effects += [_named(effect, name, count) for effect in own]
     spreads, p_value = _spreads(table, scale, model, hosts.parts)
     differ = p_value is not None and p_value < ALPHA
-    sentence = " ".join([_scope(hosts), _difference(table, spreads, p_value, differ)])
+    missing = _missing(table, model, hosts.parts)
+    sentence = " ".join([_scope(hosts), *missing, _difference(table, spreads, p_value, differ)])
     random = isinstance(hosts.fit, HostsFit) and hosts.fit.random
     return AcrossHosts(hosts.names, random, tuple(effects), spreads, p_value, differ, sentence)
 
@@ -62,8 +63,8 @@ def _scope(hosts: Hosts) -> str:
     count = len(hosts.parts)
     if isinstance(hosts.fit, str):
         return (
-            f"Of {count} hosts {hosts.fit}, so effects are means over blocks, and what hosts differ by is noise "
-            "between blocks."
+            f"The {count} hosts are not kept apart, as {hosts.fit}: effects are means over blocks, and what hosts "
+            "differ by is noise between blocks."
         )
     if hosts.fit.random:
         return (
@@ -71,6 +72,13 @@ def _scope(hosts: Hosts) -> str:
             "differ by from host to host, so more hosts, rather than more blocks on each, would narrow them."
         )
     return f"Effects are means over these {count} hosts, and intervals say nothing of other hosts."
+
+
+def _missing(table: StudyTable, model: Model, parts: Sequence[HostPart]) -> list[str]:
+    """Levels that not every host has figures of."""
+    counts = [(main, sum(part.has(main) for part in parts)) for main in model.mains]
+    told = [f"{table.level_name(*main)} on {count}" for main, count in counts if count < len(parts)]
+    return [f"Of {len(parts)} hosts there are figures of {', '.join(told)}."] if told else []
 
 
 def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float | None, differ: bool) -> str:

@@ -74,6 +74,10 @@ ONE_INSTANCE = (
     "All slots come from one server instance: the effects hold for it, and what another start would change is not "
     "known."
 )
+ON_ONE_HOST = (
+    "fewer than two hosts can compare it with the baseline, which says nothing of others; running the missing trials "
+    "would do"
+)
 _UNJUDGED = {
     "plot": "it changes only between whole plots, and too few of these are repeated to know their noise; "
     "two or more replicates would do",
@@ -160,6 +164,7 @@ def analyse_response(
         warnings.append(f"{response}: {chosen.instances.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
+    lost = ON_ONE_HOST if isinstance(fit, HostsFit) else lost
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.analysis.columns import Model
+from leadline.analysis.columns import Main, Model
 from leadline.analysis.linear import Fit
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.analysis.two_strata import TwoStrataFit
@@ -43,6 +43,11 @@ class HostPart:
     @property
     def blocks(self) -> int:
         return len(np.unique(self.sample.blocks))
+
+    def has(self, main: Main) -> bool:
+        """Whether some figure is of this level."""
+        factor, level = main
+        return any(self.table.cells[int(cell)][factor] == level for cell in np.unique(self.sample.cells))
 
     def rows(self, model: Model, contrasts: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Contrasts (k, p) of ``model`` as those of this host's own (k, q), and which (k) of them its figures tell."""
@@ -158,12 +163,13 @@ def hosts_fit(model: Model, plain: Fit, parts: Sequence[HostPart]) -> HostsFit |
     if not random and any(part.blocks < 2 or part.fit.df <= 0 for part in parts):
         return "a host ran one block alone"
     mains = np.array([model.effect(main) for main in model.mains]).reshape(len(model.mains), model.width)
-    lost = (on_hosts(model, parts, mains).known.sum(axis=0) < 2) & np.array(plain.estimable(mains), dtype=np.bool_)
-    if lost.any():
-        return "a level has figures on one host alone"
+    having = np.array([sum(part.has(main) for part in parts) for main in model.mains], dtype=np.int64)
+    told = on_hosts(model, parts, mains, noise="none").known.sum(axis=0)
+    if np.any((told < np.minimum(having, 2)) & np.array(plain.estimable(mains), dtype=np.bool_)):
+        return "a host alone cannot compare a level with the baseline"
     free = sum(part.fit.df for part in parts if part.fit.df > 0)
     inside = sum(part.fit.df * part.fit.sigma**2 for part in parts if part.fit.df > 0)
     sigma = float(np.sqrt(inside / free)) if free > 0 and inside > 0 else plain.sigma
     df = len(parts) - 1 if random else free
     fitted = HostsFit(plain.beta, plain.half, plain.rows, df, sigma, plain, model, tuple(parts), random)
-    return fitted if sigma > 0 else "hosts gave exactly the same figures again and again"
+    return fitted if sigma > 0 else "repeated trials gave exactly the same figures"

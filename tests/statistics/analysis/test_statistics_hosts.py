@@ -19,6 +19,7 @@ from simulated_study import pseudo_factors
 from leadline.analysis import analyse
 from leadline.design import make_plan
 from leadline.model.design import Design
+from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation, ResponseAnalysis, Verdict
@@ -197,6 +198,28 @@ def test_many_hosts_are_the_analysis_of_variance_with_treatment_by_host_random()
     assert effect.df == 5
     ends = [100 * math.expm1(float(by_host.mean()) + side * reach) for side in (-1, 1)]
     assert (effect.interval.low, effect.interval.high) == pytest.approx(tuple(ends))
+
+
+def test_a_level_that_fails_on_all_hosts_but_one_costs_the_others_nothing() -> None:
+    case = Case((2,) * 6)
+    plan = case.plan()
+    level = plan.comparisons[0]
+    named = (level.factor, level.level)
+    observations, _ = run(case, plan, 3)
+    broken = [
+        replace(each, responses={}, failure=FailureClass.CONFIGURATION)
+        if each.host != "host-0" and named in each.treatment.levels
+        else each
+        for each in observations
+    ]
+    whole, left = (analyse(plan, each, ["throughput"]).responses[0] for each in (observations, broken))
+    lost, *_ = (one for one in left.effects if (one.factor, one.level) == named)
+    assert lost.verdict is Verdict.UNDETERMINED
+    assert lost.reason.startswith("fewer than two hosts can compare it")
+    assert left.across_hosts is not None
+    assert f"Of 6 hosts there are figures of {level.factor}={level.level} on 1." in left.across_hosts.sentence
+    others = [{one.factor: one.percent for one in each.effects if one.factor != level.factor} for each in (whole, left)]
+    assert others[0] == pytest.approx(others[1])
 
 
 def main(studies: int) -> None:

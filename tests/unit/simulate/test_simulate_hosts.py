@@ -94,7 +94,9 @@ def test_hosts_of_one_block_each_are_said_not_to_be_kept_apart(tmp_path: Path) -
     throughput = analysis_of(ran(tmp_path, NOISE + GAIN + "  hosts: { count: 4 }\n", 5)).responses[0]
     across = throughput.across_hosts
     assert across is not None
-    assert across.sentence.startswith("Of 4 hosts a host ran one block alone, so effects are means over blocks")
+    assert across.sentence.startswith(
+        "The 4 hosts are not kept apart, as a host ran one block alone: effects are means over blocks"
+    )
     assert across.p_value is None or 0 <= across.p_value <= 1
     assert throughput.effects[0].scope is Scope.GENERAL
 
