@@ -15,6 +15,7 @@ from scipy import stats
 from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.equivalence import equivalence_p, inside
+from leadline.analysis.hosts import HostsFit
 from leadline.analysis.interim import TOO_EARLY, Interim
 from leadline.analysis.lenth import LenthFit, LenthLaw
 from leadline.analysis.linear import Fit
@@ -37,6 +38,7 @@ TOO_NOISY = "the noise is too large for an interval in percent"
 
 
 _E = TypeVar("_E", bound=Effect)
+_FOR_FAMILIES = UnequalFit | TwoStrataFit | HostsFit  # fits with another noise for comparisons judged together
 KNOWN = 1e9  # degrees of freedom of a noise that is as good as known
 
 
@@ -90,7 +92,7 @@ class Family:
             )
         errors = fit.errors(chosen)
         degrees = fit.degrees(chosen) if judged else np.full(len(chosen), float(fit.df))
-        strict, shared = fit.together(chosen) if isinstance(fit, UnequalFit | TwoStrataFit) else (errors, degrees)
+        strict, shared = fit.together(chosen) if isinstance(fit, _FOR_FAMILIES) else (errors, degrees)
         critical = np.zeros(len(chosen))
         if law is not None and level >= 1:
             critical = np.full(len(chosen), math.inf)
@@ -101,7 +103,8 @@ class Family:
                 critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
             if not isinstance(law, LenthLaw):
                 critical = np.maximum(critical * strict / errors, stats.t.isf((1 - level) / 2, degrees))
-        ends = fit.ends(chosen, critical) if isinstance(fit, CarriedFit) and law is not None else None
+        carried = fit.plain if isinstance(fit, HostsFit) else fit
+        ends = carried.ends(chosen, critical) if isinstance(carried, CarriedFit) and law is not None else None
         found = (place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
         return cls(*found, ends, interim, fit.separate)
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from leadline.analysis.across_hosts import Hosts, across_hosts, baseline_over_hosts
 from leadline.analysis.aliases import alias_notes
 from leadline.analysis.carry import CarryOver, carry_over
 from leadline.analysis.columns import Model, fitted_with_strata
@@ -35,6 +36,7 @@ from leadline.analysis.forks import (
     without,
 )
 from leadline.analysis.groups import LARGEST, ordered_groups
+from leadline.analysis.hosts import HostPart, HostsFit, hosts_fit
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.interim import Interim
 from leadline.analysis.lenth import LenthFit, lenth_fit
@@ -72,6 +74,10 @@ ONE_INSTANCE = (
     "All slots come from one server instance: the effects hold for it, and what another start would change is not "
     "known."
 )
+ON_ONE_HOST = (
+    "fewer than two hosts can compare it with the baseline, which says nothing of others; running the missing trials "
+    "would do"
+)
 _UNJUDGED = {
     "plot": "it changes only between whole plots, and too few of these are repeated to know their noise; "
     "two or more replicates would do",
@@ -96,6 +102,12 @@ class _Fitted:
     carried: CarryOver | None
     instances: Instances | None = None
     covariates: tuple[Covariate, ...] = ()
+    hosts: Hosts | None = None
+
+    @property
+    def inside(self) -> Fit:
+        """The fit that knows nothing of hosts."""
+        return self.fit.plain if isinstance(self.fit, HostsFit) else self.fit
 
 
 @dataclass(frozen=True)
@@ -152,9 +164,12 @@ def analyse_response(
         warnings.append(f"{response}: {chosen.instances.sentence}")
     family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
     lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
+    lost = ON_ONE_HOST if isinstance(fit, HostsFit) else lost
     effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
+    if isinstance(fit, HostsFit) and not fit.random:
+        effects = [replace(effect, scope=Scope.THESE_HOSTS) for effect in effects]
     if table.forks:
         effects += [unestimated(whole, main, kind.name) for main in same]
         constant = named(table, constant_levels(model, fit))
@@ -170,13 +185,21 @@ def analyse_response(
         cells = cell_means(table, sample, scale, paired, fit, level)
         components = _components(scale, sample, chosen, level)
     mean, interval = baseline_mean(scale, sample, level)
+    blocks = len(np.unique(sample.blocks[sample.is_baseline]))
+    if (over := baseline_over_hosts(scale, sample, level)) is not None:
+        mean, interval, blocks = over
+    hosts = None
+    if chosen.hosts is not None and not verdicts_only:
+        hosts = across_hosts(table, kind, scale, model, chosen.hosts, level, margin)
+        warnings += [f"{response}: {hosts.sentence}"] if hosts.differ else []
     result = ResponseAnalysis(
         response=response,
         baseline_mean=mean,
         baseline_interval=interval,
         baseline_trials=int(sample.is_baseline.sum()),
-        baseline_blocks=len(np.unique(sample.blocks[sample.is_baseline])),
+        baseline_blocks=blocks,
         counted="slot" if sample.slotted else "trial",
+        across_hosts=hosts,
         effects=tuple(effects),
         interactions=tuple(paired),
         cells=tuple(cells),
@@ -186,14 +209,20 @@ def analyse_response(
         residual_cv=noise.cv,
         detectable=noise.detectable,
         reason=_unknown(table, sample, fit),
-        model=model_sentence(model, sample, fit, chosen.strata),
+        model=model_sentence(model, sample, chosen.inside, chosen.strata) + _each_host(fit),
         components=components,
-        correlation=fit.correlation if isinstance(fit, MixedFit) else None,
-        notes=tuple(_notes(table, sample, chosen)),
+        correlation=chosen.inside.correlation if isinstance(chosen.inside, MixedFit) else None,
+        notes=(*_notes(table, sample, chosen), *([hosts.sentence] if hosts else [])),
         margin=margin,
         covariates=chosen.covariates,
     )
     return result, warnings
+
+
+def _each_host(fit: Fit) -> str:
+    return (
+        f" Each of {len(fit.parts)} hosts by itself; effects are means over them." if isinstance(fit, HostsFit) else ""
+    )
 
 
 def _unknown(table: StudyTable, sample: Sample, fit: Fit) -> str:
@@ -221,6 +250,21 @@ def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Sca
 
 
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
+    plain = _of_one_host(table, sample, scale, timed)
+    present = np.unique(sample.hosts)
+    if len(present) < 2:
+        return plain
+    parts = []
+    for host in present:
+        own, kept = table.on_host(int(host)), sample.only(sample.hosts == host)
+        found = _of_one_host(own, kept, scale, timed)
+        parts.append(HostPart(own, kept, found.model, found.fit))
+    fit = hosts_fit(plain.model, plain.fit, parts)
+    hosts = Hosts(tuple(table.hosts[host] for host in present), tuple(parts), fit)
+    return replace(plain, hosts=hosts, fit=plain.fit if isinstance(fit, str) else fit)
+
+
+def _of_one_host(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     values = scale.into(sample.values)
     check = checked(table, sample, values, timed) if table.covariates else Checked((), ())
     fitting = partial(fitted_with_strata, table, sample, values, timed, covariates=check.used)
@@ -260,9 +304,9 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
 
 
 def _components(scale: Scale, sample: Sample, chosen: _Fitted, level: float) -> tuple[Component, ...]:
-    if not isinstance(chosen.fit, MixedFit):
+    if not isinstance(chosen.inside, MixedFit):
         return ()
-    found = components_of(scale, sample, chosen.fit, chosen.strata, level)
+    found = components_of(scale, sample, chosen.inside, chosen.strata, level)
     differing = chosen.instances.component if chosen.instances is not None else None
     return found if differing is None else (*found, differing)
 

@@ -62,6 +62,7 @@ def with_ranks(
 def _exact(table: StudyTable, sample: Sample, model: Model, fit: Fit) -> bool:
     """Whether trials of a level and of the baseline lie in random order in blocks, and nothing else moves them."""
     plain = not (table.crossed or model.places or model.covariates or sample.slotted or (sample.plots >= 0).any())
+    plain = plain and len(np.unique(sample.hosts)) < 2  # hosts are exchanged by no permutation inside blocks
     return plain and not isinstance(fit, LenthFit) and sample.size <= _LARGEST
 
 

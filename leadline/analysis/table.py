@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class StudyTable:
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
     halves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # position -> a duet's half in each slot
     duet: bool = False  # the trials of a block ran at the same time, on halves of the machine
+    hosts: tuple[str, ...] = ()  # where the trials ran, by name; empty on one host, and of forks, which have none
 
     @classmethod
     def of(cls, plan: Plan, observations: Sequence[Observation], describe: Describe) -> StudyTable:
@@ -60,6 +61,7 @@ class StudyTable:
         if plan.duet:  # who was left alone had another machine
             pairs = {block for block, trials in _measured(observations).items() if len(trials) > 1}
             kept = [(observation, cell) for observation, cell in kept if observation.block in pairs]
+        hosts = tuple(sorted({observation.host for observation, _ in kept}))
         return cls(
             factors=plan.factors,
             cells=cells,
@@ -76,7 +78,15 @@ class StudyTable:
             halves={trial.position: trial.halves for trial in plan.trials if trial.halves and trial.slots},
             duet=bool(plan.duet),
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
+            hosts=() if plan.forks or len(hosts) < 2 else hosts,
         )
+
+    def on_host(self, host: int) -> StudyTable:
+        """The trials of one of the hosts, by its index."""
+        pairs = zip(self.observations, self.cell_of, strict=True)
+        kept = [(one, cell) for one, cell in pairs if one.host == self.hosts[host]]
+        observations, cells = tuple(one for one, _ in kept), tuple(cell for _, cell in kept)
+        return replace(self, observations=observations, cell_of=cells, hosts=())
 
     @property
     def crossed(self) -> bool:
@@ -170,7 +180,7 @@ class Sample:
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
     ``places`` in the block, -1 for sentinels; None where the design does not balance them. Of slots beside those of
     other trials: their number in the block. ``machine`` (n, c): the table's covariates, NaN where one was not recorded.
-    ``halves`` (n, or none): of the machine, of a duet's slots.
+    ``halves`` (n, or none): of the machine, of a duet's slots. ``hosts`` (n, or none) index the table's hosts.
     """
 
     values: Floats
@@ -184,6 +194,7 @@ class Sample:
     places: Ints | None = None
     machine: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     halves: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    hosts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def slotted(self) -> bool:
@@ -214,6 +225,7 @@ class Sample:
             None if self.places is None else self.places[chosen],
             self.machine[chosen] if len(self.machine) else self.machine,
             self.halves[chosen] if len(self.halves) else self.halves,
+            self.hosts[chosen] if len(self.hosts) else self.hosts,
         )
 
     @property
@@ -224,7 +236,7 @@ class Sample:
 def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     """The sample of one response, and how many trials gave a figure that is not a finite number."""
     rows = []
-    machine, halves = [], list[int]()
+    machine, halves, hosts = [], list[int](), list[int]()
     broken = 0
     cells = {
         (observation.trial, observation.slot): cell
@@ -245,6 +257,8 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         place = table.places.get(observation.position, -1)
         if table.halves:
             halves.append(table.halves[observation.position][slot])
+        if table.hosts:
+            hosts.append(table.hosts.index(observation.host))
         rows.append(
             (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
         )
@@ -268,6 +282,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             places=places,
             machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
             halves=np.array(halves, dtype=np.int64),
+            hosts=np.array(hosts, dtype=np.int64),
         ),
         broken,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leadline.lab.layouts import compare_layouts
 from leadline.lab.looking import check_looks
-from leadline.lab.pilot import noise_for, overhead_for
+from leadline.lab.pilot import hosting_for, noise_for, overhead_for
 from leadline.lab.planning import Planned, cost, setup_for, worst_cost
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.studyfile import StudyFile
@@ -27,6 +27,7 @@ __all__ = [
     "cost",
     "download_seconds",
     "downloads",
+    "hosting_for",
     "noise_for",
     "outline",
     "overhead_for",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
 from leadline.analysis.scale import response_kind
+from leadline.conclude.hosts import on_hosts, scope_of_hosts
+from leadline.conclude.wording import MOST, listed, noun, signed, size
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
 from leadline.model.record import StudyRecord, TrialState
@@ -14,10 +16,7 @@ from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis
 from leadline.model.units import format_duration
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
-MOST = 3  # settings told in full, responses of one setting, names in a list
-_NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
-MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
     elif facts.done or not facts.left:
-        sentences += _findings(analysis, facts, settings)
+        found, hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
+        sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
     text = ". ".join(sentences) + "."
     return (SIMULATED if analysis.simulated else "") + text
 
@@ -108,6 +108,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     found = _of_cold(facts) if moved else []
     found += [_matters(one, first) for one in moved[:MOST]]
+    found += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
     found += _luck(moved)
@@ -173,7 +174,7 @@ def _luck(moved: Sequence[_Setting]) -> list[str]:
         return ["Confirm the gain by fresh trials"]
     return [
         f"Confirm the gain by fresh trials: luck alone would give the best of {one.luck.comparisons} about "
-        f"{_size(one.luck.expected_gain)} % of {noun(one.response)}"
+        f"{size(one.luck.expected_gain)} % of {noun(one.response)}"
     ]
 
 
@@ -244,7 +245,7 @@ def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
     known = {one.response: one.detectable for one in responses if one.detectable is not None}
     if not known:
         return ""
-    least = {name: f"{_size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
+    least = {name: f"{size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
     found = ", ".join(f"{noun(name)} from {size}" for name, size in list(least.items())[: 2 * MOST])
     trials = 4 * (facts.done or facts.planned)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
@@ -263,8 +264,8 @@ def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
     more = "more" if gain > one.luck.gain_95 else "no more"
     return [
         f"The best level, {best.factor}={describe(best.factor, best.level)} ({noun(one.response)} {signed(percent)} "
-        f"%), gains {more} than luck may give the best of {one.luck.comparisons} ({_size(one.luck.expected_gain)} % on "
-        f"average, up to {_size(one.luck.gain_95)} %)"
+        f"%), gains {more} than luck may give the best of {one.luck.comparisons} ({size(one.luck.expected_gain)} % on "
+        f"average, up to {size(one.luck.gain_95)} %)"
     ]
 
 
@@ -309,27 +310,5 @@ def _largest(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> float:
     return max((abs(effect.percent or 0.0) for _, effect in found), default=0.0)
 
 
-def signed(percent: float) -> str:
-    """``+9.1`` or ``−13``, two digits or more."""
-    return f"{'+' if percent >= 0 else MINUS}{_size(abs(percent))}"
-
-
-def _size(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.1g}"
-
-
-def noun(response: str) -> str:
-    """The response as a sentence names it."""
-    return _NOUN.get(response, response.replace("_", " "))
-
-
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def listed(parts: Iterable[str], word: str = "and") -> str:
-    """``a, b and c``; of many the first ones, and how many more."""
-    names = list(parts)
-    if len(names) > 2 * MOST:
-        names = [*names[: 2 * MOST - 1], f"{len(names) - 2 * MOST + 1} more"]
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" {word} " + names[-1]

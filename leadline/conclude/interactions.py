@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from leadline.analysis.scale import response_kind
-from leadline.conclude.answer import signed
+from leadline.conclude.wording import signed
 from leadline.model.knob import Level
 from leadline.model.naming import Describe
 from leadline.model.result import Interaction, ResponseAnalysis, Verdict

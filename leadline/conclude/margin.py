@@ -13,12 +13,16 @@ E = TypeVar("E", bound=Effect)
 
 
 def within_margin(one: ResponseAnalysis) -> ResponseAnalysis:
-    """The analysis whose effects and interactions are equivalent where their simultaneous intervals lie inside the
-    margin, whether zero is among them or not; ``reason`` tells which. The analysis tells what is distinguishable, which
-    is what stopping rules go by; this is done after them.
+    """The analysis whose effects, those on hosts too, and interactions are equivalent where their simultaneous
+    intervals lie inside the margin, whether zero is among them or not; ``reason`` tells which. The analysis tells what
+    is distinguishable, which is what stopping rules go by; this is done after them.
     """
+    across = one.across_hosts
+    if across is not None:
+        across = replace(across, effects=tuple(_settled(effect, one.margin) for effect in across.effects))
     return replace(
         one,
+        across_hosts=across,
         effects=tuple(_settled(effect, one.margin) for effect in one.effects),
         interactions=tuple(_settled(pair, one.margin) for pair in one.interactions),
     )

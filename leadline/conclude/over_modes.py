@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change, mean_contrasts
-from leadline.conclude.answer import MOST, changes
+from leadline.conclude.answer import changes
+from leadline.conclude.wording import MOST
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage

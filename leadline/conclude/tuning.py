@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change, contrasts
 from leadline.analysis.equivalence import inside
-from leadline.conclude.answer import MOST, SIMULATED, changes, listed, noun
+from leadline.conclude.answer import SIMULATED, changes
 from leadline.conclude.over_modes import Averages, over_modes, told_over_modes
+from leadline.conclude.wording import MOST, listed, noun
 from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage

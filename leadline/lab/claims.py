@@ -72,6 +72,7 @@ class Claims:
         self._lease = lease
         self.owner = owner
         self._held: Claim | None = None
+        self.host_of: Callable[[int], str] = lambda _: ""  # of blocks that are held one after the other
 
     def take(self, study_id: int, block: int, *, host: str = "", left: Collection[int] | None = None) -> Claim | None:
         """The block, or None where another has it. ``left``: positions of which one must be left to run."""
@@ -129,7 +130,7 @@ class Claims:
         if held is not None and (held.study_id, held.block) == (study_id, block):
             return held
         self.release()
-        self._held = self.take(study_id, block)
+        self._held = self.take(study_id, block, host=self.host_of(block))
         if self._held is None:
             raise ClaimedError(self._whose(study_id, block))
         return self._held

@@ -18,6 +18,7 @@ from leadline.model.guest import FORKS
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.result import Verdict
 from leadline.model.study import Study
+from leadline.planning.hosts import Hosting, differs_by
 from leadline.planning.noise import PUBLISHED_CV, WORLDS_CV, Noise, Past, assumed, measured
 
 STUDIES = 3  # newest ones of the same stack and load that are taken together
@@ -59,6 +60,28 @@ def noise_for(
     found = measured(name, [past_of(record, name) for record in records]) if records else None
     why = f"assumed: no finished study of this stack and load in {lab}; that of {whose}"
     return found or assumed(name, usual, why, forks=forks)
+
+
+def hosting_for(
+    study: Study, lab: Path, hosts: int, differ: float | None = None, source: str | None = None, response: str = ""
+) -> Hosting | None:
+    """``hosts`` hosts for planning, None for one. How effects differ between them: ``differ`` percent if given, else as
+    the lab's study ``source`` found, or its newest studies of the same stack and load on several hosts, else assumed.
+    """
+    if hosts < 2:
+        return None
+    if differ is not None:
+        return Hosting(hosts, differ, "given")
+    if not (lab / "lab.sqlite").exists():
+        return Hosting(hosts)
+    store = Store(lab, create=False)
+    for record in [store.load(store.find(source))] if source is not None else _related(store, study):
+        name = response or study.responses[0]
+        analysis = analyse(record.plan_that_ran, record.observations(), [name])
+        found = differs_by(analysis.responses[0])
+        if found is not None:
+            return Hosting(hosts, found, f"{record.study.study}@{record.id}")
+    return Hosting(hosts)
 
 
 def _check_time(past: Study, study: Study, source: str) -> None:

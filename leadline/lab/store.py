@@ -51,7 +51,7 @@ def study_key(study: Study) -> str:
 def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
     """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials.
 
-    Of the table ``attempts`` those that others disturbed.
+    Of the table ``attempts`` those that others disturbed, of ``blocks`` the runs that the last attempts belong to.
     """
 
     def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
@@ -65,7 +65,13 @@ def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
         last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
         rows[table.name] = by_trial(select(table).join(t.trials, last).order_by(*table.primary_key.columns))
     disturbed = t.attempts.c.failure == FailureClass.DISTURBED.value
-    return {**rows, t.attempts.name: by_trial(select(t.attempts).join(t.trials).where(disturbed))}
+    last = (t.attempts.c.trial_id == t.trials.c.id) & (t.attempts.c.attempt == t.trials.c.attempt)
+    ran = select(t.attempts.c.trial_id, t.blocks.c.host).select_from(t.attempts).join(t.trials, last)
+    return {
+        **rows,
+        t.attempts.name: by_trial(select(t.attempts).join(t.trials).where(disturbed)),
+        t.blocks.name: by_trial(ran.join(t.blocks, t.blocks.c.token == t.attempts.c.token)),
+    }
 
 
 class Store(AttemptStore):
@@ -246,6 +252,7 @@ class Store(AttemptStore):
             ),
             machine=machine.get(WHOLE),
             repeats=len(of_attempt(t.attempts)),
+            host=next((each["host"] for each in of_attempt(t.blocks)), ""),
         )
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")

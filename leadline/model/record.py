@@ -136,6 +136,7 @@ class TrialRecord:
     slots: tuple[SlotRecord, ...] = ()  # of the last attempt, as far as it came
     machine: MachineUse | None = None  # what else the machine did under the measured load
     repeats: int = 0  # earlier attempts that others disturbed, by the study's rule
+    host: str = ""  # of the last attempt; empty where the study ran on one host
 
     @property
     def under_load(self) -> tuple[tuple[float, float], ...]:
@@ -164,6 +165,7 @@ class TrialRecord:
             failure=self.failure,
             plot=self.planned.plot,
             machine=figures_of(self.machine),
+            host=self.host,
         )
 
     def observations(self) -> tuple[Observation, ...]:

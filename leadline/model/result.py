@@ -119,6 +119,7 @@ class Observation:
     slot: int | None = None
     seconds: float | None = None
     machine: Mapping[str, float] = field(default_factory=dict)  # figures of ``model.disturbance``
+    host: str = ""  # empty where the study ran on one host
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ class Scope(StrEnum):
     GENERAL = "general"
     THIS_INSTANCE = "this instance"  # one start of the server was measured: nothing is said of another
     THIS_WORLD = "this world"  # all forks are of one world: nothing is said of another
+    THESE_HOSTS = "these hosts"  # too few hosts to speak of others
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,50 @@ class Interaction(Effect):
     levels: tuple[Level, Level] = (0, 0)
     baselines: tuple[Level, Level] = (0, 0)
     sentence: str = ""
+
+
+@dataclass(frozen=True)
+class HostEffect(Effect):
+    """An effect on one host, by its trials alone. ``simultaneous`` is adjusted for all hosts and all comparisons of the
+    response, so that of all verdicts on hosts together at most 5 in 100 studies have a false one.
+    """
+
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class HostSpread:
+    """How far a level's effect differs from host to host (treatment x host).
+
+    ``percent`` is its standard deviation between hosts, without the noise of the trials; None where it is not known.
+    ``p_value`` tests that there is none, for this level alone; None where hosts have too few blocks.
+    """
+
+    factor: str
+    level: Level
+    percent: float | None
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class AcrossHosts:
+    """A study's hosts, for one response: what effects do on each of them.
+
+    ``random``: intervals of effects are for hosts like these, and carry what effects differ by; else for these alone.
+    ``effects``: host by host, as ranked there. ``p_value`` tests all levels together, None where nothing can be tested.
+    """
+
+    hosts: tuple[str, ...]
+    random: bool
+    effects: tuple[HostEffect, ...]
+    spreads: tuple[HostSpread, ...]
+    p_value: float | None
+    differ: bool
+    sentence: str
+
+    def of(self, factor: str, level: Level) -> tuple[HostEffect, ...]:
+        """One level's effects, in the order of the hosts."""
+        return tuple(one for one in self.effects if (one.factor, one.level) == (factor, level))
 
 
 @dataclass(frozen=True)
@@ -368,6 +414,7 @@ class ResponseAnalysis:
     cells: tuple[CellMean, ...] = ()  # of the pairs of factors that have interactions
     covariates: tuple[Covariate, ...] = ()  # those that the plan names
     counted: str = "trial"  # what numbers of trials count here: "trial", or "slot" where trials have slots
+    across_hosts: AcrossHosts | None = None  # None on one host
 
 
 COMPILES, STARVES = "still compiling", "the compiler starves"  # in the sentence of a plateau

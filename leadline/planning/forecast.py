@@ -18,6 +18,7 @@ from leadline.model.workload import Workload
 from leadline.planning.alternatives import alternatives, name_of, rows_of_a_square
 from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of
+from leadline.planning.hosts import Hosting, OverHosts, over_hosts
 from leadline.planning.looks import final_level
 from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, log_effect, percent, precision_of
@@ -106,6 +107,7 @@ class Forecast:
     reason: str = ""
     lasting: str = ""  # whether longer trials could halve it
     between: Between | None = None  # factors that change between trials with slots
+    hosts: OverHosts | None = None  # of a study on several hosts
 
 
 def sigma_of(plan: Plan, noise: Noise, setup: Setup) -> float | None:
@@ -128,9 +130,11 @@ def forecast(
     power: float = POWERS[0],
     design: Design | None = None,
     workload: Workload | None = None,
+    hosts: Hosting | None = None,
 ) -> Forecast:
     """What ``plan`` will find. ``effect`` in percent: also what it needs, in this design and, where ``design`` is
-    given, in others that answer the same question. A plan that may end early is taken to its end.
+    given, in others that answer the same question. A plan that may end early is taken to its end. ``hosts`` run its
+    blocks in turn, one host if absent.
     """
     plan, _ = as_one_factor(plan)
     comparisons = len(plan.comparisons)
@@ -186,6 +190,7 @@ def forecast(
         reason=_not_forecast(plan, unknown),
         lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
         between=between,
+        hosts=over_hosts(plan, sigma, hosts, POWERS, judged) if hosts is not None else None,
     )
 
 

@@ -9,6 +9,7 @@ from leadline.model.units import format_duration
 from leadline.planning.between import Between
 from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup
+from leadline.planning.hosts import OverHosts
 from leadline.planning.layouts import Compared
 from leadline.planning.noise import Noise
 from leadline.planning.repeat import Advice, advise
@@ -80,6 +81,8 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines.append(f"smallest effect: not known; {found.reason}" if small is None else f"but {found.reason}")
     if found.between is not None:
         lines.append(_between(found.between))
+    if found.hosts is not None:
+        lines.append(_over_hosts(found.hosts))
     if found.halve:
         lines.append(f"to halve that: {'; or '.join(found.halve)}")
     if found.lasting:
@@ -87,6 +90,20 @@ def forecast_lines(found: Forecast) -> list[str]:
     if found.effect is not None and found.chance is not None:
         lines.append(f"an effect of {figure(found.effect)} % is found with probability {found.chance:.2f}")
     return lines
+
+
+def _over_hosts(found: OverHosts) -> str:
+    """The smallest effect of the mean over hosts, and for whom."""
+    small, large = (found.smallest.get(power) for power in (0.8, 0.9))
+    idle = found.hosts.count - found.used
+    head = f"on {found.used} hosts" + (f" ({idle} more have no block): " if idle else ": ")
+    if small is None or large is None:
+        return f"{head}smallest effect not known"
+    sizes = f"{head}smallest effect {figure(small)} % in 8 of 10 such studies, {figure(large)} % in 9 of 10"
+    if not found.random:
+        return f"{sizes}, of the mean over these hosts alone, however much effects differ between them"
+    how = f"where an effect differs by {figure(found.hosts.differ)} % from host to host ({found.hosts.source})"
+    return f"{sizes}, for hosts like these, {how}"
 
 
 def _between(found: Between) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median, quantiles
 
-from leadline.conclude.answer import listed, signed
+from leadline.conclude.wording import listed, signed
 from leadline.lab.command import Comparison
 from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
 from leadline.report.words import number

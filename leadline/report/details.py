@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from leadline.model.record import StudyRecord
-from leadline.model.result import Interaction, ResponseAnalysis, Robust, StudyAnalysis, Verdict
+from leadline.model.result import HostEffect, Interaction, ResponseAnalysis, Robust, StudyAnalysis, Verdict
 from leadline.report import words
 
+_MOVED = (Verdict.BETTER, Verdict.WORSE)
 CHANCE = 0.5  # from this adjusted p on a level's failures get no sentence of their own
 
 
@@ -38,6 +39,28 @@ def interactions(one: ResponseAnalysis) -> list[str]:
     if not rows and any(pair.verdict is Verdict.EQUIVALENT for pair in one.interactions):
         return [f"None of {looked} is distinguishable from none and more than {words.number(one.margin)} %."]
     return rows or [f"None of {looked} is distinguishable from none."]
+
+
+def hosts(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
+    """A row for each level that is better or worse on some host: what it does on each of them."""
+    rows: dict[str, list[HostEffect]] = {}
+    for effect in by_host(one):
+        rows.setdefault(words.setting(record.study, effect.factor, effect.level), []).append(effect)
+    told = {name: found for name, found in rows.items() if any(each.verdict in _MOVED for each in found)}
+    return [f"By host, {name}: {'; '.join(_on_host(each) for each in found)}." for name, found in told.items()]
+
+
+def by_host(one: ResponseAnalysis) -> tuple[HostEffect, ...]:
+    """Effects on each host, level by level as the response's effects are ranked; empty on one host."""
+    across = one.across_hosts
+    return () if across is None else tuple(each for of in one.effects for each in across.of(of.factor, of.level))
+
+
+def _on_host(effect: HostEffect) -> str:
+    if effect.percent is None:
+        return f"{effect.host} {effect.reason or 'not estimated'}"
+    change = f"{words.signed(effect.percent)} % {words.change_interval(effect.simultaneous)}".strip()
+    return f"{effect.host} {change} {effect.verdict.value}"
 
 
 def quantiles(record: StudyRecord, analysis: StudyAnalysis) -> tuple[list[str], list[tuple[str, list[str]]]]:

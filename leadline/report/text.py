@@ -87,6 +87,7 @@ class StudyTable:
         doubtful = one.drift.verdict in (DriftVerdict.DRIFTED, DriftVerdict.INCONCLUSIVE)
         lines.append(Text(one_line(one.drift.sentence), style="yellow" if doubtful else ""))
         lines += [Text(one_line(row)) for row in details.interactions(one)]
+        lines += [Text(one_line(row)) for row in details.hosts(self._record, one)]
         lines += [Text(one_line(note)) for note in one.notes]
         lines += [Text(one_line(row)) for row in details.ranks(self._record, one)]
         shared = [words.several(group) for group in one.groups if len(group) > 1]

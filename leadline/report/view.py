@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leadline.analysis.explained import Change, Counted, explained
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.model.result import Effect, StudyAnalysis, Verdict
-from leadline.report import advising, health, histograms, latency, layers, series, words
+from leadline.model.result import Effect, HostEffect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.report import advising, details, health, histograms, latency, layers, series, words
 from leadline.report import files as trial_files
 from leadline.report.charts import cells as cells_chart
 from leadline.report.charts import effects as effects_chart
@@ -23,10 +23,11 @@ from leadline.report.charts.over_time import Load, heat_map
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
-from leadline.report.glance import Axis, Glance, glance
+from leadline.report.glance import Axis, Glance, axis, glance
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
 
+MOST_ON_HOSTS = 120  # rows of effects on hosts; the JSON has all
 MOST_TREATMENTS = 7  # in a chart; the tables hold all
 
 
@@ -62,6 +63,7 @@ class View:
     latency: latency.Latency
     glance: Glance
     axes: Mapping[str, Axis]  # response -> its effects, drawn
+    by_host: Mapping[str, tuple[tuple[HostEffect, ...], Axis]]  # response -> effects on each host, and these drawn
     against_load: Mapping[str, Figure]  # response -> figure, of a study that varies its load
     interactions: Mapping[str, tuple[Figure, ...]]  # response -> a figure for each pair of factors
     timeline: Figure | None
@@ -134,6 +136,7 @@ def gather(
         latency=latencies,
         glance=overview,
         axes={one.response: one for one in overview.axes},
+        by_host={one.response: _by_host(record, one) for one in analysis.responses if one.across_hosts is not None},
         against_load={
             one.response: marked(figure, analysis.simulated)
             for one in (analysis.responses if figures else ())
@@ -213,6 +216,11 @@ def strongest(analysis: StudyAnalysis) -> list[Effect]:
 
 def _weight(effect: Effect) -> tuple[bool, float]:
     return effect.verdict in (Verdict.BETTER, Verdict.WORSE), abs(effect.percent or 0.0)
+
+
+def _by_host(record: StudyRecord, one: ResponseAnalysis) -> tuple[tuple[HostEffect, ...], Axis]:
+    effects = details.by_host(one)[:MOST_ON_HOSTS]
+    return effects, axis(record, replace(one, effects=effects, luck=None))
 
 
 def _charted(record: StudyRecord, analysis: StudyAnalysis, present: Sequence[str]) -> list[str]:

@@ -66,7 +66,12 @@ def bound(truth: Truth, factors: Sequence[Factor], knobs: Mapping[str, Knob], so
     if neighbour is not None:
         moved = tuple(one.model_copy(update={"when": resolved(one.when)}) for one in neighbour.moved)
         neighbour = neighbour.model_copy(update={"moved": moved})
-    return truth.model_copy(update={"effects": effects, "failures": failures, "neighbour": neighbour})
+    hosts = truth.hosts
+    if hosts is not None:
+        own = tuple(one.model_copy(update={"when": resolved(one.when)}) for one in hosts.own)
+        hosts = hosts.model_copy(update={"own": own})
+    found = {"effects": effects, "failures": failures, "neighbour": neighbour, "hosts": hosts}
+    return truth.model_copy(update=found)
 
 
 def _same(one: Level, other: Level) -> bool:
@@ -76,6 +81,14 @@ def _same(one: Level, other: Level) -> bool:
 def holds(when: Mapping[str, Level], levels: Mapping[str, Level]) -> bool:
     """Whether every factor of ``when`` is at its level."""
     return all(name in levels and _same(levels[name], level) for name, level in when.items())
+
+
+def move(logs: Floats, percent: Mapping[str, float]) -> None:
+    """Adds changes by response to the logarithms of ``RESPONSES``."""
+    for name, share in percent.items():
+        for row in _STANDS_FOR.get(name, (name,)):
+            if row in _ROW:
+                logs[_ROW[row]] += math.log1p(share)
 
 
 class Model:
@@ -158,12 +171,8 @@ class Model:
         )
         startup = server.startup
         for effect in effects:
-            for name, change in effect.percent.items():
-                if name == "startup":
-                    startup *= 1 + change
-                for row in _STANDS_FOR.get(name, (name,)):
-                    if row in _ROW:
-                        logs[_ROW[row]] += math.log1p(change)
+            startup *= 1 + effect.percent.get("startup", 0.0)
+            move(logs, effect.percent)
         return logs, point.lost, startup
 
     def _point(self, station: queueing.Station, load: Mapping[str, Level]) -> queueing.Point:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,12 +58,16 @@ def simulate_observations(
     found: list[Observation] = []
     now, warmed = 0.0, workload.warm_up.load * workload.warm_up.cycles if workload.warm_up else 0.0
     baseline = {factor.name: factor.baseline for factor in plan.factors}
+    usual = {factor.name: factor.baseline for factor in plan.factors if not factor.pseudo}
+    host_of = host_of_block(truth)
     for number, trial in enumerate(plan.trials if not plan.rotates else ()):
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
         changes = changes_of(model, levels, baseline) if plan.forks else None
-        instance = Instance(root, number, trial.seed, plot, 0.0, changes=changes)
+        instance = Instance(
+            root, number, trial.seed, plot, 0.0, changes=changes, host=host_of(trial.block), usual=usual
+        )
         startup = startup_of(model, instance, levels)
         instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
         found += _trial(model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
@@ -72,7 +76,8 @@ def simulate_observations(
         instances = []
         for trial in block:
             levels = trial.treatment.as_dict()
-            instance = Instance(root, trial.position, trial.seed, "", 0.0, trial.turns)
+            host = host_of(trial.block)
+            instance = Instance(root, trial.position, trial.seed, "", 0.0, trial.turns, host=host, usual=usual)
             instances.append((trial, instance, EPOCH + now, startup_of(model, instance, levels)))
             now += before_load(truth) + instances[-1][-1]
         side = side_by_side(block, workload)
@@ -86,6 +91,17 @@ def simulate_observations(
             )
         now += side.ramp_up + side.steady + side.ramp_down + len(block) * after_load(truth)
     return found
+
+
+def host_of_block(truth: Truth) -> Callable[[int], int | None]:
+    """Which host runs a block, from 0; None on one host."""
+    hosts = truth.hosts
+    return lambda block: None if hosts is None else hosts.of_block(block)
+
+
+def host_name(host: int | None) -> str:
+    """``host-1``; empty on one host."""
+    return "" if host is None else f"host-{host + 1}"
 
 
 def side_by_side(block: Sequence[PlannedTrial], workload: Workload) -> Workload:
@@ -115,6 +131,7 @@ def _trial(
         treatment=trial.treatment,
         started=started,
         plot=trial.plot,
+        host=host_name(instance.host),
     )
     failure = failure_of(model.truth, instance, levels)
     broken = _ends_trial(failure)

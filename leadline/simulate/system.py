@@ -68,7 +68,9 @@ class SimulatedSystem(AtStart):
         kept: Mapping[str, Level] | None = None,
         origin: float | None = None,
         attempts: int = 0,
+        hosts: Mapping[int, int] | None = None,
     ) -> None:
+        self._hosts = dict(hosts or {})  # by the seed of their blocks
         self._study = study
         self._truth = truth
         self._host = host
@@ -181,7 +183,10 @@ class SimulatedSystem(AtStart):
             return self
         if number not in self._beside:
             other = SimulatedSystem(
-                self._study, self._truth, self._host, self._knobs, kept=self._kept, origin=self._origin
+                *(self._study, self._truth, self._host, self._knobs),
+                kept=self._kept,
+                origin=self._origin,
+                hosts=self._hosts,
             )
             other._begun = self._begun
             self._beside[number] = other
@@ -360,6 +365,8 @@ class SimulatedSystem(AtStart):
             *(self._truth.seed, self._attempts - 1, block_seed, plot_key(dear), hours),
             warmed=self._warmed,
             changes=changes,
+            host=self._hosts.get(block_seed),
+            usual=self._kept,
         )
 
     def _fail_at(self, step: str, usual: str) -> None:

@@ -23,6 +23,7 @@ from leadline.simulate.clock import EPOCH, VirtualClock
 from leadline.simulate.host import SimulatedHost
 from leadline.simulate.model import bound
 from leadline.simulate.neighbour import taken
+from leadline.simulate.observations import host_name, host_of_block
 from leadline.simulate.system import SimulatedSystem
 from leadline.simulate.truth import Truth
 
@@ -118,9 +119,12 @@ class SimulatedTestbed:
             return float(taken(held, held.seed, moment - self._origin, [(0.0, {})], 1)[0])
 
         host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline, others)
+        host_of = host_of_block(held)
+        hosts = {one.seed: at for one in planned.plan.trials if (at := host_of(one.block)) is not None}
         system = SimulatedSystem(
-            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts
+            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts, hosts=hosts
         )
+        self.store.claims.host_of = lambda block: host_name(host_of(block))
         run = StudyRun(
             *(file, planned, self.store, host, system, self.watcher, lambda _: nullcontext(), self._clock.now),
             budget=options.budget,

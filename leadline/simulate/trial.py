@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.knob import Level
 from leadline.model.plan import Turn
 from leadline.model.workload import Workload
-from leadline.simulate.model import RESPONSES, Floats, Model, holds
+from leadline.simulate.model import RESPONSES, Floats, Model, holds, move
 from leadline.simulate.neighbour import taken
 from leadline.simulate.truth import CPU, LATENCIES, Failure, Truth
 
@@ -33,7 +33,7 @@ class Instance:
     of the whole plot, ``hours`` tells the start of the load since the study began. With ``turns`` the noise of the
     seconds is the machine's: all instances of the block meet the same one. ``warmed``: seconds of load before this one.
     ``changes``: of a fork, what differs from its world's baseline in levels that have an effect; all else is the
-    world's.
+    world's. ``host`` (from 0): where several hosts run blocks; ``usual`` are the baseline levels of real factors.
     """
 
     seed: int
@@ -44,6 +44,8 @@ class Instance:
     turns: tuple[Turn, ...] = ()
     warmed: float = 0.0
     changes: tuple[str, ...] | None = None
+    host: int | None = None
+    usual: Mapping[str, Level] = field(default_factory=dict)
 
     def random(self, purpose: int, *more: int) -> np.random.Generator:
         """The noise of this trial, of forks of its whole world."""
@@ -145,7 +147,8 @@ def trial_series(
     truth, workload = model.truth, model.workload
     count = max(1, math.ceil(workload.ramp_up + steady + workload.ramp_down - 1e-6))
     middle = np.arange(count, dtype=np.float64) + 0.5
-    logs = _levels(model, schedule, middle, truth.carry_over)
+    targets = [(begin, model.logs(levels) + host_logs(truth, instance, levels)) for begin, levels in schedule]
+    logs = _levels(targets, middle, truth.carry_over)
     speed, latency, cpu = _noise(truth, instance, middle)
     logs[0] += speed
     logs[_LATENCY] += latency - speed
@@ -178,15 +181,34 @@ def plot_key(dear: Mapping[str, Level]) -> str:
     return json.dumps(sorted(dear.items())) if dear else ""
 
 
-def _levels(
-    model: Model, schedule: Sequence[tuple[float, Mapping[str, Level]]], middle: Floats, carry_over: float
-) -> Floats:
+def host_logs(truth: Truth, instance: Instance, levels: Mapping[str, Level]) -> Floats:
+    """What the host adds to the logarithms of ``RESPONSES`` at these levels."""
+    logs, hosts = np.zeros(len(RESPONSES)), truth.hosts
+    if hosts is None or instance.host is None:
+        return logs
+    moved = [f"{name}={levels[name]}" for name, usual in instance.usual.items() if levels[name] != usual]
+    speed = lognormal_sigma(hosts.spread) * _of_host(instance, "")
+    speed += lognormal_sigma(hosts.effects) * sum(_of_host(instance, one) for one in moved)
+    logs[0] += speed
+    logs[_LATENCY] -= speed
+    for one in hosts.own:
+        if one.host == instance.host + 1 and holds(one.when, levels):
+            move(logs, one.percent)
+    return logs
+
+
+def _of_host(instance: Instance, what: str) -> float:
+    """A standard normal figure of this host."""
+    digest = hashlib.sha256(f"{instance.seed}/host {instance.host}/{what}".encode()).digest()
+    return float(np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal())
+
+
+def _levels(schedule: Sequence[tuple[float, Floats]], middle: Floats, carry_over: float) -> Floats:
     """Noise-free logarithms; a change is approached exponentially with the time constant ``carry_over``."""
     found = np.empty((len(RESPONSES), len(middle)))
     bounds = [*(int(np.searchsorted(middle, begin)) for begin, _ in schedule), len(middle)]
     state: Floats | None = None
-    for (begin, levels), first, last in zip(schedule, bounds, bounds[1:], strict=False):
-        target = model.logs(levels)
+    for (begin, target), first, last in zip(schedule, bounds, bounds[1:], strict=False):
         if state is None or carry_over <= 0:
             found[:, first:last] = target[:, None]
             state = target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from leadline.lab.planning import OVERHEAD
 from leadline.model.bounds import DAY, RawLevel, Seed, Share, Strict, duration
@@ -63,6 +63,16 @@ class Values(Strict):
     cores: int | None = Field(default=None, ge=1, le=256)
 
 
+def of_responses(percent: dict[str, float]) -> dict[str, float]:
+    """Changes by response. Raises ValueError for a name that is none."""
+    for name in percent:
+        if name not in PLANTED:
+            near = nearest(name, list(PLANTED))
+            hint = f"; did you mean {near}?" if near else f": {', '.join(PLANTED)}"
+            raise ValueError(f"{name} is no response a truth can change{hint}")
+    return percent
+
+
 class KnobEffect(Strict):
     """What holds when every named factor is at the named level: one factor is a main effect, more an interaction.
 
@@ -77,11 +87,7 @@ class KnobEffect(Strict):
 
     @model_validator(mode="after")
     def _known(self) -> KnobEffect:
-        for name in self.percent:
-            if name not in PLANTED:
-                near = nearest(name, list(PLANTED))
-                hint = f"; did you mean {near}?" if near else f": {', '.join(PLANTED)}"
-                raise ValueError(f"{name} is no response a truth can change{hint}")
+        of_responses(self.percent)
         return self
 
 
@@ -182,6 +188,39 @@ class Neighbour(Strict):
     moved: tuple[Moved, ...] = ()
 
 
+class OnHost(Strict):
+    """What is so on one host alone (``host`` from 1): of these levels, without any of all trials there."""
+
+    host: int = Field(ge=1, le=1000)
+    when: dict[str, RawLevel] = Field(default_factory=dict)
+    percent: dict[str, Change] = Field(min_length=1)
+
+    @field_validator("percent")
+    @classmethod
+    def _known(cls, percent: dict[str, float]) -> dict[str, float]:
+        return of_responses(percent)
+
+
+class Hosts(Strict):
+    """Hosts that run blocks in turn. Shares are coefficients of variation of what is drawn for each host."""
+
+    count: int = Field(ge=1, le=1000)
+    spread: Share = Field(default=0.0, description="how hosts differ, whatever the levels")
+    effects: Share = Field(default=0.0, description="how the effect of a level differs from host to host")
+    own: tuple[OnHost, ...] = ()
+
+    @model_validator(mode="after")
+    def _there(self) -> Hosts:
+        for one in self.own:
+            if one.host > self.count:
+                raise ValueError(f"host {one.host} is not there: count is {self.count}")
+        return self
+
+    def of_block(self, block: int) -> int:
+        """Which host runs a block, both from 0."""
+        return block % self.count
+
+
 class Truth(Strict):
     """Everything about a simulated system. Same truth, seed, plan and workload: the same figures."""
 
@@ -196,6 +235,7 @@ class Truth(Strict):
     failures: tuple[Failure, ...] = ()
     neighbour: Neighbour | None = Field(default=None, description="another program on the machine")
     halves: Halves = Halves()
+    hosts: Hosts | None = Field(default=None, description="hosts that run blocks in turn; one if absent")
     driver: Driver = Driver()
     silent: tuple[str, ...] = Field(default=(), description="knobs that take a level and do not keep it")
     overhead: Seconds = Field(

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api.planning import Planned, StudyFile, check_looks, compare_layouts, noise_for, overhead_for, setup_for
+from leadline.api.planning import (
+    Planned,
+    StudyFile,
+    check_looks,
+    compare_layouts,
+    hosting_for,
+    noise_for,
+    overhead_for,
+    setup_for,
+)
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
@@ -38,6 +47,11 @@ def power(
     from_: Annotated[str | None, typer.Option("--from", help="The study in the lab to learn the noise from.")] = None,
     response: Annotated[str | None, typer.Option(help="The response to plan for; the study's first if absent.")] = None,
     chance: Annotated[str, typer.Option("--power", help="The wanted probability of finding the effect.")] = "80%",
+    hosts: Annotated[int, typer.Option(min=1, max=1000, help="Hosts that run its blocks in turn.")] = 1,
+    differ: Annotated[
+        str | None,
+        typer.Option(help="How an effect differs from host to host (standard deviation), instead of the lab's: 2%"),
+    ] = None,
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
     factor: FactorOption = None,
@@ -46,6 +60,7 @@ def power(
     """What a study will find at the noise of earlier trials, and what an effect needs."""
     wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
     noise_cv = share("--cv", cv, 0.01, 200.0) if cv is not None else None
+    differ_cv = share("--differ", differ, 0.0, 200.0) if differ is not None else None
     likely = share("--power", chance, 50.0, 99.9) / 100
     file = Study.read(study, set_ or [], factor or []).file
     planned = open_testbed(lab, subject=Study(file)).plan(file)
@@ -62,6 +77,7 @@ def power(
         power=likely,
         design=planned.design,
         workload=file.study.workload,
+        hosts=hosting_for(file.study, lab, hosts, differ_cv, from_, name),
     )
     layouts = compare_layouts(file.study, planned, lab, noise, overhead, wanted, likely)
     if json:
@@ -139,6 +155,9 @@ def document(noise: Noise, found: Forecast, setup: Setup) -> dict[str, Any]:
         if found.between is None
         else asdict(found.between)
         | {"smallest": {f"{power:g}": value for power, value in found.between.smallest.items()}},
+        "hosts": None
+        if found.hosts is None
+        else asdict(found.hosts) | {"smallest": {f"{power:g}": value for power, value in found.hosts.smallest.items()}},
         "repeat": None if advice is None else asdict(advice),
     }
 

@@ -131,6 +131,16 @@ def test_power_of_a_built_in_study() -> None:
     assert "full-factorial: " in text
 
 
+def test_power_on_several_hosts() -> None:
+    options = ("--cv", "4.3%", "--hosts", "8", "--differ", "3%", "--set", "design.replicates=16")
+    text = invoke("power", "aa", *options)
+    assert "on 8 hosts: smallest effect " in text
+    assert "where an effect differs by 3 % from host to host (given)" in text
+    hosts = json.loads(invoke("power", "aa", *options, "--json"))["hosts"]
+    assert hosts["hosts"] == {"count": 8, "differ": 3.0, "source": "given"}
+    assert 0 < hosts["smallest"]["0.8"] < hosts["smallest"]["0.9"]
+
+
 def test_power_as_json_has_the_same_figures() -> None:
     document = json.loads(invoke("power", "aa", "--effect", "5", "--cv", "4.3", "--json"))
     assert document["noise"]["assumed"] is True

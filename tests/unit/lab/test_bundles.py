@@ -56,7 +56,7 @@ def told(record: StudyRecord) -> list[object]:
     return [
         (
             *(trial.planned, trial.state, trial.attempt, trial.started, trial.responses),
-            *(trial.audits, trial.readings, trial.steps),
+            *(trial.audits, trial.readings, trial.steps, trial.host),
             trial.directory and (trial.directory / "logs" / "server.log").read_text(),
         )
         for trial in record.trials
@@ -95,6 +95,7 @@ def test_a_block_that_ran_elsewhere_is_taken_in_once(centre: Store, bundle: Path
         assert here.directory is not None
         assert (here.directory / "logs" / "server.log").read_text() == f"trial {here.planned.position}\n"
         assert here.attempt == there.attempt
+        assert (here.host, there.host) == ("n3", ""), "its own lab had one host"
     assert take_block(centre, bundle) == 0
     assert told(centre.load(1)) == first
     assert centre.claims.running(1) == []

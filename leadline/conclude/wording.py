@@ -1,0 +1,32 @@
+"""Words that conclusions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST = 3  # settings told in full, responses of one setting, names in a list
+MINUS = "\u2212"
+_NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
+
+
+def signed(percent: float) -> str:
+    """``+9.1`` or ``−13``, two digits or more."""
+    return f"{'+' if percent >= 0 else MINUS}{size(abs(percent))}"
+
+
+def size(value: float) -> str:
+    """``13``, ``9.1`` or ``0.4``: two digits or more."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.1g}"
+
+
+def noun(response: str) -> str:
+    """The response as a sentence names it."""
+    return _NOUN.get(response, response.replace("_", " "))
+
+
+def listed(parts: Iterable[str], word: str = "and") -> str:
+    """``a, b and c``; of many the first ones, and how many more."""
+    names = list(parts)
+    if len(names) > 2 * MOST:
+        names = [*names[: 2 * MOST - 1], f"{len(names) - 2 * MOST + 1} more"]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" {word} " + names[-1]
