@@ -47,10 +47,10 @@ def across_hosts(
         effects += [_named(effect, name, count) for effect in own]
     spreads, p_value = _spreads(table, scale, model, hosts.parts)
     differ = p_value is not None and p_value < ALPHA
-    missing = _missing(table, model, hosts.parts)
-    sentence = " ".join([_scope(hosts), *missing, _difference(table, spreads, p_value, differ)])
+    holds = " ".join([_scope(hosts), *_missing(table, model, hosts.parts)])
+    sentence = _difference(table, spreads, p_value, differ)
     random = isinstance(hosts.fit, HostsFit) and hosts.fit.random
-    return AcrossHosts(hosts.names, random, tuple(effects), spreads, p_value, differ, sentence)
+    return AcrossHosts(hosts.names, random, tuple(effects), spreads, p_value, differ, holds, sentence)
 
 
 def _named(effect: Effect, host: str, count: int) -> HostEffect:

@@ -212,7 +212,7 @@ def analyse_response(
         model=model_sentence(model, sample, chosen.inside, chosen.strata) + _each_host(fit),
         components=components,
         correlation=chosen.inside.correlation if isinstance(chosen.inside, MixedFit) else None,
-        notes=(*_notes(table, sample, chosen), *([hosts.sentence] if hosts else [])),
+        notes=(*_notes(table, sample, chosen), *([f"{hosts.holds} {hosts.sentence}"] if hosts else [])),
         margin=margin,
         covariates=chosen.covariates,
     )

@@ -239,6 +239,7 @@ class AcrossHosts:
 
     ``random``: intervals of effects are for hosts like these, and carry what effects differ by; else for these alone.
     ``effects``: host by host, as ranked there. ``p_value`` tests all levels together, None where nothing can be tested.
+    ``holds`` says for which hosts effects hold, ``sentence`` whether they differ.
     """
 
     hosts: tuple[str, ...]
@@ -247,6 +248,7 @@ class AcrossHosts:
     spreads: tuple[HostSpread, ...]
     p_value: float | None
     differ: bool
+    holds: str
     sentence: str
 
     def of(self, factor: str, level: Level) -> tuple[HostEffect, ...]:

@@ -217,7 +217,7 @@ def test_a_level_that_fails_on_all_hosts_but_one_costs_the_others_nothing() -> N
     assert lost.verdict is Verdict.UNDETERMINED
     assert lost.reason.startswith("fewer than two hosts can compare it")
     assert left.across_hosts is not None
-    assert f"Of 6 hosts there are figures of {level.factor}={level.level} on 1." in left.across_hosts.sentence
+    assert f"Of 6 hosts there are figures of {level.factor}={level.level} on 1." in left.across_hosts.holds
     others = [{one.factor: one.percent for one in each.effects if one.factor != level.factor} for each in (whole, left)]
     assert others[0] == pytest.approx(others[1])
 

@@ -77,7 +77,9 @@ def test_a_setting_that_gains_on_the_mean_and_loses_on_a_host_is_told(tmp_path: 
     assert "On these 3 hosts, not others: server.pool=20 helps: " in analysis.answer
     said = "Host by host server.pool=20 wins on 2 of 3 (throughput), but loses on host-2, −17 % [−18, −15]. "
     assert said in analysis.answer
-    assert any(one.startswith("throughput: Effects are means over these 3 hosts") for one in analysis.warnings)
+    assert any(
+        one.startswith("throughput: Effects differ between the hosts: server.pool=20 by ") for one in analysis.warnings
+    )
 
 
 def test_many_hosts_are_a_sample(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_hosts_of_one_block_each_are_said_not_to_be_kept_apart(tmp_path: Path) -
     throughput = analysis_of(ran(tmp_path, NOISE + GAIN + "  hosts: { count: 4 }\n", 5)).responses[0]
     across = throughput.across_hosts
     assert across is not None
-    assert across.sentence.startswith(
+    assert across.holds.startswith(
         "The 4 hosts are not kept apart, as a host ran one block alone: effects are means over blocks"
     )
     assert across.p_value is None or 0 <= across.p_value <= 1
