@@ -12,6 +12,7 @@ from leadline.observe.gc import GcObserver
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver
 from leadline.observe.processes import ProcessObserver
+from leadline.observe.profile import ProfileObserver
 from leadline.stack.assembly import Stack
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
@@ -31,7 +32,11 @@ OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
 )
 
 
-def observers_of(observe: bool, host: Host, stack: Stack) -> list[Observer]:
-    """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so."""
+def observers_of(observe: bool, host: Host, stack: Stack, profile: bool = False) -> list[Observer]:
+    """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so, and the
+    server's profile where ``profile`` does.
+    """
     asked = [make(host, stack) for make in OBSERVERS] if observe else []
+    if profile:
+        asked.append(ProfileObserver(host))
     return [ProcessObserver(host.files), *(observer for observer in asked if observer is not None)]

@@ -122,7 +122,7 @@ class RealSystem:
 
     def start_observers(self, directory: Path) -> None:
         assert isinstance(self._stack, Stack)
-        self._observers = ObserverSet(observers_of(self._study.observe, self._host, self._stack))
+        self._observers = ObserverSet(observers_of(self._study.observe, self._host, self._stack, self._study.profile))
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))

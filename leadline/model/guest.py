@@ -33,6 +33,7 @@ _OF_GUESTS = {  # keys that no guest has: path -> why, and what to write
         "workload",
         "warm_up",
     ): "a guest is not asked whether it is warm: leave warm_up out, and write ramp_up as a time, such as 20s",
+    ("profile",): "a profile is taken on this host, and a guest's server is not here: leave profile out",
     ("workload", "cpu_latency"): "a guest's CPUs have no idle states to bound: leave it out",
     ("stack", "java"): "the guest gets the runtime that leadline finds on this machine: leave java out",
 }

@@ -286,6 +286,7 @@ class Study(Strict):
     dead_man: DeadMan = 30.0
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
+    profile: bool = Field(default=False, description="take execution samples of the server's JVM, for flame graphs")
 
     @model_validator(mode="before")
     @classmethod
@@ -324,6 +325,7 @@ class Study(Strict):
         if not self.observe and (self.covariates or self.repeat):
             key = "covariates" if self.covariates else "repeat"
             raise KeyedError((key,), f"{key} needs figures of the machine, which `observe: false` does not record")
+        self._check_profile()
         for name in self.pseudo_factors:
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
@@ -341,6 +343,16 @@ class Study(Strict):
         check_guest(self)
         self._check_command()
         return self
+
+    def _check_profile(self) -> None:
+        if not self.profile:
+            return
+        if self.command is not None or self.stack.web is not None:
+            raise KeyedError(("profile",), "a profile is of a server's JVM, and this study starts none: leave it out")
+        if not self.observe:
+            raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
+        if self.stack.ssh is not None:
+            raise KeyedError(("profile",), f"a profile is taken on this host, and the server runs on {self.stack.ssh}")
 
     def _check_command(self) -> None:
         for at, name in enumerate(self.responses):

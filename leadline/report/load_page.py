@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leadline.model.errors import UsageError
-from leadline.report import histograms
+from leadline.report import histograms, words
 from leadline.report.charts.latency import curve
 from leadline.report.charts.over_time import Load, heat_map, percentiles, throughput
 from leadline.report.charts.theme import BLUE, Figure
@@ -31,13 +30,22 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A transaction in the steady phase; ``ms`` by percentile."""
+    """A transaction in the steady phase; ``ms`` by percentile, as text."""
 
     name: str
     ok: int
     failed: int
     per_second: float
-    ms: Mapping[str, float | None]
+    ms: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A condition of ``--fail``, or a limit that the scenario states, with what was measured."""
+
+    condition: str
+    value: str
+    kept: bool
 
 
 def build_load(directory: Path, out: Path, kept: Path | None = None) -> Path:
@@ -59,10 +67,11 @@ def build_load(directory: Path, out: Path, kept: Path | None = None) -> Path:
         s=summary,
         whole=_row("all transactions", steady["all"]) if steady.get("all") else None,
         rows=[_row(name, one) for name, one in transactions.items()],
+        limits=list(_limits(summary)),
         errors=list(_errors(summary)),
         quantiles=_QUANTILES,
         figures=drawn,
-        started=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started)),
+        started=words.moment(started),
         seconds=float(steady.get("duration_s") or 0),
         directory=str(directory),
         files=[(name, said) for name, said in _FILES.items() if (directory / name).is_file()],
@@ -96,9 +105,35 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
 
 
 def _row(name: str, one: Mapping[str, Any]) -> Row:
-    times = one.get("response_ms") or {}
-    ms = {quantile: times.get(quantile) for quantile in _QUANTILES}
+    times, least = one.get("response_ms") or {}, one.get("response_at_least") or ()
+    ms = {quantile: _at_least(_ms(times.get(quantile)), quantile in least) for quantile in _QUANTILES}
     return Row(name, int(one["ok"]), int(one["failed"]), float(one["per_second"]), ms)
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def _at_least(text: str, least: bool) -> str:
+    """``least``: timeouts are in it, so that it is a lower bound."""
+    return f"≥ {text}" if least else text
+
+
+def _limits(summary: Mapping[str, Any]) -> Iterator[Limit]:
+    for one in (summary.get("verdict") or {}).get("thresholds") or ():
+        yield Limit(f"--fail {one['condition']}", _measured(one), bool(one["kept"]))
+    for one in summary.get("limits") or ():
+        bound = words.share(one["bound"]) if one["unit"] == "share" else f"{one['bound']:g} ms"
+        # what was not measured fails no run here, as the verdict has it
+        yield Limit(f"{one['transaction']}: {one['measure']} at most {bound}", _measured(one), one["kept"] is not False)
+
+
+def _measured(one: Mapping[str, Any]) -> str:
+    value = one["value"]
+    if value is None:
+        return "not measured"
+    units = {"share": words.share(value), "ms": f"{_ms(value)} ms", "per_second": f"{value:.1f} transactions/s"}
+    return _at_least(units[one["unit"]], bool(one.get("at_least")))
 
 
 def _errors(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str]]:

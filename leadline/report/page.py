@@ -38,7 +38,7 @@ from leadline.report.load_text import load_text
 from leadline.report.sizes import change_text
 from leadline.report.view import View
 
-SCRIPTS = ("charts.js", "tables.js", "trials.js")  # one after the other they are the page's script
+SCRIPTS = ("charts.js", "tables.js", "trials.js", "flames.js")  # one after the other they are the page's script
 
 _WHOLE = "\n// the whole bundle\n"  # its last line
 
@@ -219,6 +219,7 @@ def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
             for choice in content.choices
         },
         "margin": MARGIN,
+        **({"flames": content.profile.data()} if content.profile else {}),
     }
 
 

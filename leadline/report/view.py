@@ -24,6 +24,7 @@ from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
 from leadline.report.glance import Axis, Glance, axis, glance
+from leadline.report.profile import Profile, profile
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
 
@@ -80,6 +81,7 @@ class View:
     advice: advising.Advice
     explained: Mapping[str, Sequence[Change]]  # of forks: treatment -> counters that changed
     sizes: Sizes | None
+    profile: Profile | None  # of the treatments of charts
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export: the page draws the effects itself."""
@@ -160,6 +162,7 @@ def gather(
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
         explained=_explained(record, files, labels),
         sizes=sizes(record, files),
+        profile=profile({name: groups[name] for name in charted}),
     )
 
 

@@ -52,8 +52,10 @@ class Pages:
 
     def compare(self, first: str, second: str) -> str:
         """Two studies by ``lab/number``. Raises UsageError for what cannot be compared."""
-        found = compare_runs(self._watch.study(first), self._watch.study(second))
-        return self._render("compare.html.j2", found=found)
+        one, other = self._watch.study(first), self._watch.study(second)
+        return self._render(
+            "compare.html.j2", found=compare_runs(one, other), simulated=one.record.simulated or other.record.simulated
+        )
 
     def history(self, params: Mapping[str, str]) -> str:
         """A study over time: ``lab``, ``study``, and if wanted ``response`` and ``level``. Raises UsageError."""
@@ -66,7 +68,14 @@ class Pages:
         levels = list(dict.fromkeys(str(each) for one in runs for each in one.record.plan.comparisons))
         data = {**history_document(found), "lab": lab}
         return self._render(
-            "history.html.j2", found=found, lab=lab, level=level, responses=responses, levels=levels, data=_json(data)
+            "history.html.j2",
+            found=found,
+            lab=lab,
+            level=level,
+            responses=responses,
+            levels=levels,
+            data=_json(data),
+            simulated=any(one.record.simulated for one in runs),
         )
 
     def report(self, key: str) -> str:
@@ -80,8 +89,8 @@ class Pages:
                     self._reports = {key: (state, path.read_text(encoding="utf-8"))}
             return self._reports[key][1]
 
-    def _render(self, name: str, **content: Any) -> str:
-        shared = {"version": leadline.__version__, "form": self._form}
+    def _render(self, name: str, *, simulated: bool = False, **content: Any) -> str:
+        shared = {"version": leadline.__version__, "form": self._form, "simulated": simulated}
         return self._environment.get_template(name).render(**shared, **content)
 
 

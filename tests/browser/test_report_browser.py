@@ -64,7 +64,7 @@ def visit(browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAna
     opened.scroll_through()
     opened.page.wait_for_function(
         "document.querySelectorAll('[data-figure]:not([data-live])').length === 0"
-        " && document.getElementById('explorer').dataset.shown"
+        " && document.getElementById('explorer').dataset.shown && document.getElementById('flame-graphs').dataset.live"
     )
     yield opened
     opened.context.close()
@@ -199,6 +199,44 @@ def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
     assert shown.inner_text() == "all of the load"
 
 
+def test_a_click_on_a_frame_zooms_into_it_on_both_sides(visit: Visit) -> None:
+    page = visit.page
+    left, right = (page.locator(f"[data-flame={side}] .flame") for side in ("a", "b"))
+    whole = left.locator("[data-frame]").count()
+    assert left.locator("div", has_text="HashMap.get").count() == 2
+    left.get_by_text("Orders.list", exact=True).click()
+    assert page.locator("#flame-graphs output").inner_text() == "in app.Orders.list"
+    for side in (left, right):
+        zoomed = side.get_by_text("Orders.list", exact=True).bounding_box()
+        assert zoomed is not None
+        assert zoomed["width"] == pytest.approx(side.evaluate("one => one.clientWidth"), abs=1.5)
+        assert side.locator("div", has_text="HashMap.get").count() == 1
+        assert side.locator("div", has_text="Orders.place").count() == 0
+    left.focus()
+    page.keyboard.press("Escape")
+    assert left.locator("[data-frame]").count() == whole
+    assert page.locator("#flame-graphs output").inner_text() == ""
+
+
+def test_the_keyboard_goes_through_the_frames_and_a_search_marks_them(visit: Visit) -> None:
+    page = visit.page
+    left = page.locator("[data-flame=a] .flame")
+    left.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    tip = page.locator("#tip")
+    assert re.fullmatch(r"app\.Orders\.place\n80\.0 % of the samples", tip.inner_text())
+    page.keyboard.press("Enter")
+    assert page.locator("#flame-graphs output").inner_text() == "in app.Orders.place"
+    page.keyboard.press("Escape")
+    page.get_by_label("Find").fill("hashmap")
+    assert left.locator(".hit").count() == 2
+    assert "hashmap: 35.0 %" in page.locator("[data-flame=a] figcaption").inner_text()
+    page.get_by_label("Find").fill("")
+    assert left.locator(".hit").count() == 0
+    assert visit.complaints == []
+
+
 def test_it_is_readable_in_light_and_dark(visit: Visit) -> None:
     """Sizes, contrast (4.5 to 1), names, headings and landmarks."""
     for scheme in ("light", "dark"):
@@ -228,6 +266,7 @@ def test_text_and_figures_are_there_without_scripts(
     plain = Visit(browser, report[0], scripts=False, width=420)
     assert plain.page.locator("#answer").inner_text() == report[2].answer
     assert plain.page.locator(".chart svg").count() > 20
+    assert plain.page.locator(".flame > div").count() > 10
     assert not plain.page.locator(".picker").is_visible()
     assert "was starved" in (plain.page.locator("[data-panel=pool][data-side=b] figcaption").text_content() or "")
     assert plain.page.evaluate("document.documentElement.scrollWidth") <= 420

@@ -225,6 +225,7 @@ def test_two_runs_are_compared(ui: Ui, opened: playwright.Page) -> None:
     opened.get_by_label("second").select_option(f"simulated/{RUNS}")
     opened.get_by_role("button", name="Compare").click()
     assert "caches@8: the baseline's throughput -" in opened.locator(".answer").inner_text()
+    assert opened.locator(".simulated").is_visible()
     with on_a_phone(opened):
         row = opened.locator("tbody tr", has_text="throughput").first
         assert row.locator("[data-label=verdict]").inner_text() == "lower"
@@ -236,6 +237,7 @@ def test_a_history_shows_where_it_changed(ui: Ui, opened: playwright.Page) -> No
     opened.goto(ui.address)
     opened.get_by_role("link", name="history").last.click()
     opened.wait_for_selector("#history svg")
+    assert opened.locator(".simulated").is_visible()
     assert f"with caches@{CHANGED}" in opened.locator(".answer").inner_text()
     with on_a_phone(opened):
         opened.wait_for_selector("#history svg")

@@ -39,6 +39,13 @@ POOL, CACHE, DIRTY, HEAP = (
 )
 T0 = 1_750_000_000.0
 RAMP, STEADY, DOWN = 8, 30, 2
+_SERVED = "java.lang.Thread.run;io.serve.Worker.run;app.Orders"
+STACKS = {  # execution samples a second under load
+    f"{_SERVED}.place;org.postgresql.core.v3.QueryExecutorImpl.execute": 12,
+    f"{_SERVED}.place;java.util.HashMap.get": 4,
+    f"{_SERVED}.list;java.util.HashMap.get": 3,
+    f"{_SERVED}.{NASTY.replace(';', '')}": 1,
+}
 # transaction: share, service ms
 MIX = {
     "quote": (0.40, 4.0),
@@ -274,7 +281,13 @@ def _percentiles(values: np.ndarray) -> dict[str, float]:
 def _series(folder: Path, planned: PlannedTrial, phases: Phases, wait: float, rng: np.random.Generator) -> None:
     size = int(planned.treatment[POOL])
     starved = size == 1
-    tables: dict[str, list[tuple[int, str, str, float]]] = {"host": [], "processes": [], "gc": [], "pools": []}
+    tables: dict[str, list[tuple[int, str, str, float]]] = {
+        "host": [],
+        "processes": [],
+        "gc": [],
+        "pools": [],
+        "profile": [],
+    }
 
     def put(observer: str, at: float, metric: str, subject: str, value: float) -> None:
         tables[observer].append((int(at * 1e9), metric, subject, float(value)))
@@ -311,6 +324,9 @@ def _series(folder: Path, planned: PlannedTrial, phases: Phases, wait: float, rn
         put("pools", at, "pool.wait_ms_mean", "jdbc/brokerage", (wait + rng.normal(0, 4)) if starved and busy else 0.1)
         put("pools", at, "threads.active", "executor", 12 * load)
         put("pools", at, "threads.size", "executor", 16)
+        for stack, samples in STACKS.items():
+            if busy and not (starved and stack.endswith("QueryExecutorImpl.execute")):
+                put("profile", at, "profile.samples", stack, samples)
         if busy:
             heap += 40
             if heap > 300:

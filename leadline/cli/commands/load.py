@@ -117,7 +117,11 @@ def load(
         bool, typer.Option("--json", help="With --find-knee, --generator or --against: print the result as JSON.")
     ] = False,
 ) -> None:
-    """Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md)."""
+    """Load a server and sum up how it did.
+
+    Further options are leadline-load's, above all --url, --users, --rate with --arrivals, --ramp-up, --steady,
+    --ramp-down, --var and --out (docs/reference/load.md).
+    """
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return

@@ -71,6 +71,25 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["observe=false"], "a profile is a series, which `observe: false` does not record"),
+        (["stack.host=ssh:app"], "a profile is taken on this host, and the server runs on ssh:app"),
+        (["stack.host=vm"], "a guest's server is not here"),
+        (["stack={web: httpd}", "factors={}", "settings={}"], "a profile is of a server's JVM"),
+    ],
+)
+def test_a_profile_is_of_a_jvm_on_this_host(overrides: Sequence[str], told: str) -> None:
+    assert told in refused("profile=true", *overrides)
+
+
+def test_a_profile_is_planned() -> None:
+    planned("profile=true")
+    assert study(["profile=true"]).study.profile
+    assert not study([]).study.profile
+
+
+@pytest.mark.parametrize(
     ("override", "said"),
     [
         ("workload.steady=-30", "workload.steady: -30s is not between 1s and 168h"),

@@ -60,6 +60,47 @@ def test_the_page_tells_verdict_figures_errors_and_files(tmp_path: Path) -> None
     assert len(text) < 3_000_000
 
 
+def test_the_page_tells_limits_and_times_that_are_lower_bounds(tmp_path: Path) -> None:
+    write_load(tmp_path / "out")
+    file = tmp_path / "out" / "summary.json"
+    summary = json.loads(file.read_text())
+    summary["verdict"]["thresholds"] = [
+        {
+            "condition": "p99>9ms",
+            "measure": "p99",
+            "unit": "ms",
+            "bound": 9.0,
+            "value": 12.0,
+            "kept": False,
+            "at_least": True,
+        },
+        {
+            "condition": "throughput<50",
+            "measure": "throughput",
+            "unit": "per_second",
+            "bound": 50,
+            "value": 99.0,
+            "kept": True,
+        },
+    ]
+    summary["limits"] = [
+        {"transaction": "home", "measure": "errors", "unit": "share", "bound": 0.02, "value": 0.01, "kept": True},
+        {"transaction": "buy", "measure": "p90", "unit": "ms", "bound": 2000.0, "value": None, "kept": None},
+    ]
+    summary["steady"]["all"] = {**_ONE, "response_at_least": ["p99", "max"]}
+    file.write_text(json.dumps(summary))
+    text = build_load(tmp_path / "out", tmp_path / "load.html").read_text()
+    assert "p50 4 ms, p99 ≥ 12 ms," in text
+    assert "1 of 4 broken" in text
+    for said in (
+        '--fail p99&gt;9ms</th><td data-label="measured">≥ 12 ms</td><td data-label="kept" class="worse">no',
+        '--fail throughput&lt;50</th><td data-label="measured">99.0 transactions/s</td><td data-label="kept">yes',
+        'home: errors at most 2.0 %</th><td data-label="measured">1.0 %</td>',
+        'buy: p90 at most 2000 ms</th><td data-label="measured">not measured</td>',
+    ):
+        assert said in text
+
+
 def test_a_directory_without_a_load_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["load", "--out", str(tmp_path), "--html", str(tmp_path / "load.html")])
     assert isinstance(done.exception, UsageError)

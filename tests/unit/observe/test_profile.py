@@ -1,0 +1,118 @@
+"""The observer of execution samples: a real JVM, real recordings."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from leadline.host.java import find_java
+from leadline.host.jvm import java_environment
+from leadline.host.local import LocalHost
+from leadline.model.errors import LeadlineError
+from leadline.observe.base import ObserverContext
+from leadline.observe.profile import METRIC, ProfileObserver, recording, tabulate
+
+BUSY = """
+public class Busy {
+    public static void main(String[] args) throws Exception {
+        System.out.println("ready");
+        Runnable work = () -> { while (true) { spin(); } };
+        work.run();
+    }
+    static double spun;
+    static void spin() { for (int i = 1; i < 1_000_000; i++) { spun += Math.sqrt(i); } }
+}
+"""
+
+
+class Server:
+    """A process group that is one JVM."""
+
+    name = "server"
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    source = tmp_path / "Busy.java"
+    source.write_text(BUSY)
+    command = [str(find_java() / "bin" / "java"), "-Xmx64m", "-XX:+UseSerialGC", str(source)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=java_environment()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield Server(process)
+        process.kill()
+
+
+def _recorded(context: ObserverContext, seconds: float) -> ProfileObserver:
+    observer = ProfileObserver(LocalHost())
+    observer.start(context)
+    time.sleep(seconds)
+    observer.stop()
+    return observer
+
+
+def test_what_a_jvm_does_is_sampled(server: Server, tmp_path: Path) -> None:
+    trial = tmp_path / "a trial"
+    context = ObserverContext(trial, {"server": server})  # type: ignore[dict-item]
+    observer = _recorded(context, 3.0)
+    assert observer.warnings == []
+    assert not (trial / "raw" / "profile.jfc").exists()
+    path = observer.collect()
+    assert path == trial / "series" / "profile.parquet"
+    table = pl.read_parquet(path)
+    assert set(table["metric"]) == {METRIC}
+    spinning = table.filter(pl.col("subject").str.contains("Busy.main;.*Busy.spin$"))
+    assert spinning["value"].sum() > 0.5 * table["value"].sum() > 0
+    assert not table["subject"].str.contains("0x").any(), "no names that differ from JVM to JVM"
+    # a second trial of the same JVM, whose recorder is set up already
+    again = _recorded(ObserverContext(tmp_path / "again", {"server": server}), 0.5)  # type: ignore[dict-item]
+    assert again.warnings == []
+    assert recording(tmp_path / "again").stat().st_size > 0
+
+
+def test_a_jvm_that_is_gone_costs_the_profile_only(server: Server, tmp_path: Path) -> None:
+    observer = ProfileObserver(LocalHost())
+    observer.start(ObserverContext(tmp_path, {"server": server}))  # type: ignore[dict-item]
+    server.process.kill()
+    server.process.wait()
+    observer.stop()
+    assert "no profile of the server" in observer.warnings[0]
+    assert observer.collect() is None
+    observer.start(ObserverContext(tmp_path, {"server": server}))  # type: ignore[dict-item]
+    assert "no profile of the server" in observer.warnings[0]
+
+
+def test_without_a_server_there_is_nothing_to_sample(tmp_path: Path) -> None:
+    observer = ProfileObserver(LocalHost())
+    assert observer.collect() is None
+    observer.start(ObserverContext(tmp_path))
+    observer.stop()
+    assert observer.warnings == ["no server to take a profile of"]
+
+
+def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
+    file = recording(tmp_path)
+    file.parent.mkdir()
+    file.write_bytes(b"FLR\0" + bytes(100))
+    with pytest.raises(LeadlineError, match=r"profile\.jfr cannot be read"):
+        ProfileObserver(LocalHost()).collect_from(tmp_path)
+
+
+def test_lines_become_rows() -> None:
+    frame = tabulate(["1700000000\t3\ta.A.run;b.B.get", "1700000001\t1\ta.A.run"]).frame()
+    assert frame.rows() == [
+        (1_700_000_001 * 10**9, METRIC, "a.A.run", 1.0),
+        (1_700_000_000 * 10**9, METRIC, "a.A.run;b.B.get", 3.0),
+    ]
