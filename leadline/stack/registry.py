@@ -32,6 +32,7 @@ from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.spring_boot import SpringBoot
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
@@ -51,6 +52,7 @@ class StackError(UsageError):
 SERVERS: Mapping[str, type[JavaServer]] = {
     "glassfish": GlassFish,
     "liberty": Liberty,
+    "spring-boot": SpringBoot,
     "tomcat": Tomcat,
     "tomee": TomEE,
     "wildfly": WildFly,
@@ -215,13 +217,20 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
     _find("server", server_name, SERVERS)
     if mode not in (own := modes(app, server_name)):
         able = ", ".join(name for name in SERVERS if mode in modes(app, name))
+        if not own:
+            raise StackError("server", f"{app} is not built for {server_name}; it runs on {able}")
         raise StackError("mode", f"{server_name} cannot run {app} in mode {mode}, only {', '.join(own)}; {able} can")
 
 
 def modes(app: str, server_name: str) -> list[str]:
-    """The modes of an application whose features the server has."""
-    chosen, can = application(app), SERVERS[server_name].features
-    return [mode for mode in chosen.modes() if chosen.deployment(mode, {}).features <= can]
+    """The modes of an application in which the server can run it."""
+    chosen, kind = application(app), SERVERS[server_name]
+    return [mode for mode in chosen.modes() if kind.runs(chosen.deployment(mode, {}))]
+
+
+def applications_on(server_name: str) -> list[str]:
+    """Names of the applications that a server can run; none for a name that is no server."""
+    return [app for app in APPLICATIONS if server_name in SERVERS and modes(app, server_name)]
 
 
 def check_http(choice: StackChoice, version: str) -> None:

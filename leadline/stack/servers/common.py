@@ -113,6 +113,11 @@ class JavaServer(Changing[ServiceContext]):
 
     # -- the service
 
+    @classmethod
+    def runs(cls, deployment: Deployment) -> bool:
+        """Whether it can do what this application needs."""
+        return deployment.features <= cls.features
+
     @property
     def version(self) -> str:
         return self.distribution.version

@@ -74,6 +74,7 @@ def test_a_wheel_takes_the_driver_from_cargos_own_folder(
         "brokerage-tools.jar",
         "brokerage.war",
         "dealership-queue.war",
+        "dealership-spring.jar",
         "dealership-tools.jar",
         "dealership.war",
         "leadline-agent.jar",
