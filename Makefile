@@ -13,8 +13,8 @@ HYPOTHESIS ?= same
 # Tests of test-beside that test-host takes over, so that both end at about the same time.
 AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real mariadb messaging postgres server_wildfly soak_real))
 JAVA := workloads/target/.packaged
-# Maven gives them the same old time in every build.
-PROGRAMS := workloads/dealership-spring/target/dealership-spring.jar
+# Maven gives some the same old time in every build.
+PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
 DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
 PYTHON_CODE := leadline tests tools $(wildcard bench)

@@ -32,6 +32,7 @@ from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.quarkus import Quarkus
 from leadline.stack.servers.spring_boot import SpringBoot
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
@@ -52,6 +53,7 @@ class StackError(UsageError):
 SERVERS: Mapping[str, type[JavaServer]] = {
     "glassfish": GlassFish,
     "liberty": Liberty,
+    "quarkus": Quarkus,
     "spring-boot": SpringBoot,
     "tomcat": Tomcat,
     "tomee": TomEE,
@@ -206,8 +208,16 @@ def check_stack(choice: StackChoice) -> None:
         return
     if choice.own is None:
         check_mode(choice.app, choice.mode, choice.server)
+        _check_database(choice)
     elif choice.mode not in (own := application_of(choice).modes()):
         raise StackError("mode", f"{choice.app} has no mode {choice.mode}: leave it out, or write {', '.join(own)}")
+
+
+def _check_database(choice: StackChoice) -> None:
+    if choice.database in DATABASES and not SERVERS[choice.server].reaches(choice.database):
+        able = ", ".join(servers_with(lambda kind: kind.reaches(choice.database)))
+        told = f"{choice.server} has no driver for {choice.database}: its program is built for"
+        raise StackError("database", f"{told} {', '.join(SERVERS[choice.server].databases)}; {able} reach it")
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:

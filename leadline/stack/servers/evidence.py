@@ -10,7 +10,7 @@ from dataclasses import dataclass
 # with fixed phrases.
 _ERROR = re.compile(
     r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR (?:\[|\d+ ---)|\bFATAL \[|^Error: "
-    r"|Address already in use|Port \d+ was already in use"
+    r"|Address already in use|Port \d+ (?:was already|seems to be) in use"
     r"|Error occurred during initialization"
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
     r"|Invalid (?:maximum|initial|minimum) heap|[Tt]oo small|Conflicting collector|is larger than|not supported"
@@ -24,7 +24,7 @@ _HEADING = re.compile(
     r"Error occurred during initialization of (?:VM|boot layer)\s*$|insufficient memory for the Java Runtime"
 )
 _PORT_TAKEN = re.compile(
-    r"Address already in use|\bCWWKO0221E\b|port might already be in use|Port \d+ was already in use"
+    r"Address already in use|\bCWWKO0221E\b|port might already be in use|Port \d+ (?:was already|seems to be) in use"
 )
 _WIDTH = 400
 

@@ -73,6 +73,7 @@ def test_a_wheel_takes_the_driver_from_cargos_own_folder(
         "brokerage-queue.war",
         "brokerage-tools.jar",
         "brokerage.war",
+        "dealership-quarkus.jar",
         "dealership-queue.war",
         "dealership-spring.jar",
         "dealership-tools.jar",

@@ -136,6 +136,13 @@ def test_live_levels_are_told_in_the_setters_own_unit(context: ServiceContext) -
     }
 
 
+def test_a_database_that_a_program_is_not_built_for_is_refused() -> None:
+    told = "quarkus has no driver for mariadb: its program is built for postgres; glassfish, liberty, spring-boot"
+    with pytest.raises(UsageError, match=told):
+        registry.check_stack(StackChoice(app="dealership", server="quarkus", database="mariadb"))
+    registry.check_stack(StackChoice(app="dealership", server="spring-boot", database="mariadb"))
+
+
 @pytest.mark.parametrize("subprotocol", ["postgresql", "mariadb"])
 @pytest.mark.parametrize("statements", [0, 40])
 def test_the_drivers_cache_is_told_by_the_url(context: ServiceContext, subprotocol: str, statements: int) -> None:

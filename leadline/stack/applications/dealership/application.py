@@ -15,7 +15,7 @@ from leadline.stack.applications.java import JavaApplication
 from leadline.stack.base import Settings
 from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
-_PROGRAMS = {"spring-boot": "spring"}  # framework -> the last word of its module
+_PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
 _READY = Ready("/health", json={"status": "up"})
 _DRAIN_TIMEOUT = 120.0
 _POLL = 0.2
