@@ -13,6 +13,8 @@ HYPOTHESIS ?= same
 # Tests of test-beside that test-host takes over, so that both end at about the same time.
 AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real mariadb messaging postgres server_wildfly soak_real))
 JAVA := workloads/target/.packaged
+# Maven gives some the same old time in every build.
+PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
 DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
 PYTHON_CODE := leadline tests tools $(wildcard bench)
@@ -49,7 +51,7 @@ test-rust: lint-rust
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")
 	$(MVN) -B -q -f workloads/pom.xml verify
-	@touch $(JAVA)
+	@touch $(PROGRAMS) $(JAVA)
 
 test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
 	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
@@ -132,7 +134,7 @@ $(DRIVER): $(DRIVER_SOURCES) | check-tools
 $(JAVA): $(JAVA_SOURCES) | check-tools
 	$(call say,"building the applications and the agent (Java)")
 	$(MVN) -B -q -f workloads/pom.xml -DskipTests package
-	@mkdir -p $(@D) && touch $@
+	@mkdir -p $(@D) && touch $(PROGRAMS) $@
 
 check-python:
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

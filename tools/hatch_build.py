@@ -17,6 +17,8 @@ _JAVA = (
     "workloads/brokerage-tools/target/brokerage-tools.jar",
     "workloads/dealership-war/target/dealership-queue.war",
     "workloads/dealership-war/target/dealership.war",
+    "workloads/dealership-quarkus/target/dealership-quarkus.jar",
+    "workloads/dealership-spring/target/dealership-spring.jar",
     "workloads/dealership-tools/target/dealership-tools.jar",
     "workloads/agent/target/leadline-agent.jar",
 )

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from leadline.api.knobs import knobs_of
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError, nearest
-from leadline.stack.registry import DATABASES, SERVERS
+from leadline.stack.registry import DATABASES, SERVERS, applications_on
+
+FIRST_SERVERS = tuple(name for name in SERVERS if "brokerage" in applications_on(name))  # a first study's application
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def first_study(name: str, question: str, server: str, database: str, users: int
     """The text of a study file, checked as ``leadline run`` checks it. Raises UsageError."""
     for option, given, known in (
         ("question", question, QUESTIONS),
-        ("server", server, SERVERS),
+        ("server", server, FIRST_SERVERS),
         ("database", database, DATABASES),
     ):
         if given not in known:

@@ -18,7 +18,7 @@ from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
-from leadline.stack.registry import DATABASES, SERVERS, not_a_knob, stack_catalogue
+from leadline.stack.registry import DATABASES, SERVERS, applications_on, not_a_knob, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen
 
@@ -85,7 +85,9 @@ def choice_of(stack: str) -> StackChoice:
             near = nearest(mode, list(modes))
             hint = f"; did you mean {near}?" if near else ""
             raise UsageError(f"{quoted(stack)}: no mode {quoted(mode)}, there is {', '.join(modes)}{hint}") from None
-        return StackChoice.model_validate({"server": server, "mode": mode or "direct"})
+        chosen = {"server": server, "mode": mode or "direct"}
+        apps = applications_on(server)
+        return StackChoice.model_validate({**chosen, "app": apps[0]} if apps else chosen)
 
 
 def settings_of(choice: StackChoice, assignments: Sequence[str]) -> dict[str, Level]:

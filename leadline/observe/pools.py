@@ -13,7 +13,7 @@ What servers tell differs, and what a server does not tell is absent, never zero
 * GlassFish (its monitoring levels) times every request for a connection in whole milliseconds: ``pool.wait_ms_mean`` is
   the mean over all requests of the interval. All of it is read by reflection from the collectors behind its beans.
   Statements prepared and no longer kept count as discarded.
-* A Spring Boot application of one's own: its HikariCP pools, by reflection from their data sources. They time nothing:
+* Spring Boot: its HikariCP pools, by reflection from their data sources. They time nothing:
   ``pool.waiting`` is the number of waiters at the sample.
 """
 

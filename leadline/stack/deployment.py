@@ -90,7 +90,8 @@ class Ready:
 @dataclass(frozen=True)
 class Deployment:
     """One application at some levels, as a server is given it. ``properties`` are system properties of its JVM; queues
-    and topics are in use where ``features`` say so.
+    and topics are in use where ``features`` say so. ``programs``: the same application with a framework's server
+    inside, by the name of the framework.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Deployment:
     connection_factory: ConnectionFactory | None = None
     queues: tuple[Queue, ...] = ()
     topics: tuple[Topic, ...] = ()
+    programs: Mapping[str, Path] = field(default_factory=dict)
     profile: Literal["", "web", "full"] = ""  # of Jakarta EE, where it is not known which features it needs
     first_start: bool = False  # it is started once on loaded data before their snapshot: migrations
 

@@ -37,6 +37,7 @@ _JDBC = JdbcDriver(
     xa_data_source="org.mariadb.jdbc.MariaDbDataSource",
     # without the first the driver writes parameters into the text and the database prepares nothing
     pool_parameters={"useServerPrepStmts": "true", "cachePrepStmts": "false"},
+    cache_parameters={"cachePrepStmts": "true", "prepStmtCacheSize": "{}"},
     refusals=("Too many connections",),
     # EclipseLink 3.0 knows MySQL only (no system property tells it otherwise); Hibernate knows MariaDB
     persistence_properties={"eclipselink.target-database": "MySQL"},

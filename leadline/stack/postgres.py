@@ -36,6 +36,7 @@ _JDBC = JdbcDriver(
     connection_pool_data_source="org.postgresql.ds.PGConnectionPoolDataSource",
     xa_data_source="org.postgresql.xa.PGXADataSource",
     pool_parameters={"preparedStatementCacheQueries": "0"},
+    cache_parameters={"preparedStatementCacheQueries": "{}"},
     refusals=("sorry, too many clients already", "remaining connection slots are reserved"),
 )
 

@@ -32,6 +32,8 @@ from leadline.stack.servers import jvm_flags
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.quarkus import Quarkus
+from leadline.stack.servers.spring_boot import SpringBoot
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
@@ -51,6 +53,8 @@ class StackError(UsageError):
 SERVERS: Mapping[str, type[JavaServer]] = {
     "glassfish": GlassFish,
     "liberty": Liberty,
+    "quarkus": Quarkus,
+    "spring-boot": SpringBoot,
     "tomcat": Tomcat,
     "tomee": TomEE,
     "wildfly": WildFly,
@@ -204,8 +208,16 @@ def check_stack(choice: StackChoice) -> None:
         return
     if choice.own is None:
         check_mode(choice.app, choice.mode, choice.server)
+        _check_database(choice)
     elif choice.mode not in (own := application_of(choice).modes()):
         raise StackError("mode", f"{choice.app} has no mode {choice.mode}: leave it out, or write {', '.join(own)}")
+
+
+def _check_database(choice: StackChoice) -> None:
+    if choice.database in DATABASES and not SERVERS[choice.server].reaches(choice.database):
+        able = ", ".join(servers_with(lambda kind: kind.reaches(choice.database)))
+        told = f"{choice.server} has no driver for {choice.database}: its program is built for"
+        raise StackError("database", f"{told} {', '.join(SERVERS[choice.server].databases)}; {able} reach it")
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:
@@ -215,13 +227,20 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
     _find("server", server_name, SERVERS)
     if mode not in (own := modes(app, server_name)):
         able = ", ".join(name for name in SERVERS if mode in modes(app, name))
+        if not own:
+            raise StackError("server", f"{app} is not built for {server_name}; it runs on {able}")
         raise StackError("mode", f"{server_name} cannot run {app} in mode {mode}, only {', '.join(own)}; {able} can")
 
 
 def modes(app: str, server_name: str) -> list[str]:
-    """The modes of an application whose features the server has."""
-    chosen, can = application(app), SERVERS[server_name].features
-    return [mode for mode in chosen.modes() if chosen.deployment(mode, {}).features <= can]
+    """The modes of an application in which the server can run it."""
+    chosen, kind = application(app), SERVERS[server_name]
+    return [mode for mode in chosen.modes() if kind.runs(chosen.deployment(mode, {}))]
+
+
+def applications_on(server_name: str) -> list[str]:
+    """Names of the applications that a server can run; none for a name that is no server."""
+    return [app for app in APPLICATIONS if server_name in SERVERS and modes(app, server_name)]
 
 
 def check_http(choice: StackChoice, version: str) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from leadline.host import procfs
 from leadline.host.privilege import USERS
+from leadline.stack.applications.dealership.supplier import Supplier
 from leadline.stack.assembly import Stack
 
 _LISTEN = "0A"
@@ -81,11 +82,17 @@ def _what(listener: Listener, made: Stack) -> str:
         return "the application: its own"
     if listener.role == "server" and listener.port == urlsplit(made._direct_url()).port:
         return "the application: its own"
+    if listener.role == "supplier" and listener.port == _port_of_supplier(made):
+        return "the supplier emulator: none, it takes orders"
     if listener.role == "server" and server == "glassfish":
         return _of_glassfish(listener.port)
     if listener.role == "server" and server == "liberty" and made._settings.get("app.calls") == "remote":
         return _of_an_orb(listener.port) or ("ORB: serves nobody" if _stopped_accepting(listener.port) else "")
     return ""
+
+
+def _port_of_supplier(made: Stack) -> int | None:
+    return urlsplit(made.companion.url).port if isinstance(made.companion, Supplier) else None
 
 
 def _of_glassfish(port: int) -> str:

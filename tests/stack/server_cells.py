@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -204,4 +205,4 @@ def port_taken(made: Stack, place: Path) -> None:
     with taken_after_the_check(made):
         failure = refuses_to_start(made, place, {}, f"port {made.options.http_port} .* taken")
     assert failure.failure_class is FailureClass.INFRASTRUCTURE
-    assert "Address already in use" in failure.evidence
+    assert re.search(r"Address already in use|Port \d+ (was already|seems to be) in use", failure.evidence)

@@ -163,12 +163,11 @@ EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
 def table() -> list[str]:
     """The table of docs/reference/servers.md: what the catalogue says of every knob above."""
     rows = ["| knob | seen in | servers | modes |", "| --- | --- | --- | --- |"]
+    able = {name: make for name, make in registry.SERVERS.items() if registry.modes("brokerage", name)}
     for knob, (_, witness) in EFFECTS.items():
-        have = [name for name, make in registry.SERVERS.items() if knob in {each.name for each in make().knobs()}]
+        have = [name for name, make in able.items() if knob in {each.name for each in make().knobs()}]
         beans = knob in ("app.calls", "server.calls.by_reference")
-        servers = have or [
-            name for name in registry.SERVERS if not beans or "session" in registry.modes("brokerage", name)
-        ]
+        servers = have or [name for name in able if not beans or "session" in registry.modes("brokerage", name)]
         modes = "session, orm" if beans else "all"
         rows.append(f"| `{knob}` | {witness} | {', '.join(servers)} | {modes} |")
     return rows

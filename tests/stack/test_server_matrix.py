@@ -30,6 +30,7 @@ CELLS += [
     for server in registry.SERVERS
     for database in registry.DATABASES
     for mode in registry.modes("dealership", server)
+    if registry.SERVERS[server].reaches(database)
 ]
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.first import QUESTIONS, first_study
-from leadline.api.stacks import DATABASES, SERVERS
+from leadline.api.first import FIRST_SERVERS, QUESTIONS, first_study
+from leadline.api.stacks import DATABASES
 from leadline.cli.options import file_option
 from leadline.model.errors import UsageError
 
@@ -21,7 +21,9 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    server: Annotated[str, typer.Option("--server", help=f"What runs the application: {', '.join(SERVERS)}.")] = "",
+    server: Annotated[
+        str, typer.Option("--server", help=f"What runs the application: {', '.join(FIRST_SERVERS)}.")
+    ] = "",
     database: Annotated[str, typer.Option("--database", help=f"Its database: {', '.join(DATABASES)}.")] = "postgres",
     question: Annotated[
         str, typer.Option("--question", metavar="KIND", help=f"What you want to know: {', '.join(QUESTIONS)}.")
@@ -34,7 +36,7 @@ def init(
         raise UsageError(f"--out {out}: it is there already; name another file")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,60}", out.stem) or out.suffix not in (".yaml", ".yml"):
         raise UsageError(f"--out {out.name}: a study's file is named by small letters, digits and -, as in mine.yaml")
-    server = server or _asked("--server", "What runs the application", list(SERVERS))
+    server = server or _asked("--server", "What runs the application", list(FIRST_SERVERS))
     question = question or _asked("--question", "What do you want to know", list(QUESTIONS))
     out.write_text(first_study(out.stem, question, server, database, users), encoding="utf-8")
     typer.echo(f"{out}: {QUESTIONS[question].asks}")

@@ -46,6 +46,7 @@ class JavaServer(Changing[ServiceContext]):
     plain_http2: ClassVar[bool] = True  # to who begins with it (prior knowledge)
     unix_socket: ClassVar[bool] = False  # whether it can listen on one
     temporary: ClassVar[tuple[str, ...]] = ()  # directories of temporary files and compiled pages, below its own
+    databases: ClassVar[tuple[str, ...]] = ()  # those that it has drivers for; none: leadline gives it any
     second_thread: ClassVar[bool] = False  # whether a remote call inside the server holds one beside its request's
 
     def __init__(self) -> None:
@@ -112,6 +113,16 @@ class JavaServer(Changing[ServiceContext]):
         return found.port_taken or any(word in line for word in refusals for line in said)
 
     # -- the service
+
+    @classmethod
+    def runs(cls, deployment: Deployment) -> bool:
+        """Whether it can do what this application needs."""
+        return deployment.features <= cls.features
+
+    @classmethod
+    def reaches(cls, database: str) -> bool:
+        """Whether it can use this database."""
+        return not cls.databases or database in cls.databases
 
     @property
     def version(self) -> str:

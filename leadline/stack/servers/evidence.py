@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, WildFly with ERROR, the JVM with fixed phrases.
+# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, WildFly and the frameworks with ERROR, the JVM
+# with fixed phrases.
 _ERROR = re.compile(
-    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR \[|\bFATAL \[|Address already in use|^Error: "
+    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR (?:\[|\d+ ---)|\bFATAL \[|^Error: "
+    r"|Address already in use|Port \d+ (?:was already|seems to be) in use"
     r"|Error occurred during initialization"
     r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
     r"|Invalid (?:maximum|initial|minimum) heap|[Tt]oo small|Conflicting collector|is larger than|not supported"
@@ -21,7 +23,9 @@ _NOISE = re.compile(r"^Error: (?:Could not create the Java Virtual Machine|A fat
 _HEADING = re.compile(
     r"Error occurred during initialization of (?:VM|boot layer)\s*$|insufficient memory for the Java Runtime"
 )
-_PORT_TAKEN = re.compile(r"Address already in use|\bCWWKO0221E\b|port might already be in use")
+_PORT_TAKEN = re.compile(
+    r"Address already in use|\bCWWKO0221E\b|port might already be in use|Port \d+ (?:was already|seems to be) in use"
+)
 _WIDTH = 400
 
 

@@ -312,7 +312,7 @@ def test_properties_survive_their_own_syntax() -> None:
     ("name", "server", "words"),
     [
         ("server.calls.by_reference", "tomee", "tomee has no knob server.calls.by_reference; wildfly has it"),
-        ("server.http.max_keep_alive_requests", "wildfly", "glassfish and liberty and tomcat and tomee have it"),
+        ("server.http.max_keep_alive_requests", "wildfly", "liberty and spring-boot and tomcat and tomee have it"),
         ("server.monitoring", "tomee", "glassfish and liberty and tomcat and wildfly have it"),
     ],
 )

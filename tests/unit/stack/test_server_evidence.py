@@ -16,6 +16,20 @@ TOMCAT_PORT = """\
 \tjava.lang.Error: org.apache.catalina.LifecycleException: Protocol handler initialization failed
 \tCaused by: java.net.BindException: Address already in use
 """
+SPRING_PORT = """\
+2026-11-26T14:45:00.001+00:00 ERROR 4242 --- [main] o.s.b.d.LoggingFailureAnalysisReporter :
+
+***************************
+APPLICATION FAILED TO START
+***************************
+
+Description:
+
+Web server failed to start. Port 15701 was already in use.
+"""
+QUARKUS_PORT = (
+    "2026-11-26 15:10:45,984 ERROR [io.qua.run.Application] (main) Port 51371 seems to be in use by another process."
+)
 MEMORY = """\
 #
 # There is insufficient memory for the Java Runtime Environment to continue.
@@ -37,7 +51,7 @@ def test_the_last_line_may_be_a_heading() -> None:
     assert evidence.gather("Error occurred during initialization of VM").headline.endswith("of VM")
 
 
-@pytest.mark.parametrize("log", [LIBERTY_PORT, TOMCAT_PORT])
+@pytest.mark.parametrize("log", [LIBERTY_PORT, TOMCAT_PORT, SPRING_PORT, QUARKUS_PORT])
 def test_a_taken_port_is_seen(log: str) -> None:
     assert evidence.gather(log).port_taken
 

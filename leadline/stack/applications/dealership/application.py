@@ -15,6 +15,7 @@ from leadline.stack.applications.java import JavaApplication
 from leadline.stack.base import Settings
 from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
+_PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
 _READY = Ready("/health", json={"status": "up"})
 _DRAIN_TIMEOUT = 120.0
 _POLL = 0.2
@@ -62,6 +63,7 @@ class Dealership(JavaApplication):
                 ),
                 Queue("jms/dealershipDeadDeliveries", Receiver("DeadDeliveryReceiver")),
             ),
+            programs=self._programs(),
         )
 
     def companion(self) -> Supplier:
@@ -80,9 +82,18 @@ class Dealership(JavaApplication):
     def login(self) -> str:
         return "log in as dealer-000001, password pw-000001"
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return ("common", *(f"dealership-{part}" for part in ("core", "web", "war", *_PROGRAMS.values(), "tools")))
+
     def archives(self) -> Sequence[Path]:
-        """The second has the message-driven beans."""
-        return tuple(self.artefact("dealership-war", name) for name in ("dealership.war", "dealership-queue.war"))
+        """The second has the message-driven beans; then the programs."""
+        wars = [self.artefact("dealership-war", name) for name in ("dealership.war", "dealership-queue.war")]
+        return (*wars, *self._programs().values())
+
+    def _programs(self) -> dict[str, Path]:
+        modules = {framework: f"dealership-{part}" for framework, part in _PROGRAMS.items()}
+        return {framework: self.artefact(module, f"{module}.jar") for framework, module in modules.items()}
 
     def drain(self, url: str, settings: Settings, times: Path) -> None:  # noqa: ARG002
         """Wait until every purchase order has been delivered, and the supplier knows it."""

@@ -4,11 +4,12 @@ import java.lang.annotation.Annotation;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
- * Properties of a Quarkus application by reflection: Agroal's pools where they hold them, else its configuration
- * (MicroProfile's ConfigProvider); the beans are those of its container (io.quarkus.arc.Arc).
+ * Properties of a Quarkus application by reflection: Agroal's pools and the worker threads where they hold them, else
+ * its configuration (MicroProfile's ConfigProvider); the beans are those of its container (io.quarkus.arc.Arc).
  */
 final class QuarkusBeans implements Properties {
     private static final String ARC = "io.quarkus.arc.Arc";
@@ -16,6 +17,9 @@ final class QuarkusBeans implements Properties {
     private static final String AGROAL = "io.agroal.api.AgroalDataSource";
     private static final String POOL_PREFIX = "quarkus.datasource.jdbc.";
     private static final String EXECUTOR = "io.quarkus.runtime.ExecutorRecorder";
+    private static final Map<String, String> OF_EXECUTOR = Map.of(
+            "quarkus.thread-pool.max-threads", "maximum-pool-size",
+            "quarkus.thread-pool.core-threads", "core-pool-size");
 
     private final SpringBeans.Classes classes;
 
@@ -42,6 +46,12 @@ final class QuarkusBeans implements Properties {
                 } catch (NoSuchMethodException other) {
                     continue;
                 }
+            }
+        }
+        if (OF_EXECUTOR.containsKey(property)) {
+            Optional<Object> workers = executor();
+            if (workers.isPresent()) {
+                return Reflection.get(workers.get(), OF_EXECUTOR.get(property));
             }
         }
         ClassLoader loader = classes.loaded(ARC).getClassLoader();

@@ -147,6 +147,7 @@ final class QuarkusBeansTest {
     void levelsAreThoseOfThePoolAndOfTheConfiguration() throws ReflectiveOperationException {
         assertEquals(20, quarkus.read("quarkus.datasource.jdbc.max-size"));
         assertEquals(5.0, quarkus.read("quarkus.datasource.jdbc.acquisition-timeout"));
+        assertEquals(16, quarkus.read("quarkus.thread-pool.max-threads"));
         assertEquals("8", quarkus.read("quarkus.http.io-threads"));
         assertThrows(NoSuchFieldException.class, () -> quarkus.read("quarkus.http.port"));
     }

@@ -1,4 +1,4 @@
-package leadline.dealership.web;
+package leadline.dealership.container;
 
 import java.util.Locale;
 import javax.naming.InitialContext;

@@ -69,8 +69,9 @@ public final class ApiServlet extends HttpServlet {
             case "/deliveries" -> {
                 JsonBody body = JsonBody.of(request);
                 long order = body.order();
-                if (application().deliveries().chosen()) {
-                    application().deliveries().queue().put(order, body.lines());
+                Packaging packaging = application().packaging();
+                if (packaging.deliveries().equals("queue")) {
+                    packaging.queue().put(order, body.lines());
                     DeliveryFigures.ALL.accept();
                     Replies.json(response, 202, Map.of("order", order, "accepted", true));
                 } else {

@@ -22,9 +22,9 @@ public final class HealthServlet extends HttpServlet {
         Application application = Application.of(getServletContext());
         Map<String, Object> body = new LinkedHashMap<>();
         body.put("status", "up");
-        body.put("mode", application.mode().word());
-        body.put("calls", application.calls().word());
-        body.put("deliveries", application.deliveries().word());
+        body.put("mode", application.packaging().mode());
+        body.put("calls", application.packaging().calls());
+        body.put("deliveries", application.packaging().deliveries());
         body.put("deliveries_given_up", DeliveryFigures.ALL.givenUp());
         body.put("copies", Parcel.copies());
         body.put("supplier", application.supplier().address());

@@ -1,0 +1,72 @@
+package leadline.dealership.web;
+
+import jakarta.servlet.ServletContext;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+import leadline.dealership.domain.Dealership;
+
+/** What all servlets share. */
+public final class Application {
+    private static final String ATTRIBUTE = Application.class.getName();
+    private static final Logger LOG = Logger.getLogger(Application.class.getName());
+
+    private final Packaging packaging;
+    private final String version;
+    private final Supplier supplier;
+    private volatile Dealership dealership;
+
+    private Application(Packaging packaging, String version) {
+        this.packaging = packaging;
+        this.version = version;
+        this.supplier = Supplier.configured(() -> dealership);
+    }
+
+    /** Before the first request; an IllegalStateException for a wrong configuration is logged with its reason. */
+    public static void start(ServletContext context, java.util.function.Supplier<Packaging> packaging, String version) {
+        try {
+            Application application = new Application(packaging.get(), version);
+            context.setAttribute(ATTRIBUTE, application);
+            application.supplier.start();
+            LOG.log(Level.INFO, "dealership {0}, mode {1}, supplier {2}", new Object[] {
+                version, application.packaging.mode(), application.supplier.address()
+            });
+        } catch (IllegalStateException e) {
+            LOG.log(Level.SEVERE, "dealership does not start: {0}", e.getMessage());
+            throw e;
+        }
+    }
+
+    /** After the last request; nothing where it did not start. */
+    public static void stop(ServletContext context) {
+        Application application = of(context);
+        if (application != null) {
+            application.supplier.close();
+        }
+    }
+
+    static Application of(ServletContext context) {
+        return (Application) context.getAttribute(ATTRIBUTE);
+    }
+
+    Packaging packaging() {
+        return packaging;
+    }
+
+    String version() {
+        return version;
+    }
+
+    Supplier supplier() {
+        return supplier;
+    }
+
+    /** Looked up when first asked for: servers differ in when names of beans appear. */
+    Dealership dealership() {
+        Dealership found = dealership;
+        if (found == null) {
+            found = packaging.operations();
+            dealership = found;
+        }
+        return found;
+    }
+}
