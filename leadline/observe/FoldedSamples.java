@@ -22,7 +22,7 @@ public final class FoldedSamples {
 
     /** What differs from one JVM to the next in the names of generated classes. */
     private static final Pattern GENERATED =
-            Pattern.compile("[/+.]0x[0-9a-f]+|(?<=\\$\\$Lambda)\\$\\d+(/\\d+)?|(?<=Accessor|\\$Proxy)\\d+");
+            Pattern.compile("(?:[/+.](?:0x[0-9a-f]+|\\d+))+$|(?<=\\$\\$Lambda)\\$\\d+|(?<=Accessor|\\$Proxy)\\d+$");
 
     private FoldedSamples() {}
 

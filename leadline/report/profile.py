@@ -114,7 +114,7 @@ def library(method: str) -> str:
     parts = method.split(".")
     if parts[0] in _JDK or parts[:2] == ["com", "sun"]:
         return "JDK"
-    return ".".join(parts[:2]) if len(parts) > 2 else parts[0]
+    return ".".join(parts[:-2][:2]) or parts[0]
 
 
 def _flame(treatment: str, trials: Iterable[TrialFiles]) -> Flame | None:

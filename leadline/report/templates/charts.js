@@ -61,6 +61,8 @@ const draw = async (holder, spec) => {
   stage.removeAttribute("style");
   if (holder.drawn) holder.drawn.finalize();
   holder.drawn = result;
+  for (const mark of stage.querySelectorAll("[role=graphics-symbol]:not([aria-label])"))  // of nothing
+    for (const name of ["role", "aria-roledescription"]) mark.removeAttribute(name);
   holder.off = holder.off || new Set();
   legends(holder, shown);
   if (!holder.dataset.live) telling(holder);
@@ -112,7 +114,8 @@ const legends = (holder, spec) => {
     if (element.tagName !== "text") continue;
     element.setAttribute("role", "button");
     element.setAttribute("tabindex", "0");
-    element.setAttribute("aria-label", `Show ${name}`);
+    const seen = element.textContent; // shortened where the name is long
+    element.setAttribute("aria-label", seen === name ? `Show ${name}` : `Show ${seen}: ${name}`);
     for (let above = element.parentElement; above && above.tagName !== "svg"; above = above.parentElement) {
       above.removeAttribute("aria-hidden");
       above.removeAttribute("pointer-events");

@@ -66,16 +66,20 @@ def _recorded(context: ObserverContext, seconds: float) -> ProfileObserver:
 def test_what_a_jvm_does_is_sampled(server: Server, tmp_path: Path) -> None:
     trial = tmp_path / "a trial"
     context = ObserverContext(trial, {"server": server})  # type: ignore[dict-item]
-    observer = _recorded(context, 3.0)
-    assert observer.warnings == []
-    assert not (trial / "raw" / "profile.jfc").exists()
-    path = observer.collect()
+    path = None
+    for _ in range(20):  # on a busy machine few seconds may hold no sample
+        observer = _recorded(context, 3.0)
+        assert observer.warnings == []
+        assert not (trial / "raw" / "profile.jfc").exists()
+        path = observer.collect()
+        if path is not None:
+            break
     assert path == trial / "series" / "profile.parquet"
     table = pl.read_parquet(path)
     assert set(table["metric"]) == {METRIC}
     spinning = table.filter(pl.col("subject").str.contains("Busy.main;.*Busy.spin$"))
     assert spinning["value"].sum() > 0.5 * table["value"].sum() > 0
-    assert not table["subject"].str.contains("0x").any(), "no names that differ from JVM to JVM"
+    assert not table["subject"].str.contains(r"0x|[./+]\d+[./;]").any(), "no names that differ from JVM to JVM"
     # a second trial of the same JVM, whose recorder is set up already
     again = _recorded(ObserverContext(tmp_path / "again", {"server": server}), 0.5)  # type: ignore[dict-item]
     assert again.warnings == []

@@ -86,6 +86,7 @@ def test_nothing_sampled_is_said(content: view.View) -> None:
         ("java.util.HashMap.get", "JDK"),
         ("com.sun.proxy.$Proxy.find", "JDK"),
         ("com.ibm.ws.Servlet.service", "com.ibm"),
+        ("app.Orders.place", "app"),
         ("Main.main", "Main"),
         ("(no stack)", "(no stack)"),
     ],
