@@ -69,10 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "stackfile",
         "An application of your own: a first stack file from its jar, and a check of a stack file.",
     ),
-    "load": (
-        "load",
-        "Load a server and sum up how it did; further options are leadline-load's (docs/reference/load.md).",
-    ),
+    "load": ("load", "Load a server and sum up how it did."),
     "soak": (
         "soak",
         "Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what.",

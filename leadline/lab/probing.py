@@ -42,8 +42,10 @@ class Question(ABC):
 
 
 def search_name(study: Study, kind: str, *asked: object) -> str:
-    """The study, the kind of search, six hex digits of what is asked; how long it may take is no part of that."""
-    told = [study.model_dump(mode="json", exclude={"budget"}), *asked]
+    """The study, the kind of search, six hex digits of what is asked; how long it may take and what is as usual are no
+    part of that.
+    """
+    told = [study.model_dump(mode="json", exclude={"budget"}, exclude_defaults=True), *asked]
     return f"{study.study[:60]}-{kind}-{hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]}"
 
 
