@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Tests of test-beside that test-host takes over, so that both end at about the same time.
-AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real mariadb messaging postgres server_wildfly soak_real))
+AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real brokerage_servers mariadb messaging postgres server_wildfly))
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)

@@ -80,6 +80,7 @@ def queued(reliability: str, store: str | None = None, **more: Level) -> dict[st
 # What becomes of messages when the server is killed. Of SOME nothing is promised either way.
 LOST, SOME, ALL = "lost", "some", "all"
 STATED = ("server.messaging.reliability", "server.messaging.store")
+KILLED = matrix("a server with a queue, killed under load")
 OUT_OF_TIME = matrix("another queue than two of Liberty, or a full message store")
 POISON = "ALTER TABLE ledger_entry ADD CONSTRAINT poison CHECK (account_id <> 77) NOT VALID"
 # A sequence keeps its steps when a transaction is rolled back: two deliveries fail, the third does not.
@@ -290,7 +291,7 @@ PROMISES = (
 @pytest.mark.parametrize(
     ("server", "levels", "promise"),
     [
-        pytest.param("liberty", BEST_EFFORT, LOST, id="liberty-best-effort-nonpersistent"),
+        pytest.param("liberty", BEST_EFFORT, LOST, marks=KILLED, id="liberty-best-effort-nonpersistent"),
         *(
             pytest.param(
                 *(server, levels, promise),

@@ -18,7 +18,7 @@ from witnesses import matrix
 
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
 
-BLOCKS = 8
+BLOCKS = 6
 STUDY = f"""
 study: naps
 question: Does a longer nap take longer?

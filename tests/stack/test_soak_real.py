@@ -28,6 +28,7 @@ def verdicts(found: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["verdict"] for one in found["series"]}
 
 
+@matrix("two leaks in a soak of minutes")
 def test_two_leaks_are_found_and_told(tmp_path: Path) -> None:
     alarm = ["--alarm", "cat >> alarms.jsonl; echo >> alarms.jsonl"]
     done = leadline(

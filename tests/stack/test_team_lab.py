@@ -21,7 +21,7 @@ import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 from sqlalchemy import event, text
 from typer.testing import CliRunner
-from witnesses import wait_for
+from witnesses import matrix, wait_for
 
 from bench.claims import study_of
 from bench.teamserver import TeamServer, team_server
@@ -80,6 +80,7 @@ def store(url: str, tmp_path: Path) -> Store:
     return init_lab(tmp_path / "team", url)
 
 
+@matrix("all unit tests of the lab on PostgreSQL")
 def test_the_unit_tests_of_the_lab_hold_on_it(server: TeamServer) -> None:
     files = [f"tests/unit/lab/test_{name}.py" for name in SAME]
     argv = [sys.executable, "-m", "pytest", "-q", "--durations=8", "--lab-database", server.url, *files]

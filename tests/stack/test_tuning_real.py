@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import leadline
+from witnesses import matrix
 
 pytestmark = pytest.mark.stack
 
@@ -24,6 +25,7 @@ observe: false
 """
 
 
+@matrix("a tuning of a real server")
 def test_a_real_tuning_keeps_nothing_that_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("LEADLINE_LAB", str(tmp_path / """a "läb", it's 50%"""))  # no server takes such a path
