@@ -24,20 +24,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "stack")]
 
+from naps import naps  # noqa: E402
 from slurm_nodes import Slurm, missing, slurm  # noqa: E402
 
-STUDY = """
-study: naps
-question: Does a longer nap take longer?
-command:
-  run: "sleep {{nap}}"
-  levels: {{ nap: {{ short: "{short}", long: "{long}" }} }}
-  runs: 1
-  warmup: 0
-factors: {{ nap: [short, long] }}
-design: {{ replicates: {blocks}, blocks: by-replicate, sentinels: null, seed: 5 }}
-responses: [wall]
-"""
 NODES = (1, 2, 4, 8, 16)
 ROUNDS, SLEEP = 2, 30  # blocks for each node; seconds of a trial
 FAULT_NODES, FAULT_BLOCKS = 4, 6
@@ -61,7 +50,7 @@ def run(home: Path, nodes: Slurm, *more: str) -> subprocess.Popen[bytes]:
 def lay_out(home: Path, nodes: Slurm, blocks: int, short: float, long: float) -> None:
     """The files of a study."""
     (home / "pool.yaml").write_text(f"leadline: {nodes.leadline}\n")
-    (home / "naps.yaml").write_text(STUDY.format(blocks=blocks, short=short, long=long))
+    (home / "naps.yaml").write_text(naps(blocks, short, long, runs=1))
 
 
 def ask(home: Path, query: str) -> list[tuple[object, ...]]:

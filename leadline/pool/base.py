@@ -54,6 +54,7 @@ class Pool(Protocol):
 
     name: str
     outlives: bool  # whether its jobs go on where leadline here has ended
+    pause: float  # seconds between two looks at it
 
     def hosts(self) -> list[PoolHost]:
         """How each host stands now. Raises PoolSilentError."""
@@ -78,3 +79,14 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Let go of what the pool holds here."""
+
+
+def last_line(text: str) -> str:
+    """That is not empty; of nothing: empty."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def without_hosts(pool: Pool) -> str:
+    """Why no host of a pool can be given a job. Raises PoolSilentError."""
+    told = [f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in pool.hosts()]
+    return f"no host of {pool.name} can take a block: {'; '.join(told) or 'it has none'}"

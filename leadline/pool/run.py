@@ -30,13 +30,12 @@ from leadline.lab.takein import take_block
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError
+from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, last_line, without_hosts
 from leadline.pool.facts import facts_of
 from leadline.pool.job import BUNDLE, Ending, How, Job, read_ending
 
 FOLDER = "pool"  # of the lab: a directory for each job
 MOST_LOST = 3  # jobs of one block that may come to nothing
-_LOOK = 0.2  # seconds between looks at the jobs
 _BUSY = 20.0  # seconds until a block is given out again that met a host in use
 _LAST = 90.0  # seconds that jobs may take to put their hosts back when the run is ended
 _LATE = 10.0  # seconds that a shared file system may take to show what a job handed in
@@ -92,6 +91,7 @@ class PoolRun:
             self._study_id = self._open()
             held.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
             held.enter_context(told.begin(self._study_id, interruption))
+            self._follow()
             self.options.opened(self._study_id)
             stopped = ""
             try:
@@ -116,7 +116,6 @@ class PoolRun:
             existing = self.store.unfinished(study)
         if existing is not None:
             if same_beginning(self.store.load(existing).plan, self.planned.plan):
-                self._go_on_with(existing)
                 return existing
             self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
         for sentence in (*self.planned.skipped, *self.planned.warnings):
@@ -124,9 +123,13 @@ class PoolRun:
         told = {"leadline": leadline.__version__, "pool": self.pool.name}
         return self.store.add_study(study, self.file.text, self.planned.plan, told, self.planned.skipped)
 
-    def _go_on_with(self, study_id: int) -> None:
-        """Jobs that a leadline left behind: those that still run are followed, the others given up."""
-        claims = [claim for claim in self.store.claims.running(study_id) if claim.owner == self.store.claims.owner]
+    def _follow(self) -> None:
+        """Jobs that a leadline left behind: those that still run are followed, the others given up. Only for who holds
+        the study: another may run it now.
+        """
+        claims = [
+            claim for claim in self.store.claims.running(self._study_id) if claim.owner == self.store.claims.owner
+        ]
         jobs = {claim.job for claim in claims if claim.job} if self.pool.outlives else set()
         states = self.pool.states(jobs) if jobs else {}
         for claim in claims:
@@ -139,7 +142,7 @@ class PoolRun:
                 self.store.claims.renew(claim.token)
                 self._flights[claim.token] = _Flight(claim, directory, claim.job, time.monotonic(), known.host)
                 self.watcher.message(f"block {claim.block + 1}: job {claim.job} of an earlier leadline goes on")
-        self.store.claims.close_trials(study_id)
+        self.store.claims.close_trials(self._study_id)
 
     def _directory(self, claim: Claim) -> Path:
         return self.store.directory.absolute() / FOLDER / claim.token
@@ -178,7 +181,7 @@ class PoolRun:
                 return over
             if looking.replanned:
                 record = self.store.load(self._study_id)
-            time.sleep(_LOOK)
+            time.sleep(self.pool.pause)
 
     def _is_silent(self, error: PoolSilentError) -> None:
         """Wait for a pool that does not answer. Raises the error where it stays so."""
@@ -193,7 +196,7 @@ class PoolRun:
         time.sleep(_AGAIN)
 
     def _landed(self) -> list[_Flight]:
-        """Jobs that ended; the leases of the others are renewed, those that are lost given up."""
+        """Jobs that handed something in; the leases of the others are renewed, those that are lost given up."""
         if not self._flights:
             return []
         landed = []
@@ -213,8 +216,8 @@ class PoolRun:
                 late = status.state is JobState.ENDED and time.monotonic() - flight.over < _LATE
                 if not handed_in and late:
                     continue
-                del self._flights[token]
                 if not handed_in:
+                    del self._flights[token]
                     self._was_lost(flight, status.why or "it ended without a word")
                 else:
                     landed.append(flight)
@@ -229,13 +232,14 @@ class PoolRun:
             flight.renewed = time.monotonic()
         except LostClaimError as error:
             del self._flights[flight.claim.token]
-            self.pool.cancel(flight.job)
+            with suppress(LeadlineError):  # it runs for nothing
+                self.pool.cancel(flight.job)
             self.watcher.message(str(error))
 
     def _was_lost(self, flight: _Flight, why: str) -> None:
         """Nothing of this job is stored, now or later."""
         block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
-        said = _last_line(flight.directory / OUTPUT)
+        said = last_line(_text(flight.directory / OUTPUT))
         self._give_up(flight.claim)
         if self._ending:
             self.watcher.message(f"block {block + 1}{place} was ended, it will run again")
@@ -263,8 +267,10 @@ class PoolRun:
             except TrialFailure:  # of the lab's own disk
                 raise
             except LeadlineError as error:
+                del self._flights[flight.claim.token]
                 self._was_lost(flight, str(error))
                 return []
+        del self._flights[flight.claim.token]  # not before: what is interrupted here is taken in at the end
         if not taken:
             self.store.claims.give_up(flight.claim.token)
         self._heed(flight, ending, bool(taken))
@@ -326,7 +332,7 @@ class PoolRun:
             if room is None:
                 room = self._room()
             if room <= 0:
-                return None if self._flights or self.pool.usable() else self._without_hosts()
+                return None if self._flights or self.pool.usable() else without_hosts(self.pool)
             if clock.exhausted(len(trials)):
                 if self._flights:
                     return None
@@ -338,12 +344,6 @@ class PoolRun:
         flying = len(self._flights)
         room = self.pool.room(flying)
         return room if self.most is None else min(room, self.most - flying)
-
-    def _without_hosts(self) -> str:
-        told = "; ".join(
-            f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in self.pool.hosts()
-        )
-        return f"no host of {self.pool.name} can take a block: {told or 'it has none'}"
 
     def _submit(self, block: int, trials: list[TrialRecord], record: StudyRecord) -> int:
         """Claim a block and start its job; how many jobs were started."""
@@ -384,14 +384,16 @@ class PoolRun:
         for flight in self._flights.values():
             with suppress(LeadlineError):
                 self.pool.cancel(flight.job)
-        deadline = time.monotonic() + _LAST
+        deadline, said = time.monotonic() + _LAST, ""
         while self._flights and time.monotonic() < deadline:
             try:
                 for flight in self._landed():
                     self._take(flight, self.store.load(self._study_id))
             except LeadlineError as error:
-                self.watcher.message(str(error))
-            time.sleep(_LOOK)
+                if str(error) != said:
+                    said = str(error)
+                    self.watcher.message(said)
+            time.sleep(self.pool.pause)
         for flight in self._flights.values():
             self.watcher.message(f"block {flight.claim.block + 1}: job {flight.job} did not end within {_LAST:.0f} s")
             self._give_up(flight.claim)
@@ -425,9 +427,8 @@ def _gone(why: str) -> TrialFailure:
     return TrialFailure(FailureClass.INFRASTRUCTURE, why)
 
 
-def _last_line(path: Path) -> str:
+def _text(path: Path) -> str:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")

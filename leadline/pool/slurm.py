@@ -43,6 +43,7 @@ class SlurmPool(Pool):
     where: Partition
     name: str = "slurm"
     outlives: bool = True
+    pause: float = 1.0  # its controller serves others, too
     _drained: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -21,7 +21,7 @@ from pathlib import Path
 from leadline.host import here
 from leadline.model.errors import UsageError
 from leadline.model.hosts import SshHost
-from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost
+from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, last_line
 from leadline.pool.files import SshHosts
 from leadline.pool.job import END
 
@@ -53,6 +53,7 @@ class SshPool(Pool):
     known: SshHosts
     name: str = "ssh"
     outlives: bool = False
+    pause: float = 0.2
     _jobs: dict[str, _Running] = field(default_factory=dict)
     _drained: dict[str, str] = field(default_factory=dict)
     _lost: dict[str, int] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class SshPool(Pool):
             done = here.run(argv, timeout=_ANSWER)
         except OSError as error:
             return PoolHost(host.name, HostState.DOWN, str(error))
-        said = _last(done.stderr) or _last(done.stdout)
+        said = last_line(done.stderr) or last_line(done.stdout)
         match done.returncode:
             case 0:
                 return PoolHost(host.name, HostState.FREE)
@@ -193,7 +194,3 @@ def _feed(process: subprocess.Popen[bytes], job: bytes) -> None:
     with suppress(OSError):
         process.stdin.write(job + b"\n")
         process.stdin.flush()
-
-
-def _last(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -12,7 +12,7 @@ from leadline.lab.run import RunResult
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import LocalTestbed, RunOptions
 from leadline.model.errors import UsageError
-from leadline.pool.base import Pool
+from leadline.pool.base import Pool, without_hosts
 from leadline.pool.run import PoolRun
 
 
@@ -36,7 +36,9 @@ class PoolTestbed(LocalTestbed):
         self.host = _AnyHost(disposable=disposable, directories={"cache": cache_dir()})
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
-        """Raises UsageError as planning on this host does, and for a study that names hosts of its own."""
+        """Raises UsageError as planning on this host does, for a study that names hosts of its own and for a pool
+        without a host; PoolSilentError for one that does not answer.
+        """
         stack = file.study.stack
         if stack.ssh is not None or file.study.drivers:
             key = ("drivers",) if file.study.drivers else ("stack",)
@@ -48,6 +50,8 @@ class PoolTestbed(LocalTestbed):
             raise UsageError(
                 f"{file.where(('stack', 'host'))}: a pool runs services on its hosts, no guests: write local"
             )
+        if not self.pool.usable():
+            raise UsageError(f"--pool: {without_hosts(self.pool)}")
         return super().plan(file, idle_settings)
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:

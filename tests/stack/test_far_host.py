@@ -9,14 +9,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import leadline
 from far_hosts import Far, far_hosts, missing
-from witnesses import MATRIX, matrix
+from witnesses import MATRIX, matrix, until
 
 import leadline as package
 from leadline.host.paths import cache_dir
@@ -102,13 +101,6 @@ def study(tmp_path: Path) -> Path:
 
 def level(far: Far) -> str:
     return far.run("cat", f"/proc/sys/{KNOB.replace('.', '/')}").strip()
-
-
-def until(true: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def steps(lab: Path, name: str) -> int:

@@ -7,47 +7,28 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import leadline
+from naps import naps
 from slurm_nodes import Slurm, missing, slurm
-from witnesses import matrix
+from witnesses import matrix, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 BLOCKS = 6
-STUDY = f"""
-study: naps
-question: Does a longer nap take longer?
-command:
-  run: "sleep {{nap}}"
-  levels: {{ nap: {{ short: "0.2", long: "0.3" }} }}
-  runs: 3
-  warmup: 0
-factors: {{ nap: [short, long] }}
-design: {{ replicates: {BLOCKS}, blocks: by-replicate, sentinels: null, seed: 5 }}
-responses: [wall]
-"""
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Slurm]]:
     with slurm(tmp_path / "slurm", 4) as nodes:
         (tmp_path / "pool.yaml").write_text(f"leadline: {nodes.leadline}\n")
-        (tmp_path / "naps.yaml").write_text(STUDY)
+        (tmp_path / "naps.yaml").write_text(naps(BLOCKS))
         for name, value in nodes.environment.items():
             monkeypatch.setenv(name, value)
         yield tmp_path, nodes
-
-
-def until(true: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def rows(lab: Path, query: str) -> list[tuple[object, ...]]:

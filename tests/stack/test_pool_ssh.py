@@ -8,14 +8,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import leadline
 from far_hosts import Far, far_hosts, missing
-from witnesses import matrix
+from naps import naps
+from witnesses import matrix, until
 
 import leadline as package
 
@@ -23,19 +23,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=miss
 
 BLOCKS = 6
 KNOB = "net.ipv4.tcp_slow_start_after_idle"  # each network namespace has its own
-STUDY = f"""
-study: naps
-question: Does a longer nap take longer?
-command:
-  run: "sleep {{nap}}"
-  levels: {{ nap: {{ short: "0.2", long: "0.3" }} }}
-  runs: 3
-  warmup: 0
-factors: {{ nap: [short, long], {KNOB}: [0, 1] }}
-design: {{ replicates: {BLOCKS}, blocks: by-replicate, sentinels: null, seed: 5 }}
-responses: [wall]
-dead_man: 1s
-"""
 PROGRAM = f"""#!/bin/sh
 PYTHONPATH={Path(package.__file__).resolve().parents[1]} exec {sys.executable} -m leadline "$@"
 """
@@ -62,16 +49,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Far]]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "naps.yaml").write_text(STUDY)
+    (tmp_path / "naps.yaml").write_text(naps(BLOCKS, factors=f"{KNOB}: [0, 1]"))
     (tmp_path / "hosts.yaml").write_text("hosts: [a, b, c]\n")
     return tmp_path
-
-
-def until(true: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def level(far: Far) -> str:

@@ -40,6 +40,11 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
     return met
 
 
+def until(condition: Callable[[], object], seconds: float, what: str) -> None:
+    """Fails with ``what`` where the condition does not come true in time."""
+    assert wait_for(lambda: bool(condition()), seconds), what
+
+
 def to_run(witnesses: Mapping[str, Witness[Server]]) -> Iterator[tuple[str, Witness[Server]]]:
     """All of them, or without the longer ones, which is printed."""
     for name, witness in witnesses.items():

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.lab.studyfile import parse_study
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.pool.base import HostState, JobState, JobStatus, PoolHost, PoolSilentError
 from leadline.pool.files import Partition
 from leadline.pool.slurm import SlurmPool
+from leadline.pool.testbed import PoolTestbed
 
 
 @pytest.fixture
@@ -88,6 +90,17 @@ def test_a_controller_that_is_away_is_no_end(fakes: Path) -> None:
     fake(fakes, "squeue", "", 1)
     with pytest.raises(PoolSilentError, match="--pool slurm: squeue: exit code 1"):
         SlurmPool(Partition()).states(["1"])
+
+
+def test_the_plan_asks_the_pool_first(fakes: Path, tmp_path: Path) -> None:
+    file = parse_study("study: away\nquestion: '?'\nfactors: { jvm.heap: [256m, 512m] }\n", "away.yaml")
+    place = PoolTestbed(tmp_path / "lab", SlurmPool(Partition(), "slurm"))
+    fake(fakes, "sinfo", "", 1)
+    with pytest.raises(PoolSilentError, match="--pool slurm: sinfo: exit code 1"):
+        place.plan(file)
+    fake(fakes, "sinfo", "n1|drained|Epilog error\n")
+    with pytest.raises(UsageError, match="no host of slurm can take a block: n1 is drained: Epilog error"):
+        place.plan(file)
 
 
 def test_without_slurm(fakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
