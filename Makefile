@@ -10,8 +10,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
-# Tests of test-beside that test-host takes over, so that both end at about the same time.
-AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,advise_real brokerage_servers mariadb messaging postgres server_wildfly))
+# Guests and pages: no other program changes what they find, so they take the CPU that the others leave.
+GUESTS := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels virtual_time)) tests/browser
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -21,7 +21,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside test-guests lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -37,9 +37,9 @@ check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict ty
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit tests/statistics tests/golden
-	$(call say,"testing with real servers and databases and pages: two chains side by side")
-	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
+	$(call say,"testing with real servers and databases and guests and pages: three chains side by side")
+	@$(MAKE) --no-print-directory --jobs 3 test-host test-beside test-guests
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed
@@ -53,12 +53,14 @@ test-java: lint-java  # the compiler lints too
 	$(MVN) -B -q -f workloads/pom.xml verify
 	@touch $(PROGRAMS) $(JAVA)
 
-test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
+test-host:  # tests that take the host's lease or change its settings, one after the other
 	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST)
 
-test-beside:  # real servers, databases and pages that need nothing to themselves
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
+test-beside:  # real servers and databases that need nothing to themselves
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(GUESTS:%=--ignore=%) tests/stack
+
+test-guests:
+	nice -n 10 $(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(GUESTS)
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java

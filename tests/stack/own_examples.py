@@ -33,5 +33,5 @@ def mean_throughput(trial: dict[str, Any], knob: str, level: object) -> float:
     found = [
         slot["responses"]["throughput"] for slot in trial["slots"] if slot["found"][knob] == level and slot["responses"]
     ]
-    assert found, f"no slot of {knob} = {level} has figures"
+    assert found, [slot["failure_message"] for slot in trial["slots"]]
     return float(sum(found) / len(found))

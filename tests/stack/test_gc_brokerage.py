@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from witnesses import matrix
 
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.host.files import LocalFiles
@@ -68,6 +69,7 @@ def collected(place: Path, properties: dict[str, str], collections: int) -> tupl
     return summary(parse(directory / "raw" / "gc.log")), asked[0], seconds
 
 
+@matrix("a leak takes half a minute to show")
 def test_a_planted_leak_is_found(tmp_path: Path) -> None:
     figures, asked, seconds = collected(tmp_path, {"brokerage.leak": str(LEAK)}, MORE)
     found = figures.leak

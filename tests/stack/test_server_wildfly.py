@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import server_cells
+from witnesses import matrix
 
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
@@ -83,6 +84,7 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     assert "GET /brokerage/" in log.read_text()
 
 
+@matrix("Tomcat and TomEE are told the same way")
 def test_an_application_that_does_not_start_is_told_in_its_words(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "wildfly", "direct", properties={"brokerage.summary.ttl": "soon"})
     failure = server_cells.refuses_to_start(made, tmp_path, {}, "WildFly could not start the application: .*Startup")

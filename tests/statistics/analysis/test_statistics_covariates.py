@@ -6,14 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from witnesses import matrix
 
 from bench.statistics.covariates import CASES, RESPONSE, plan_of, rates, study
 from leadline.analysis import analyse
 
+LONGER = matrix("some hundred simulated studies more")
+
 STUDIES = 200  # Monte Carlo error of a rate of 5 %: 1.5 %; docs/concepts/statistics.md has 1,000
 
 
-@pytest.fixture(scope="module", params=["neighbour", "neighbour, one level with 3 times the noise", "slots"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "neighbour",
+        "neighbour, one level with 3 times the noise",
+        pytest.param("slots", marks=LONGER),
+    ],
+)
 def found(request: pytest.FixtureRequest) -> dict[str, float]:
     return rates(CASES[request.param], STUDIES, 11)
 

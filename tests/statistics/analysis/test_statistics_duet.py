@@ -5,6 +5,7 @@ interference between them and noise between instances; planted effects.
 from __future__ import annotations
 
 import pytest
+from witnesses import matrix
 
 from bench.statistics.layouts import study
 from leadline.design.rotation import rotation_plan
@@ -14,6 +15,8 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.workload import Workload
 from leadline.simulate import parse_truth
 from leadline.simulate.rates import rates
+
+LONGER = matrix("some hundred simulated studies more")
 
 NOISE = "noise: { trials: 3%, seconds: 15%, autocorrelation: 0.9, cpu_trials: 2%, latency_trials: 3% }"
 HALVES = "halves: { slower: 5%, interference: 3% }"
@@ -26,7 +29,7 @@ def plan(factor: Factor, replicates: int) -> Plan:
     return rotation_plan([factor], Design(replicates=replicates, seed=5, duet=Duet(slot=6.0, wash_out=2.0)), WORKLOAD)
 
 
-@pytest.mark.parametrize(("factor", "replicates"), [(BETWEEN, 6), (LIVE, 6)])
+@pytest.mark.parametrize(("factor", "replicates"), [(BETWEEN, 6), pytest.param(LIVE, 6, marks=LONGER)])
 def test_where_nothing_differs_little_is_found_and_the_intervals_hold(factor: Factor, replicates: int) -> None:
     truth = parse_truth(f"truth: {{ {NOISE}, {HALVES} }}", "truth")
     found = rates(plan(factor, replicates), truth, WORKLOAD, 200, seed=100)
@@ -35,7 +38,7 @@ def test_where_nothing_differs_little_is_found_and_the_intervals_hold(factor: Fa
     assert found.coverage >= 0.93
 
 
-@pytest.mark.parametrize(("factor", "effect"), [(BETWEEN, 12), (LIVE, 6)])
+@pytest.mark.parametrize(("factor", "effect"), [(BETWEEN, 12), pytest.param(LIVE, 6, marks=LONGER)])
 def test_planted_effects_are_found_where_the_machine_is_disturbed_and_a_half_is_slower(
     factor: Factor, effect: int
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from witnesses import matrix
 
 from leadline.design import make_plan
 from leadline.design.rotation import rotation_plan
@@ -14,6 +15,8 @@ from leadline.model.result import Observation, ResponseAnalysis
 from leadline.model.workload import Workload
 from leadline.simulate import parse_truth
 from leadline.simulate.rates import judge, rates
+
+LONGER = matrix("some hundred simulated studies more")
 
 NOISE = "noise: { trials: 3%, seconds: 15%, autocorrelation: 0.9, cpu_trials: 2%, latency_trials: 3% }"
 WORKLOAD = Workload(users=40, ramp_up=10.0, steady=24.0, ramp_down=1.0)
@@ -26,7 +29,11 @@ def plan(replicates: int, instances: int = 1) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("instances", "response"), [(1, "throughput"), (2, "throughput"), (1, "p50"), (1, "cpu_per_transaction")]
+    ("instances", "response"),
+    [
+        (2, "throughput"),
+        *(pytest.param(1, name, marks=LONGER) for name in ("throughput", "p50", "cpu_per_transaction")),
+    ],
 )
 def test_where_nothing_differs_little_is_found_and_the_intervals_hold(instances: int, response: str) -> None:
     truth = parse_truth(f"truth: {{ {NOISE} }}", "truth")

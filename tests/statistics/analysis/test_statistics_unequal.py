@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from simulated_strata import split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
+from witnesses import matrix
 
 from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.comparisons import Family
@@ -21,6 +22,8 @@ from leadline.model.knob import ApplyCost, Level
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan
 from leadline.model.workload import Workload
+
+LONGER = matrix("some hundred simulated studies more")
 
 STUDIES = 500  # Monte Carlo error of a rate of 5 %: 1.0 %
 Noise = Callable[[Mapping[str, Level]], float]
@@ -106,6 +109,7 @@ def test_error_rates_hold_where_some_factors_change_between_groups_only(plan: Pl
     assert wrong < 0.06 + 0.035
 
 
+@LONGER
 def test_the_price_where_all_noise_is_equal() -> None:
     for plan, most in ((THREE, 1.75), (TEN, 1.12)):
         _, _, pooled = rates(plan, one_level(1.0), equal=True)

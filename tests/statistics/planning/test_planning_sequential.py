@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from simulated_study import SimulatedSystem, pseudo_factors
+from witnesses import matrix
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
@@ -19,6 +20,8 @@ from leadline.planning.boundary import boundary_of
 from leadline.planning.course import Course, course, race_levels, whole_blocks
 from leadline.planning.equals import shares_lost
 from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
+
+LONGER = matrix("some hundred simulated studies more")
 
 STUDIES = 150
 
@@ -196,6 +199,7 @@ def test_a_race_keeps_the_best_and_tells_the_others_apart() -> None:
     assert left / 8 > 9
 
 
+@LONGER
 def test_a_race_of_equals_rarely_loses_a_given_one() -> None:
     """Any treatment is a best one here: each is lost in at most 5 % of races."""
     races = [run_race([100.0] * 6, 0.04, 7_000 + seed, 6, 3)[0].race for seed in range(120)]

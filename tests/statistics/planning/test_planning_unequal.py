@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from witnesses import matrix
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
@@ -17,6 +18,8 @@ from leadline.model.result import Observation, Verdict
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import course
 from leadline.planning.looks import schedule
+
+LONGER = matrix("some hundred simulated studies more")
 
 STUDIES = 80
 FACTORS = [Factor(f"k{number}", (0, 1), 0) for number in range(4)]
@@ -59,7 +62,7 @@ def upper(rate: float, studies: int) -> float:
     return rate + 3 * math.sqrt(rate * (1 - rate) / studies)
 
 
-@pytest.mark.parametrize("noisy_baseline", [False, True])
+@pytest.mark.parametrize("noisy_baseline", [pytest.param(False, marks=LONGER), True])
 def test_looks_keep_the_error_rate_where_one_level_is_five_times_as_noisy(noisy_baseline: bool) -> None:
     plan = make_plan(FACTORS, Design(replicates=9, sentinels=None))
     baseline = plan.baseline.as_dict()

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from witnesses import matrix
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
@@ -14,6 +15,8 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
 from leadline.planning.looks import State, final_level, look, schedule
 from leadline.planning.watched import NOTHING, Watched, watched
+
+LONGER = matrix("some hundred simulated studies more")
 
 FACTORS = [Factor(f"k{number}", (0, 1), 0) for number in range(3)]
 STUDIES = 40
@@ -55,7 +58,7 @@ def ever_missed(plan: Plan, seed: int, step: int, ratio: float, drift: float, ga
     return any(misses(plan, every[:number], gain) for number in range(9, len(every) + 1, step))
 
 
-@pytest.mark.parametrize(("ratio", "drift"), [(1.0, 0.0), (5.0, 0.3)])
+@pytest.mark.parametrize(("ratio", "drift"), [pytest.param(1.0, 0.0, marks=LONGER), (5.0, 0.3)])
 def test_all_intervals_hold_at_all_moments(ratio: float, drift: float) -> None:
     """Looked at after every third trial: at most 5 % of studies ever have an interval that misses the truth."""
     plan = make_plan(FACTORS, Design(replicates=8, sentinels=None))

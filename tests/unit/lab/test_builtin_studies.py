@@ -94,8 +94,8 @@ def test_reserved_pages_are_as_many_as_the_check_before_the_start_asks_for(tmp_p
 
 
 def test_data_for_less_than_the_injection_rate_are_refused() -> None:
-    text = builtin_studies()["dealership-load"].replace("load_units: 120", "load_units: 60")
+    text = builtin_studies()["dealership-load"].replace("load_units: 320", "load_units: 60")
     file = parse_study(text, "dealership-load")
     knobs = [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
-    with pytest.raises(UsageError, match=r"load\.injection_rate: .*: units is 60: at least 80 is needed here"):
+    with pytest.raises(UsageError, match=r"load\.injection_rate: .*: units is 60: at least 120 is needed here"):
         plan_study(file, cast(Host, FakeHost()), knobs)

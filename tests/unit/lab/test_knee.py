@@ -88,7 +88,7 @@ def test_a_driver_that_is_the_limit_ends_the_search(guide: Path) -> None:
         (("arrivals.yaml", "--limits", "modern"), "brokerage-classic has none"),
         (("dealership-load", "--limits", "modem"), "did you mean modern?"),
         (("dealership-load", "--from", "2.5"), "--from 2.5: load.injection_rate takes whole numbers; the nearest is 2"),
-        (("dealership-load", "--to", "140"), "units is 120: at least 140 is needed here"),
+        (("dealership-load", "--to", "340"), "units is 320: at least 340 is needed here"),
         (("arrivals.yaml", "--resolution", "0"), "--resolution"),
         (("unlimited.yaml",), "unlimited.yaml:1: nothing limits response times"),
         (("quickstart",), "--from and --to are missing: quickstart has no levels of load.users"),
@@ -103,7 +103,7 @@ def test_what_cannot_be_searched_is_refused(guide: Path, words: tuple[str, ...],
 def test_a_dry_run_says_what_it_costs_and_changes_nothing(guide: Path) -> None:
     found = document("dealership-load", "--dry-run", "--limits", "modern", "--critical")
     alone = document("dealership-load", "--dry-run")
-    assert (found["load"], found["from"], found["to"]) == ("load.injection_rate", 10, 120)
+    assert (found["load"], found["from"], found["to"]) == ("load.injection_rate", 20, 320)
     assert found["seconds"] == found["trials"] * found["seconds_per_trial"]
     assert alone["trials"] < found["trials"]
     assert not (guide / "lab").exists()

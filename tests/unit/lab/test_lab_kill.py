@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from witnesses import matrix
 
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.store import Store
@@ -150,7 +151,15 @@ def test_killed_inside_slots(child: Child, tmp_path: Path, root: Path) -> None:
     assert knob(root).read_text().strip() == ORIGINAL
 
 
-@pytest.mark.parametrize("step", ["start-server", "start-observers", "slot 2 of 2", "audit", "measure"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(pytest.param(step, marks=matrix("another step of a rotation")) for step in ("start-server", "audit")),
+        "start-observers",
+        "slot 2 of 2",
+        "measure",
+    ],
+)
 def test_killed_in_a_rotation(child: Child, tmp_path: Path, root: Path, step: str) -> None:
     """Every instance is ended, and the whole block runs again: its trials share their time."""
     (root / "proc" / "meminfo").write_text("MemTotal: 16000000 kB\n")
