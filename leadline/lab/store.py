@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,8 +20,7 @@ import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
 from leadline.lab.attempts import AttemptStore, unsound
-from leadline.lab.database import new_number, opened
-from leadline.lab.labfile import SQLITE, address_of, is_lab, parse_url, write
+from leadline.lab.database import new_number
 from leadline.lab.slotrows import WHOLE, machine_of, slot_records
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
@@ -257,25 +254,3 @@ class Store(AttemptStore):
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")
         return record
-
-
-def init_lab(directory: Path, url: str | None = None) -> Store:
-    """A lab, new or there already. With ``url`` its rows are in that PostgreSQL database: the lab's file names it once
-    its tables are made or found. Raises UsageError, LeadlineError.
-    """
-    if url is None:
-        return Store(directory)
-    address = parse_url(url, "--database")
-    if is_lab(directory) and address_of(directory) != address:
-        rows = address_of(directory) or directory / SQLITE
-        raise UsageError(
-            f"{directory} is a lab already, its rows are in {rows}: name another directory, then"
-            f" `leadline lab merge {directory} --lab DIR` copies its studies there"
-        )
-    try:
-        opened(address, time.time)
-        directory.mkdir(parents=True, exist_ok=True)
-        write(directory, url)
-    except OSError as error:
-        raise LeadlineError(f"the lab {directory} cannot be made: {error}") from error
-    return Store(directory)

@@ -28,10 +28,11 @@ from bench.teamserver import TeamServer, team_server
 from leadline.api.names import names_on_server
 from leadline.cli.main import app
 from leadline.lab.labfile import FILE, SQLITE, write
+from leadline.lab.making import init_lab
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import StudyRun
-from leadline.lab.store import Store, init_lab
+from leadline.lab.store import Store
 from leadline.lab.studyfile import find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
