@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 
 from leadline.design import make_plan
+from leadline.lab.claims import Claim
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import bring, drop_copies, sweep
 from leadline.model.design import Design
 from leadline.model.plan import Factor
 from leadline.model.study import Study
@@ -31,7 +33,7 @@ def add(store: Store, name: str) -> int:
     return number
 
 
-def run(store: Store, trial: int, block: int, name: str) -> None:
+def run(store: Store, trial: int, block: int | Claim, name: str) -> None:
     """A trial with its files."""
     attempt, directory = store.begin_attempt(trial, block)
     (directory / "logs" / "common.log").write_bytes(CONTENT)
@@ -39,6 +41,43 @@ def run(store: Store, trial: int, block: int, name: str) -> None:
     store.add_responses(trial, attempt, {"throughput": 100.0 + trial})
     store.add_artefacts(trial, attempt, directory)
     store.finish(trial, attempt)
+
+
+def run_apart(runners: Sequence[Store], reader: Store, blocks: int = 12) -> int:
+    """A study of so many blocks, taken by all runners at once, while a reader fetches, drops its copies and sweeps
+    what no trial has. Its number.
+    """
+    factor = Factor("vm.swappiness", (1, 2), 1)
+    study = Study.model_validate({"study": "apart", "question": "?", "factors": {"vm.swappiness": [1, 2]}})
+    plan = make_plan([factor], Design(replicates=blocks))
+    number = runners[0].add_study(study, "study: apart", plan, {}, [])
+    ended = Event()
+
+    def take(store: Store) -> None:
+        trials = store.load(number).trials
+        for block in range(blocks):
+            mine = [trial for trial in trials if trial.planned.block == block]
+            claim = store.claims.take(number, block, left=[trial.planned.position for trial in mine])
+            if claim is not None:
+                for trial in mine:
+                    run(store, trial.id, claim, "apart")
+                store.claims.end(claim.token)
+
+    def read() -> None:
+        while not ended.wait(0.05):
+            bring(reader, number)
+            drop_copies(reader, [number])
+            sweep(reader)
+
+    with ThreadPoolExecutor(len(runners) + 1) as pool:
+        reading = pool.submit(read)
+        try:
+            for each in [pool.submit(take, store) for store in runners]:
+                each.result(120)
+        finally:
+            ended.set()
+        reading.result(60)
+    return number
 
 
 def read_back(store: Store, study: int) -> dict[tuple[int, str], bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from lab_files import CONTENT, TRIALS, add, contents_in, read_back, together
+from lab_files import CONTENT, TRIALS, add, contents_in, read_back, run_apart, together
 from typer.testing import CliRunner
 
 from leadline.api.labs import load_lab
@@ -185,6 +185,13 @@ def test_two_that_fetch_at_once_have_whole_files(store: Store) -> None:
         together(lambda: bring(Store(store.directory), number), 4)
         assert read_back(store, number) == before
         assert not list((store.directory / "trials").glob("*/.attempt-*"))
+
+
+def test_two_run_and_a_third_reads_and_sweeps(store: Store, tmp_path: Path) -> None:
+    one, other = (Store(store.directory, owner=name) for name in ("one", "other"))
+    study = run_apart([one, other], store, blocks=6)
+    plain = Store(tmp_path / "plain")
+    assert len(read_back(plain, copy_study(store, study, plain)[0])) == 2 * len(store.load(study).trials)
 
 
 BUCKET = "s3://team/ours"
