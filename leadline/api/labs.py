@@ -10,7 +10,7 @@ from leadline.api.results import StudyResult, TuningResult
 from leadline.lab.making import init_lab as _init
 from leadline.lab.removal import Held, Usage, remove, remove_copies, taken, to_prune, usage
 from leadline.lab.removal import find as find_held
-from leadline.lab.store import Store
+from leadline.lab.store import Store, StudyCount
 from leadline.lab.takein import copy_study, copy_tuning
 from leadline.lab.trialfiles import sweep
 from leadline.lab.tuning.records import TuningRecords
@@ -18,6 +18,7 @@ from leadline.lab.tuning.records import TuningRecords
 __all__ = [
     "Held",
     "Lab",
+    "StudyCount",
     "Usage",
     "copy",
     "find_held",
@@ -44,6 +45,10 @@ class Lab:
 
     def studies(self) -> list[StudyResult]:
         return [StudyResult(record, self.store) for record in self.store.studies()]
+
+    def counts(self) -> list[StudyCount]:
+        """Of each study how many trials it has; quick, however many they are."""
+        return self.store.counts()
 
     def tunings(self) -> list[TuningResult]:
         records = TuningRecords(self.store)

@@ -56,7 +56,7 @@ class Artefacts:
             config={name: value for name, value in given.items() if value},  # type: ignore[arg-type]
             retry_config={"max_retries": self._retries, "retry_timeout": _PATIENCE},
             client_options={
-                "allow_http": place.endpoint.startswith("http://"),
+                "allow_http": not place.endpoint.startswith("https://"),  # nothing but the user's URL says so
                 "connect_timeout": timedelta(seconds=5),
                 "read_timeout": _SILENCE,
             },

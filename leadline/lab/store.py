@@ -10,10 +10,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, func, insert, select, update
 from sqlalchemy.exc import NoResultFound
 
 import leadline
@@ -38,6 +39,18 @@ def _contradiction(record: TrialRecord) -> str:
     if record.state in (TrialState.RUNNING, TrialState.DONE) and (record.attempt < 1 or record.started is None):
         return f"it is {record.state.value} and was never begun"
     return ""
+
+
+@dataclass(frozen=True)
+class StudyCount:
+    """A study and how many trials it has, in all, done and failed."""
+
+    id: int
+    study: str
+    created: float
+    trials: int
+    done: int
+    failed: int
 
 
 def study_key(study: Study) -> str:
@@ -160,6 +173,23 @@ class Store(AttemptStore):
         with self.transaction() as connection:
             ids = connection.execute(select(t.studies.c.id).order_by(t.studies.c.id)).scalars().all()
         return [self.load(study_id) for study_id in ids]
+
+    def counts(self) -> list[StudyCount]:
+        """Of each study how many trials it has, oldest first; read without its trials and its plan."""
+        by_study: dict[int, dict[str, int]] = {}
+        with self.transaction() as connection:
+            states = select(t.trials.c.study_id, t.trials.c.state, func.count().label("trials"))
+            for row in connection.execute(states.group_by(t.trials.c.study_id, t.trials.c.state)):
+                by_study.setdefault(row.study_id, {})[row.state] = row.trials
+            rows = connection.execute(select(t.studies.c.id, t.studies.c.name, t.studies.c.created)).all()
+        return [
+            StudyCount(
+                *(row.id, row.name, row.created, sum(states.values())),
+                *(states.get(state, 0) for state in (TrialState.DONE, TrialState.FAILED)),
+            )
+            for row in sorted(rows, key=lambda row: row.id)
+            for states in [by_study.get(row.id, {})]
+        ]
 
     def ids(self) -> list[int]:
         """Numbers of all studies, newest first."""

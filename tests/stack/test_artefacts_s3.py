@@ -124,6 +124,16 @@ def test_retention(url: str, place: str, tmp_path: Path) -> None:
     assert store.artefacts.sizes() == {}
 
 
+def test_the_server_can_be_the_environment_s(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, _, endpoint = place.partition("?endpoint=")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    store = init_lab(tmp_path / "lab", artefacts=url)
+    before = read_back(store, add(store, "first"))
+    shutil.rmtree(store.directory / "trials")
+    bring(store, 1)
+    assert read_back(store, 1) == before
+
+
 @pytest.mark.parametrize(
     ("part", "instead", "given", "said"),
     [

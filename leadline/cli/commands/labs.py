@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,6 @@ from leadline.api.labs import (
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
-from leadline.model.record import TrialState
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
 
@@ -74,36 +74,24 @@ def init(
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
     held = load_lab(lab)
-    studies = [one.record for one in held.studies()]
+    studies = held.counts()
     tunings = [one.record for one in held.tunings()]
-    counts = [
-        {
-            "trials": len(record.trials),
-            "done": sum(trial.state == TrialState.DONE for trial in record.trials),
-            "failed": sum(trial.state == TrialState.FAILED for trial in record.trials),
-        }
-        for record in studies
-    ]
     if json:
         told = [
             {"id": one.id, "tuning": one.tuning.tuning, "created": one.created, "studies": len(one.parts)}
             | {"finished": one.finished}
             for one in tunings
         ]
-        rows = [
-            {"id": one.id, "study": one.study.study, "created": one.created, **count}
-            for one, count in zip(studies, counts, strict=True)
-        ]
-        print_json({"lab": str(lab), "studies": rows, "tunings": told})
+        print_json({"lab": str(lab), "studies": [asdict(one) for one in studies], "tunings": told})
         return
     table = Table("study", "started", "trials", "done", "failed")
-    for record, count in zip(studies, counts, strict=True):
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
-        table.add_row(f"{record.study.study}@{record.id}", started, *map(str, count.values()))
+    for one in studies:
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
+        table.add_row(f"{one.study}@{one.id}", started, str(one.trials), str(one.done), str(one.failed))
     console.print(table)
-    for one in tunings:
-        state = "finished" if one.finished else "not finished"
-        say(f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}")
+    for tuning in tunings:
+        state = "finished" if tuning.finished else "not finished"
+        say(f"tuning {tuning.tuning.tuning}@{tuning.id}: {len(tuning.parts)} studies, {state}")
 
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
