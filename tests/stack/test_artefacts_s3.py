@@ -58,9 +58,17 @@ def lab(*words: str | Path) -> str:
     return done.stdout
 
 
+def guide_command() -> list[str]:
+    """The guide's command that makes a lab with its files in a bucket."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "team-lab.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ leadline (lab init .*--artefacts.*)$", guide, re.MULTILINE)
+    return str(line).split()
+
+
 def test_two_machines_share_rows_and_files(url: str, place: str, tmp_path: Path) -> None:
     anna, ben = tmp_path / "anna", tmp_path / "ben"
-    said = lab("lab", "init", anna, "--database", url, "--artefacts", place)
+    instead = {"~/labs/team": str(anna), "postgresql://anna@db.example/team": url, "s3://labs/team": place}
+    said = lab(*(instead.get(word, word) for word in guide_command()))
     assert f"files in {place.partition('?')[0]}, 0 studies" in said
     number = add(Store(anna), "first")
     assert "1 studies" in lab("lab", "init", ben, "--database", url, "--artefacts", place)
