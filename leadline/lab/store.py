@@ -29,6 +29,7 @@ from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecor
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
+_EVIDENCE = (t.audits, t.readings, t.steps)  # of which no analysis asks
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
 
 
@@ -58,20 +59,20 @@ def study_key(study: Study) -> str:
     return hashlib.sha256(json.dumps(study.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
-def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
+def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: bool = True) -> _Rows:
     """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials.
-
-    Of the table ``attempts`` those that others disturbed, of ``blocks`` the runs that the last attempts belong to.
+    Without ``evidence`` none of audits, readings and steps. Of the table ``attempts`` those that others disturbed, of
+    ``blocks`` the runs that the last attempts belong to.
     """
 
     def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
         found: dict[int, list[RowMapping]] = {}
-        for row in connection.execute(query.where(wanted)).mappings():
+        for row in connection.execute(query.where(wanted)).mappings().all():
             found.setdefault(row["trial_id"], []).append(row)
         return found
 
-    rows: _Rows = {}
-    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
+    rows: _Rows = {table.name: {} for table in _EVIDENCE}
+    for table in (t.responses, t.slots, t.slot_responses, t.machine_use, *(_EVIDENCE if evidence else ())):
         last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
         rows[table.name] = by_trial(select(table).join(t.trials, last).order_by(*table.primary_key.columns))
     disturbed = t.attempts.c.failure == FailureClass.DISTURBED.value
@@ -196,8 +197,10 @@ class Store(AttemptStore):
         with self.transaction() as connection:
             return list(connection.execute(select(t.studies.c.id).order_by(t.studies.c.id.desc())).scalars())
 
-    def load(self, study_id: int) -> StudyRecord:
-        """A study as values, with all its trials (the last attempt of each)."""
+    def load(self, study_id: int, evidence: bool = True) -> StudyRecord:
+        """A study as values, with all its trials (the last attempt of each). Without ``evidence`` they have no audits,
+        readings and steps: what an analysis needs, sooner.
+        """
         with self._reading(study_id), self.transaction() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
             plan = plan_from_json(row["plan"])
@@ -208,7 +211,7 @@ class Store(AttemptStore):
                 .mappings()
                 .all()
             )
-            rows = _of_attempts(connection, t.trials.c.study_id == study_id)
+            rows = _of_attempts(connection, t.trials.c.study_id == study_id, evidence)
             records = tuple(self._trial(trial, plan, rows) for trial in trials)
             if [trial["position"] for trial in trials] != [planned.position for planned in plan.trials]:
                 raise ValueError(f"it has {len(trials)} trials, its plan {len(plan.trials)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from leadline.lab import schema as t
 from leadline.lab.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
@@ -167,12 +167,14 @@ def _insert(
             rows.append({**kept, **given, "trial_id": number, "attempt": before + row["attempt"]})
         if rows:
             connection.execute(insert(table), rows)
+    changed: dict[bool, list[dict[str, Any]]] = {}  # by whether it has begun: rows of one form go in one statement
     for trial in bundle.contents.trials:
         number, before = here[trial["position"]]
         last = before + trial["attempt"]
         there = {"directory": str(home(number, last))} if trial["attempt"] else {}
-        values = {**trial, **there, "attempt": last}
-        connection.execute(update(t.trials).where(t.trials.c.id == number).values(values))
+        changed.setdefault(bool(there), []).append({**trial, **there, "attempt": last, "number": number})
+    for values in changed.values():
+        connection.execute(update(t.trials).where(t.trials.c.id == bindparam("number")), values)
 
 
 def _home(store: Store, trial: int, attempt: int) -> Path:
