@@ -27,9 +27,9 @@ from leadline.design import make_plan, plan_to_json
 from leadline.lab.bundle import MANIFEST, ROWS, Contents, Manifest, digest_of, of_attempts, plan_digest
 from leadline.lab.claims import Claim
 from leadline.lab.looking import Looking
-from leadline.lab.removal import disk_use
 from leadline.lab.store import Store, study_key
 from leadline.lab.takein import take_block
+from leadline.lab.trialfiles import disk_use
 from leadline.model.plan import Factor, Plan
 from leadline.model.record import TrialState
 from leadline.model.result import Observation

@@ -7,14 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.api.results import StudyResult, TuningResult
-from leadline.lab.removal import Held, Usage, remove, to_prune, usage
+from leadline.lab.making import init_lab as _init
+from leadline.lab.removal import Held, Usage, remove, remove_copies, taken, to_prune, usage
 from leadline.lab.removal import find as find_held
-from leadline.lab.store import Store
-from leadline.lab.store import init_lab as _init
+from leadline.lab.store import Store, StudyCount
 from leadline.lab.takein import copy_study, copy_tuning
+from leadline.lab.trialfiles import sweep
 from leadline.lab.tuning.records import TuningRecords
 
-__all__ = ["Held", "Lab", "Usage", "copy", "find_held", "init_lab", "load_lab", "remove", "to_prune", "usage"]
+__all__ = [
+    "Held",
+    "Lab",
+    "StudyCount",
+    "Usage",
+    "copy",
+    "find_held",
+    "init_lab",
+    "load_lab",
+    "remove",
+    "remove_copies",
+    "sweep",
+    "taken",
+    "to_prune",
+    "usage",
+]
 
 
 @dataclass(frozen=True)
@@ -29,6 +45,10 @@ class Lab:
 
     def studies(self) -> list[StudyResult]:
         return [StudyResult(record, self.store) for record in self.store.studies()]
+
+    def counts(self) -> list[StudyCount]:
+        """Of each study how many trials it has; quick, however many they are."""
+        return self.store.counts()
 
     def tunings(self) -> list[TuningResult]:
         records = TuningRecords(self.store)
@@ -50,11 +70,12 @@ def load_lab(directory: Path | str = "lab") -> Lab:
     return Lab(Store(Path(directory), create=False))
 
 
-def init_lab(directory: Path | str = "lab", database: str | None = None) -> Lab:
+def init_lab(directory: Path | str = "lab", database: str | None = None, artefacts: str | None = None) -> Lab:
     """Make a lab, or check the one that is there. ``database``: ``postgresql://USER@HOST:PORT/NAME``, where its rows
-    are, in place of its directory. Raises UsageError, LeadlineError for a database that cannot be used.
+    are, in place of its directory; ``artefacts``: a directory or ``s3://BUCKET/PREFIX``, where the files of its trials
+    are kept. Raises UsageError, LeadlineError for what cannot be used.
     """
-    return Lab(_init(Path(directory), database))
+    return Lab(_init(Path(directory), database, artefacts))
 
 
 def copy(source: Lab, chosen: Sequence[Held], target: Path | str) -> list[tuple[str, bool]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import bring
 from leadline.lab.tuning.records import TuningRecord
 from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
@@ -51,7 +52,12 @@ class StudyResult:
 
     @cached_property
     def analysis(self) -> StudyAnalysis:
-        return analyse(self.record)
+        return self._analyse(self.record)
+
+    def _analyse(self, record: StudyRecord) -> StudyAnalysis:
+        """Of a study of this lab, whose files are fetched where this machine has none."""
+        bring(self.store, record.id)
+        return analyse(record)
 
     @property
     def answer(self) -> str:
@@ -134,19 +140,21 @@ class StudyResult:
         """The queueing model of a study that varies its load (docs/guides/capacity.md). Raises UsageError."""
         from leadline.api.capacities import capacity_of
 
+        bring(self.store, self.record.id)
         return capacity_of(self.record, at, cpus, loads, pools)
 
     def scaling(self, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
         """The scalability law over the levels of ``factor`` (docs/guides/capacity.md). Raises UsageError."""
         from leadline.api.capacities import scaling_result
 
+        bring(self.store, self.record.id)
         return scaling_result(self.record, factor, at)
 
     def advice(self) -> Advice:
         """What the trials suggest to try next, and what other studies of the lab said of it."""
         from leadline.report.advising import advice
 
-        return advice(self.record, self.knobs, self.store.studies(), analyse)
+        return advice(self.record, self.knobs, self.store.studies(), self._analyse)
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,8 @@ class TuningResult:
     def view(self) -> TuningView:
         from leadline.report.tuning.view import gather
 
+        for study in self.record.parts.values():
+            bring(self.store, study)
         return gather(self.store, self.record)
 
     @property

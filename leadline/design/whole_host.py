@@ -16,6 +16,7 @@ from leadline.design.plots import dear_factors
 from leadline.design.seeds import shuffled
 from leadline.design.slot_treatments import trial_treatments
 from leadline.model.design import Design
+from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 
 KEY = ("design", "rotation", "host")
@@ -90,11 +91,17 @@ def between_blocks(plan: Plan) -> list[Factor]:
         blocks.setdefault(trial.block, []).extend([slot.treatment for slot in trial.slots] or [trial.treatment])
     if max(map(len, blocks.values()), default=0) < 2:
         return []
-    levels = [
-        (factor, [{treatment.as_dict().get(factor.name) for treatment in block} for block in blocks.values()])
-        for factor in plan.factors
-    ]
-    return [one for one, each in levels if all(len(block) == 1 for block in each) and len(set().union(*each)) > 1]
+    held = {factor.name: factor for factor in plan.factors}
+    first: list[dict[str, Level]] = []
+    for block in blocks.values():
+        levels = block[0].as_dict()
+        for treatment in {one for one in block if one != block[0]}:
+            other = treatment.as_dict()
+            held = {name: factor for name, factor in held.items() if other.get(name) == levels.get(name)}
+        first.append(levels)
+        if not held:
+            return []
+    return [factor for name, factor in held.items() if len({levels.get(name) for levels in first}) > 1]
 
 
 def without(plan: Plan, host: Sequence[Factor]) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import platform
@@ -20,13 +19,12 @@ from leadline.lab.claims import Claim, Claims, LostClaimError
 from leadline.lab.database import Database, new_number
 from leadline.lab.inuse import InUseError
 from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_rows
+from leadline.lab.trialfiles import by_digest, hashed, home
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.record import AuditRecord, Phases, Reading, TrialState
 from leadline.model.result import SteadyState
-
-PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
 
 
 def unsound(responses: Mapping[str, float]) -> str:
@@ -76,7 +74,7 @@ class AttemptStore(Database):
         with self._write(trial_id) as connection:
             last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
             attempt = last + 1
-            relative = Path("trials") / str(trial_id) / f"attempt-{attempt}"
+            relative = home(trial_id, attempt)
             connection.execute(
                 update(t.trials)
                 .where(t.trials.c.id == trial_id)
@@ -95,7 +93,7 @@ class AttemptStore(Database):
             )
             connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now, token=token))
         directory = self.directory / relative
-        for part in PARTS:
+        for part in t.PARTS:
             (directory / part).mkdir(parents=True, exist_ok=True)
         return attempt, directory
 
@@ -135,13 +133,29 @@ class AttemptStore(Database):
         self._insert(t.machine_use, trial_id, attempt, machine_rows(WHOLE, use))
 
     def add_artefacts(self, trial_id: int, attempt: int, directory: Path) -> None:
-        """Hash every file below the attempt's directory."""
-        rows = []
-        for path in sorted(p for p in directory.rglob("*") if p.is_file()):
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            rows.append({"path": str(path.relative_to(directory)), "sha256": digest, "size": path.stat().st_size})
-        self._insert(t.artefacts, trial_id, attempt, rows)
+        """Hash every file below the attempt's directory, and send those that the place of the lab's files lacks. Raises
+        TrialFailure(infrastructure) where that cannot be used.
+        """
+        rows = hashed(directory)
+        files = by_digest(directory, rows)
+        self.send(files)
+        if rows:
+            with self._write(trial_id) as connection:
+                self.alone(connection)
+                values = [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows]
+                connection.execute(insert(t.artefacts), values)
+        self.send(files)
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        """Files by their digests to the place of the lab's files, where it has one. Raises as ``add_artefacts``."""
+        if self.artefacts is None:
+            return
+        try:
+            self.artefacts.belong_to(self.identity)
+            self.artefacts.put(files)
+        except LeadlineError as error:
+            said = f"the files of a trial cannot be kept: {error}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, said) from error
 
     def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:

@@ -21,6 +21,7 @@ from sqlalchemy import ColumnElement, Connection, Table, select
 import leadline
 from leadline.lab import schema as t
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import bring, digest_of, home
 from leadline.model.errors import LeadlineError
 from leadline.model.record import TrialState
 
@@ -67,6 +68,18 @@ class Bundle:
     manifest: Manifest
     contents: Contents
 
+    def files(self) -> Rows:
+        """What rows of artefacts say of its files: all of an attempt, whenever they were written."""
+        rows = []
+        for name, digest in self.manifest.files.items():
+            folder, position, attempt, *path = [*Path(name).parts, "", ""][:3] + list(Path(name).parts[3:])
+            if folder == "trials" and path:
+                size = (self.directory / name).stat().st_size
+                number = int(attempt.removeprefix("attempt-"))
+                row = {"attempt": number, "path": str(Path(*path)), "sha256": digest, "size": size}
+                rows.append({"position": int(position), **row})
+        return rows
+
     def copy(self, position: int, attempt: int, target: Path) -> None:
         """The files of an attempt to ``target``, whole or not at all. Raises LeadlineError for a file that
         is not as its digest says.
@@ -89,11 +102,6 @@ def plan_digest(plan: str) -> str:
     return hashlib.sha256(plan.encode()).hexdigest()
 
 
-def digest_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def check_digest(path: Path, digest: str, name: str) -> None:
     """Raises LeadlineError where the file is not what the manifest says."""
     if digest_of(path) != digest:
@@ -110,7 +118,10 @@ def write_bundle(
     token: str = "",
     host: str = "",
 ) -> Manifest:
-    """The study, or its trials at ``positions`` that have begun, as a bundle. Raises OSError where there is one."""
+    """The study, or its trials at ``positions`` that have begun, as a bundle. Raises OSError where there is one,
+    LeadlineError where their files cannot be had.
+    """
+    bring(store, study_id, earlier=True)
     part = target.with_name(f"{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -158,7 +169,7 @@ def _contents(
         ]
     for trial in trials:
         for attempt in range(1, trial["attempt"] + 1):
-            homes[f"trials/{trial['id']}/attempt-{attempt}"] = (trial["position"], attempt)
+            homes[str(home(trial["id"], attempt))] = (trial["position"], attempt)
     left_out = ("id", "study_id", "directory")
     given = select(t.blocks).where(t.blocks.c.study_id == study_id).order_by(t.blocks.c.block, t.blocks.c.run)
     blocks = connection.execute(given).mappings()

@@ -230,7 +230,7 @@ class Claims:
         query = (
             select(t.trials.c.id, t.trials.c.attempt, t.trials.c.position)
             .join(t.attempts, last)
-            .where(t.trials.c.study_id == study_id, t.trials.c.state == TrialState.RUNNING)
+            .where(t.trials.c.study_id == study_id, t.RUNNING)
             .where(t.attempts.c.token.is_(None) | t.attempts.c.token.not_in(held))
             .order_by(t.trials.c.position)
         )

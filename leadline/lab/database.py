@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from leadline.host.lock import exclusive
 from leadline.lab import postgresql
-from leadline.lab.labfile import FILE, SQLITE, Address, address_of, is_lab
+from leadline.lab import schema as t
+from leadline.lab.artefacts import Artefacts
+from leadline.lab.labfile import FILE, SQLITE, Address, address_of, artefacts_of, is_lab
 from leadline.lab.migrations import bring_up_to_date
 from leadline.lab.postgresql import BrokenConnection
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -62,6 +65,18 @@ class Database:
             said = f"the lab {self.directory} cannot be written: {reason}"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, said) from error
 
+    @cached_property
+    def identity(self) -> str:
+        """By which the place of its files knows it."""
+        with self.transaction() as connection:
+            return identity_of(connection)
+
+    @cached_property
+    def artefacts(self) -> Artefacts | None:
+        """Where the files of its trials are kept beside its directory, None for nowhere."""
+        place = artefacts_of(self.directory)
+        return None if place is None else Artefacts(place)
+
     def server_bytes(self) -> int:
         """What the tables take on the disk of their server."""
         with self.transaction() as connection:
@@ -95,6 +110,10 @@ def opened(place: Path | Address, now: Callable[[], float]) -> Engine:
     except LeadlineError as error:
         raise error if address is None else LeadlineError(f"{address}: {error}") from error
     return engine
+
+
+def identity_of(connection: Connection) -> str:
+    return str(connection.execute(select(t.identity.c.lab)).scalar_one())
 
 
 def _connected(engine: Engine, patience: float = 0.0) -> Connection:

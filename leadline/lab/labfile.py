@@ -1,13 +1,15 @@
-"""Where the rows of a lab are: in its ``lab.sqlite``, or in the PostgreSQL database that its ``lab.yaml`` names.
+"""What a lab's ``lab.yaml`` names: the PostgreSQL database of its rows, else they are in ``lab.sqlite``; and where the
+files of its trials are kept, else they are in its directory alone.
 
-The labs inside a lab (``WITHIN``) are in the same database, each in a schema of its own. ``?schema=NAME`` keeps several
-labs in one database.
+The labs inside a lab (``WITHIN``) are in the same database, each in a schema of its own, and their files in a folder of
+their own. ``?schema=NAME`` keeps several labs in one database.
 """
 
 from __future__ import annotations
 
 import getpass
 import hashlib
+import json
 import os
 import re
 import stat
@@ -17,7 +19,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from leadline.host.paths import cache_dir
-from leadline.host.textfile import read_text, write_private
+from leadline.host.textfile import expanded, read_text, write_private
 from leadline.lab.yamltree import Places, plain
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.yamltext import load_yaml
@@ -26,7 +28,9 @@ FILE, SQLITE = "lab.yaml", "lab.sqlite"
 SIMULATED, SOAKS = WITHIN = ("simulated", "soaks")  # labs inside a lab: none of their studies is among the real ones
 TLS_MODES = ("prefer", "disable", "require", "verify-full")  # as PostgreSQL's sslmode
 EXAMPLE = "postgresql://anna@db.example:5432/team"
-_KEY, _SERVICES = "database", "services"
+BUCKET = "s3://bucket/prefix"
+_KEY, _ARTEFACTS, _SERVICES = "database", "artefacts", "services"
+_BUCKET = re.compile("[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,31 @@ class Address:
         return self.password or os.environ.get("PGPASSWORD") or _from_file(self)
 
 
+@dataclass(frozen=True)
+class ArtefactPlace:
+    """Where files are kept: ``prefix`` in the ``bucket`` of an S3-compatible server, else ``folder``. ``endpoint`` and
+    ``region``: the server's, empty for those that the environment names; ``source``: as ``Address.source``.
+    """
+
+    folder: Path = Path()
+    bucket: str = ""
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    source: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        if not self.bucket:
+            return str(self.folder)
+        return "/".join(filter(None, (f"s3://{self.bucket}", self.prefix)))
+
+    def within(self, name: str) -> ArtefactPlace:
+        """A folder of it, for a lab inside the lab."""
+        if not self.bucket:
+            return replace(self, folder=self.folder / name)
+        return replace(self, prefix="/".join(filter(None, (self.prefix, name))))
+
+
 def is_lab(directory: Path) -> bool:
     """Whether a lab is there, in whatever state."""
     if any((directory / name).exists() for name in (SQLITE, FILE)):
@@ -66,17 +95,30 @@ def is_lab(directory: Path) -> bool:
 
 def address_of(directory: Path) -> Address | None:
     """The database of a lab, None where its rows are in its directory. Raises UsageError with file and line."""
+    own = _read(directory / FILE)[0] if (directory / FILE).exists() else None
     if (directory / SQLITE).exists():
-        if (directory / FILE).exists():
-            raise UsageError(f"{directory} has both {SQLITE} and {FILE}: move away the one whose studies are not meant")
+        if own is not None:
+            raise UsageError(
+                f"{directory} has {SQLITE}, and its {FILE} names a database: move away the one whose studies are not"
+                " meant"
+            )
         return None
-    if (directory / FILE).exists():
-        return _read(directory / FILE)
     outer = _outer(directory)
-    if outer is None:
-        return None
-    address = _read(outer)
-    return replace(address, schema="_".join(filter(None, (address.schema, directory.name))))
+    if own is not None or outer is None:
+        return own
+    address = _read(outer)[0]
+    return address and replace(address, schema="_".join(filter(None, (address.schema, directory.name))))
+
+
+def artefacts_of(directory: Path) -> ArtefactPlace | None:
+    """Where the files of a lab's trials are kept, None for its directory alone. Raises UsageError with file and
+    line.
+    """
+    if (directory / FILE).exists():
+        return _read(directory / FILE)[1]
+    outer = _outer(directory)
+    place = None if outer is None else _read(outer)[1]
+    return place and place.within(directory.name)
 
 
 def services_of(directory: Path) -> Path:
@@ -96,29 +138,105 @@ def _outer(directory: Path) -> Path | None:
     return file if directory.name in WITHIN and file.exists() else None
 
 
-def write(directory: Path, url: str) -> None:
-    """Name the database of a lab; nobody else may read the file where the URL has a password. Raises OSError."""
-    path, text = directory / FILE, f"{_KEY}: {url}\n"
-    if parse_url(url, "").password is None:
+def write(directory: Path, url: str | None, artefacts: str | None = None) -> None:
+    """Name the database of a lab and the place of its files; nobody else may read the file where the URL has a
+    password. Raises OSError.
+    """
+    path = directory / FILE
+    told = {_KEY: url, _ARTEFACTS: artefacts}
+    text = "".join(f"{key}: {_scalar(value)}\n" for key, value in told.items() if value is not None)
+    if url is None or parse_url(url, "").password is None:
         path.write_text(text, encoding="utf-8")
     else:
         write_private(path, text)
 
 
-def _read(path: Path) -> Address:
+def _scalar(text: str) -> str:
+    """A string of YAML, in quotes where it needs them."""
+    return text if re.fullmatch(r"[\w/~.][\w/:@?=&%+.~-]*[\w/]", text) else json.dumps(text)
+
+
+def named(directory: Path) -> tuple[str | None, str | None]:
+    """What the lab's file says of its database and of the place of its files, as they are written."""
+    if not (directory / FILE).exists():
+        return None, None
+    told, _ = _tree(directory / FILE)
+    return told.get(_KEY), told.get(_ARTEFACTS)
+
+
+def _tree(path: Path) -> tuple[dict[str, str], Places]:
     tree = load_yaml(read_text(path), str(path))
     places = Places(str(path), tree)
     told = plain(tree, places)
     if not isinstance(told, dict) or not told:
         raise UsageError(f"{path}:1: names no database; write `{_KEY}: {EXAMPLE}`")
-    for key in told:
-        if key != _KEY:
-            hint = f"did you mean {_KEY}?" if nearest(key, [_KEY]) else f"the only key is {_KEY}"
+    examples = {_KEY: f"a URL such as {EXAMPLE}", _ARTEFACTS: f"a directory or a bucket such as {BUCKET}"}
+    for key, value in told.items():
+        if key not in examples:
+            near = nearest(key, list(examples))
+            hint = f"did you mean {near}?" if near else f"the keys are {' and '.join(examples)}"
             raise UsageError(f"{places.where((key,))}: unknown key {quoted(key)}; {hint}")
-    place = places.where((_KEY,))
-    if not isinstance(told[_KEY], str):
-        raise UsageError(f"{place}: {_KEY} is {quoted(told[_KEY])}, not a URL such as {EXAMPLE}")
-    return parse_url(told[_KEY], place)
+        if not isinstance(value, str):
+            raise UsageError(f"{places.where((key,))}: {key} is {quoted(value)}, not {examples[key]}")
+    return told, places
+
+
+def _read(path: Path) -> tuple[Address | None, ArtefactPlace | None]:
+    told, places = _tree(path)
+    address = parse_url(told[_KEY], places.where((_KEY,))) if _KEY in told else None
+    if _ARTEFACTS not in told:
+        return address, None
+    place = parse_artefacts(told[_ARTEFACTS], path.parent, places.where((_ARTEFACTS,)))
+    refuse_own(path.parent, place)
+    return address, place
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
+
+
+def refuse_own(directory: Path, place: ArtefactPlace) -> None:
+    """Raises UsageError where a lab would keep its files in its own directory, which it does anyway."""
+    if not place.bucket and place.folder == _absolute(directory):
+        raise UsageError(f"{place.source}: {directory} is the lab's own directory: name one beside it, or {BUCKET}")
+
+
+def parse_artefacts(text: str, base: Path, source: str) -> ArtefactPlace:
+    """``s3://BUCKET/PREFIX``, then ``?endpoint=URL`` and ``&region=NAME``; or a path, a relative one from ``base``.
+    Raises UsageError that begins with ``source`` and shows no credentials.
+    """
+
+    def refused(why: str) -> UsageError:
+        return UsageError(f"{source}: {why}; write a directory, or a bucket as {BUCKET}")
+
+    if "://" not in text:
+        if not text.strip():
+            raise refused("the place of the files is empty")
+        return ArtefactPlace(folder=_absolute(base / expanded(text)), source=source)
+    try:
+        parts = urlsplit(text)
+        credentials = "@" in parts.netloc
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError as error:
+        raise refused(f"the URL of the files cannot be read: {error}") from None
+    if credentials:
+        raise refused("credentials do not belong there, they are the environment's (AWS_ACCESS_KEY_ID)")
+    if parts.scheme != "s3":
+        raise refused(f"the URL of the files begins with {quoted(parts.scheme)}, not with s3://")
+    if not _BUCKET.fullmatch(host) or parts.fragment:
+        raise refused(f"{quoted(host)} is no name of a bucket" if host else "the URL of the files names no bucket")
+    given = {"endpoint": "", "region": ""}
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in given:
+            near = nearest(key, list(given))
+            hint = f"did you mean {near}?" if near else f"there are {' and '.join(given)}"
+            raise refused(f"the URL of the files has the option {quoted(key)}: {hint}")
+        given[key] = value
+    server = urlsplit(given["endpoint"])
+    if given["endpoint"] and (server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc):
+        raise refused("the endpoint is not a URL such as https://s3.example:9000 without credentials")
+    prefix = unquote(parts.path).strip("/")
+    return ArtefactPlace(Path(), host, prefix, given["endpoint"], given["region"], source)
 
 
 def parse_url(url: str, source: str) -> Address:

@@ -90,7 +90,7 @@ class Looking(Gate):
             return ""
         blocks = schedule(self.plan, self.looks)
         self._done = number = self._due(trial)
-        record = self.store.load(self.study_id)
+        record = self.store.load(self.study_id, evidence=False)
         done = [
             each for each in record.observations() if each.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption

@@ -7,6 +7,7 @@ made where they are missing.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Column, Connection, func, insert, inspect, select
@@ -31,7 +32,15 @@ def _blocks(connection: Connection) -> None:
     _add(connection, t.attempts.c.token)
 
 
-MIGRATIONS: Sequence[Migration] = (_blocks,)
+def _contents(connection: Connection) -> None:
+    """The lab has a name of its own, and what is asked for often an index."""
+    for index in (*t.artefacts.indexes, t.running_trials):
+        index.create(connection, checkfirst=True)
+    if connection.execute(select(t.identity)).first() is None:
+        connection.execute(insert(t.identity).values(lab=uuid.uuid4().hex))
+
+
+MIGRATIONS: Sequence[Migration] = (_blocks, _contents)
 
 
 def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:

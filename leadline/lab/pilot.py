@@ -12,6 +12,7 @@ from leadline.analysis.table import Floats
 from leadline.lab.labfile import FILE, SQLITE, is_lab
 from leadline.lab.planning import first_overhead
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import bring
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.guest import FORKS
@@ -48,7 +49,7 @@ def noise_for(
         return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", forks=forks)
     store = Store(lab, create=False)
     if source is not None:
-        record = store.load(store.find(source))
+        record = _with_files(store, store.find(source))
         _check_time(record.study, study, source)
         found = measured(name, [past_of(record, name)])
         if found is None:
@@ -72,7 +73,7 @@ def hosting_for(
         return None
     if differ is not None:
         return Hosting(hosts, differ, "given")
-    if not (lab / "lab.sqlite").exists():
+    if not is_lab(lab):
         return Hosting(hosts)
     store = Store(lab, create=False)
     for record in [store.load(store.find(source))] if source is not None else _related(store, study):
@@ -109,8 +110,14 @@ def _related(store: Store, study: Study, other: bool = False) -> list[StudyRecor
         record = store.load(study_id)
         done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
         if _alike(record.study, study) and _same_layout(record.study, study) != other and done >= 3:
+            bring(store, study_id)
             found.append(record)
     return found
+
+
+def _with_files(store: Store, study_id: int) -> StudyRecord:
+    bring(store, study_id)
+    return store.load(study_id)
 
 
 def _alike(one: Study, other: Study) -> bool:

@@ -18,6 +18,7 @@ from leadline.lab.run import GIVE_UP
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import RunOptions, Testbed
+from leadline.lab.trialfiles import bring
 from leadline.model.bounds import RawLevel
 from leadline.model.record import StudyRecord
 from leadline.model.study import Study
@@ -111,7 +112,10 @@ class SearchRun:
         store, asked = self.testbed.store, self.question.name
         runs = [int(probe.split("-")[-2]) for probe in _probes(store, asked)]
         self.name = f"{asked}-{max(runs, default=0) + fresh or 1}"
-        self._begun = {probe: store.load(study) for probe, study in _probes(store, self.name).items()}
+        probes = _probes(store, self.name)
+        for study in probes.values():
+            bring(store, study)
+        self._begun = {probe: store.load(study) for probe, study in probes.items()}
         if begun := list(self._begun.values()):
             self.testbed.resume(begun[0].created, begun)
         self._started = self.testbed.now()

@@ -31,7 +31,7 @@ class Racing(Gate):
         self.replanned = False
         if not self.looks_before(trial):
             return ""
-        record = self.store.load(self.study_id)
+        record = self.store.load(self.study_id, evidence=False)
         found = course_of(record)
         self._next = len(record.trials) if found.next_position is None else found.next_position
         if found.plan != record.plan:

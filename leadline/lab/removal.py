@@ -1,15 +1,14 @@
-"""What the studies of a lab take on the disk, and their removal: directories first, then the rows, so that a crash in
-between leaves a study that can be removed again, and no trial of another one meets its files.
+"""What the studies of a lab take, and their removal: directories first, then the rows, so that a crash in between
+leaves a study that can be removed again, and no trial of another one meets its files. Contents that only its rows
+named go last, from where the lab keeps its files.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import case, delete, func, select
@@ -20,6 +19,7 @@ from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.labfile import SQLITE, services_of
 from leadline.lab.livelog import forget
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import contents, disk_use, drop_copies, sweep
 from leadline.lab.tuning.records import TuningRecords
 from leadline.model.errors import LeadlineError, UsageError
 
@@ -27,7 +27,7 @@ from leadline.model.errors import LeadlineError, UsageError
 @dataclass(frozen=True)
 class Held:
     """A study, or a tuning with its studies. ``last``: unix seconds of the last thing it did; ``size``: bytes on the
-    disk of ``directories``, without its rows.
+    disk of ``directories``, without its rows; ``contents``: of its files where the lab keeps them, with their bytes.
     """
 
     name: str  # pools@12, tuning daytrader@2
@@ -39,37 +39,29 @@ class Held:
     running: bool
     directories: tuple[Path, ...]
     size: int
+    contents: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of its contents, also of those that other studies have too."""
+        return sum(self.contents.values())
 
 
 @dataclass(frozen=True)
 class Usage:
     """A lab on the disk, bytes; ``database``: its rows, also those on a server. ``services``: installed servers and
-    databases of studies, which a run makes again.
+    databases of studies, which a run makes again. ``kept``: of files where the lab keeps them, each content once.
     """
 
     held: tuple[Held, ...]
     services: int
     database: int
     other: int
+    kept: int = 0
 
     @property
     def total(self) -> int:
         return sum(one.size for one in self.held) + self.services + self.database + self.other
-
-
-def disk_use(*paths: Path) -> int:
-    """Bytes that files and directories take; what vanishes or cannot be read meanwhile counts nothing."""
-    total, waiting = 0, list(paths)
-    while waiting:
-        path = waiting.pop()
-        try:
-            known = path.lstat()
-            total += known.st_blocks * 512
-            if stat.S_ISDIR(known.st_mode):
-                waiting += [Path(entry.path) for entry in os.scandir(path)]
-        except OSError:
-            continue
-    return total
 
 
 def usage(store: Store) -> Usage:
@@ -80,7 +72,10 @@ def usage(store: Store) -> Usage:
     known = [*rows, *(directory for one in held for directory in one.directories)]
     known += [servers] if servers.is_relative_to(lab) else []
     database = disk_use(*rows) if store.address is None else store.server_bytes()
-    return Usage(held, disk_use(servers), database, max(0, disk_use(lab) - disk_use(*known)))
+    kept = sum({digest: size for one in held for digest, size in one.contents.items()}.values())
+    if store.artefacts is not None and not store.artefacts.place.bucket:
+        known += [store.artefacts.place.folder] if store.artefacts.place.folder.is_relative_to(lab) else []
+    return Usage(held, disk_use(servers), database, max(0, disk_use(lab) - disk_use(*known)), kept)
 
 
 def find(store: Store, reference: str) -> Held:
@@ -96,23 +91,42 @@ def find(store: Store, reference: str) -> Held:
     return found
 
 
-def to_prune(held: Sequence[Held], before: float | None, most: int | None) -> list[Held]:
+def to_prune(held: Sequence[Held], before: float | None, most: int | None, copies: bool = False) -> list[Held]:
     """Finished ones, oldest first: those that did nothing since ``before`` (unix seconds), then as many as it takes
-    until all that stay take ``most`` bytes.
+    until all that stay take ``most`` bytes where the lab keeps its files; with ``copies`` on this machine's disk.
     """
     candidates = sorted((one for one in held if one.finished and not one.running), key=lambda one: one.last)
     chosen = [one for one in candidates if before is not None and one.last < before]
-    left = sum(one.size for one in held) - sum(one.size for one in chosen)
+    left = [one for one in held if one not in chosen]
     for one in candidates:
-        if most is not None and left > most and one not in chosen:
+        if most is not None and one in left and taken(left, copies) > most:
             chosen.append(one)
-            left -= one.size
+            left.remove(one)
     return chosen
 
 
+def taken(held: Sequence[Held], copies: bool = False) -> int:
+    """Bytes of files where the lab keeps them, a content that several have once; with ``copies`` on this machine."""
+    if copies or not any(one.contents for one in held):
+        return sum(one.size for one in held)
+    return sum({digest: size for one in held for digest, size in one.contents.items()}.values())
+
+
+def remove_copies(store: Store, held: Held) -> int:
+    """Remove the copies of a study's files on this machine, which are fetched again when they are read; bytes freed.
+    Raises InUseError while it runs, LeadlineError where its files are not kept elsewhere.
+    """
+    with ExitStack() as locks:
+        for study in held.studies:
+            locks.enter_context(in_use(store.directory, f"study-{study}"))
+        store.refuse_elsewhere(held.studies)
+        return drop_copies(store, held.studies)
+
+
 def remove(store: Store, held: Held) -> int:
-    """Remove a study or a tuning from the lab; bytes freed. Services of its name go with the last study of that name.
-    Raises InUseError while it runs, LeadlineError where the undo journal of this host still needs its files, OSError.
+    """Remove a study or a tuning from the lab; bytes freed, also where it keeps its files. Services of its name go with
+    the last study of that name. Raises InUseError while it runs, LeadlineError where the undo journal of this host
+    still needs its files, OSError.
     """
     lab = store.directory
     with ExitStack() as locks:
@@ -129,6 +143,7 @@ def remove(store: Store, held: Held) -> int:
             if directory.is_dir() and not directory.is_symlink():
                 shutil.rmtree(directory)
         _delete_rows(store, held)
+        freed += sweep(store, held.contents)
         for study in held.studies:
             forget(lab, study)
     return freed
@@ -166,6 +181,7 @@ def _delete_rows(store: Store, held: Held) -> None:
 def _all_held(store: Store) -> list[Held]:
     """Told from the rows alone: a study that this version cannot read can be removed, too."""
     lab, elsewhere = store.directory, store.claims.elsewhere()
+    files = contents(store) if store.artefacts is not None else {}
     with store.transaction() as connection:
         columns = (
             t.trials.c.study_id,
@@ -185,8 +201,11 @@ def _all_held(store: Store) -> list[Held]:
         for row in connection.execute(select(t.tuning_parts)):
             parts.setdefault(row.tuning_id, []).append(row.study_id)
 
+    home = lab / "trials"
+    there = {int(path.name) for path in home.iterdir() if path.name.isdigit()} if home.is_dir() else set[int]()
+
     def of(numbers: Sequence[int], reports: Sequence[str]) -> tuple[Path, ...]:
-        trials = [lab / "trials" / str(trial) for number in numbers for trial in ids.get(number, ())]
+        trials = [lab / "trials" / str(trial) for number in numbers for trial in ids.get(number, ()) if trial in there]
         return tuple(path for path in (*trials, *(lab / "reports" / name for name in reports)) if path.is_dir())
 
     by_id = {row.id: row for row in studies}
@@ -213,6 +232,7 @@ def _all_held(store: Store) -> list[Held]:
                 running=any(is_used(lab, name) for name in names) or not elsewhere.keys().isdisjoint(numbers),
                 directories=directories,
                 size=disk_use(*directories),
+                contents={digest: size for each in numbers for digest, size in files.get(each, {}).items()},
             )
         )
     return sorted(found, key=lambda one: one.last)

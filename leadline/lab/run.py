@@ -24,6 +24,7 @@ from leadline.lab.rotation import run_block
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
+from leadline.lab.trialfiles import bring
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
@@ -177,6 +178,7 @@ class StudyRun:
             if not same_beginning(record.plan, self.planned.plan):
                 self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
             else:
+                bring(self.store, existing)
                 return existing
         for sentence in (*self.planned.skipped, *self.planned.warnings):
             self.watcher.message(sentence)

@@ -19,12 +19,14 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    literal_column,
 )
 
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 
 metadata = MetaData()
+PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
 NAME = VARCHAR().with_variant(VARCHAR(collation="C"), "postgresql")  # sorted alike in every database
 
 
@@ -71,6 +73,9 @@ trials = Table(
     Column("directory", TEXT),  # relative to the lab
     UniqueConstraint("study_id", "position"),
 )
+# Claims ask for them whenever a block is taken.
+RUNNING = trials.c.state == literal_column(f"'{TrialState.RUNNING.value}'")
+running_trials = Index("running_trials", trials.c.study_id, sqlite_where=RUNNING, postgresql_where=RUNNING)
 
 # As ``TrialRecord.is_left`` has it.
 RUNS_AGAIN = trials.c.failure.in_((FailureClass.INTERRUPTED.value, FailureClass.DISTURBED.value))
@@ -206,7 +211,12 @@ artefacts = Table(
     Column("path", TEXT, nullable=False),  # relative to the trial's directory
     Column("sha256", NAME, nullable=False),
     Column("size", BigInteger, nullable=False),
+    Index("artefacts_by_trial", "trial_id", "attempt"),
+    Index("artefacts_by_content", "sha256"),
 )
+
+# One row: what the place of the lab's files knows it by (``leadline.lab.artefacts``).
+identity = Table("identity", metadata, Column("lab", NAME, primary_key=True))
 
 # A tuning is a sequence of studies; each of its comparisons ("parts") is one of the studies above.
 tunings = Table(

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, func, insert, select, update
 from sqlalchemy.exc import NoResultFound
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
 from leadline.lab.attempts import AttemptStore, unsound
-from leadline.lab.database import new_number, opened
-from leadline.lab.labfile import SQLITE, address_of, is_lab, parse_url, write
+from leadline.lab.database import new_number
 from leadline.lab.slotrows import WHOLE, machine_of, slot_records
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
@@ -31,6 +29,7 @@ from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecor
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
+_EVIDENCE = (t.audits, t.readings, t.steps)  # of which no analysis asks
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
 
 
@@ -43,25 +42,37 @@ def _contradiction(record: TrialRecord) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class StudyCount:
+    """A study and how many trials it has, in all, done and failed."""
+
+    id: int
+    study: str
+    created: float
+    trials: int
+    done: int
+    failed: int
+
+
 def study_key(study: Study) -> str:
     """SHA-256 of the effective study's canonical JSON: two runs with the same key are one study."""
     return hashlib.sha256(json.dumps(study.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
-def _of_attempts(connection: Connection, wanted: ColumnElement[bool]) -> _Rows:
+def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: bool = True) -> _Rows:
     """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials.
-
-    Of the table ``attempts`` those that others disturbed, of ``blocks`` the runs that the last attempts belong to.
+    Without ``evidence`` none of audits, readings and steps. Of the table ``attempts`` those that others disturbed, of
+    ``blocks`` the runs that the last attempts belong to.
     """
 
     def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
         found: dict[int, list[RowMapping]] = {}
-        for row in connection.execute(query.where(wanted)).mappings():
+        for row in connection.execute(query.where(wanted)).mappings().all():
             found.setdefault(row["trial_id"], []).append(row)
         return found
 
-    rows: _Rows = {}
-    for table in (t.responses, t.audits, t.readings, t.steps, t.slots, t.slot_responses, t.machine_use):
+    rows: _Rows = {table.name: {} for table in _EVIDENCE}
+    for table in (t.responses, t.slots, t.slot_responses, t.machine_use, *(_EVIDENCE if evidence else ())):
         last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
         rows[table.name] = by_trial(select(table).join(t.trials, last).order_by(*table.primary_key.columns))
     disturbed = t.attempts.c.failure == FailureClass.DISTURBED.value
@@ -164,13 +175,32 @@ class Store(AttemptStore):
             ids = connection.execute(select(t.studies.c.id).order_by(t.studies.c.id)).scalars().all()
         return [self.load(study_id) for study_id in ids]
 
+    def counts(self) -> list[StudyCount]:
+        """Of each study how many trials it has, oldest first; read without its trials and its plan."""
+        by_study: dict[int, dict[str, int]] = {}
+        with self.transaction() as connection:
+            states = select(t.trials.c.study_id, t.trials.c.state, func.count().label("trials"))
+            for row in connection.execute(states.group_by(t.trials.c.study_id, t.trials.c.state)):
+                by_study.setdefault(row.study_id, {})[row.state] = row.trials
+            rows = connection.execute(select(t.studies.c.id, t.studies.c.name, t.studies.c.created)).all()
+        return [
+            StudyCount(
+                *(row.id, row.name, row.created, sum(states.values())),
+                *(states.get(state, 0) for state in (TrialState.DONE, TrialState.FAILED)),
+            )
+            for row in sorted(rows, key=lambda row: row.id)
+            for states in [by_study.get(row.id, {})]
+        ]
+
     def ids(self) -> list[int]:
         """Numbers of all studies, newest first."""
         with self.transaction() as connection:
             return list(connection.execute(select(t.studies.c.id).order_by(t.studies.c.id.desc())).scalars())
 
-    def load(self, study_id: int) -> StudyRecord:
-        """A study as values, with all its trials (the last attempt of each)."""
+    def load(self, study_id: int, evidence: bool = True) -> StudyRecord:
+        """A study as values, with all its trials (the last attempt of each). Without ``evidence`` they have no audits,
+        readings and steps: what an analysis needs, sooner.
+        """
         with self._reading(study_id), self.transaction() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
             plan = plan_from_json(row["plan"])
@@ -181,7 +211,7 @@ class Store(AttemptStore):
                 .mappings()
                 .all()
             )
-            rows = _of_attempts(connection, t.trials.c.study_id == study_id)
+            rows = _of_attempts(connection, t.trials.c.study_id == study_id, evidence)
             records = tuple(self._trial(trial, plan, rows) for trial in trials)
             if [trial["position"] for trial in trials] != [planned.position for planned in plan.trials]:
                 raise ValueError(f"it has {len(trials)} trials, its plan {len(plan.trials)}")
@@ -257,25 +287,3 @@ class Store(AttemptStore):
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")
         return record
-
-
-def init_lab(directory: Path, url: str | None = None) -> Store:
-    """A lab, new or there already. With ``url`` its rows are in that PostgreSQL database: the lab's file names it once
-    its tables are made or found. Raises UsageError, LeadlineError.
-    """
-    if url is None:
-        return Store(directory)
-    address = parse_url(url, "--database")
-    if is_lab(directory) and address_of(directory) != address:
-        rows = address_of(directory) or directory / SQLITE
-        raise UsageError(
-            f"{directory} is a lab already, its rows are in {rows}: name another directory, then"
-            f" `leadline lab merge {directory} --lab DIR` copies its studies there"
-        )
-    try:
-        opened(address, time.time)
-        directory.mkdir(parents=True, exist_ok=True)
-        write(directory, url)
-    except OSError as error:
-        raise LeadlineError(f"the lab {directory} cannot be made: {error}") from error
-    return Store(directory)

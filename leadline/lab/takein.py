@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from leadline.lab import schema as t
 from leadline.lab.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
@@ -16,6 +16,7 @@ from leadline.lab.claims import BlockState
 from leadline.lab.database import new_number
 from leadline.lab.inuse import in_use
 from leadline.lab.store import Store
+from leadline.lab.trialfiles import home
 from leadline.model.errors import LeadlineError
 from leadline.model.record import TrialState
 
@@ -39,9 +40,16 @@ def take_block(store: Store, directory: Path) -> int:
         plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == claim.study_id)).scalar_one()
         here = {
             row.position: (row.id, row.attempt)
-            for row in connection.execute(select(t.trials).where(t.trials.c.study_id == claim.study_id))
+            for row in connection.execute(
+                select(t.trials.c.position, t.trials.c.id, t.trials.c.attempt).where(
+                    t.trials.c.study_id == claim.study_id,
+                    t.trials.c.position.in_([trial["position"] for trial in bundle.contents.trials]),
+                )
+            )
         }
-        if connection.execute(select(t.attempts.c.trial_id).where(t.attempts.c.token == claim.token)).first():
+        trials = [number for number, _ in here.values()]
+        of_token = (t.attempts.c.trial_id.in_(trials), t.attempts.c.token == claim.token)
+        if connection.execute(select(t.attempts.c.trial_id).where(*of_token)).first():
             return 0
     if plan_digest(plan) != manifest.plan or manifest.block != claim.block:
         raise LeadlineError(
@@ -52,10 +60,13 @@ def take_block(store: Store, directory: Path) -> int:
         number, before = here[trial["position"]]
         for attempt in range(1, trial["attempt"] + 1):
             bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
+    files = _send(store, bundle)
     with store.transaction() as connection:
         ended = {"state": BlockState.ENDED, "ended": store.now(), "host": manifest.host}
         store.claims.fence(connection, claim.token, ended)
+        store.alone(connection)
         _insert(connection, bundle, here, {"token": claim.token})
+    store.send(files)
     return len(bundle.contents.trials)
 
 
@@ -101,7 +112,9 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
     for trial in bundle.contents.trials:
         for attempt in range(1, trial["attempt"] + 1):
             bundle.copy(trial["position"], attempt, _home(store, here[trial["position"]][0], attempt))
+    files = _send(store, bundle)
     with store.transaction() as connection:
+        store.alone(connection)
         connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(bundle.contents.study))
         for table in reversed(of_attempts()):
             connection.execute(delete(table).where(table.c.trial_id.in_(select(t.trials.c.id).where(of_study))))
@@ -110,6 +123,14 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
         for block in bundle.contents.blocks:
             lost = {"state": BlockState.LOST} if block["state"] == BlockState.RUNNING else {}
             connection.execute(insert(t.blocks).values({**block, **lost, "study_id": study_id}))
+    store.send(files)
+
+
+def _send(store: Store, bundle: Bundle) -> dict[str, Path]:
+    """The bundle's files to where the lab keeps its own; by their digests. Their copies were checked."""
+    files = {digest: bundle.directory / name for name, digest in bundle.manifest.files.items() if "/" in name}
+    store.send(files)
+    return files
 
 
 def _found_or_added(store: Store, bundle: Bundle) -> tuple[int, bool]:
@@ -139,24 +160,27 @@ def _insert(
     for table in of_attempts():
         given = instead if table is t.attempts else {}
         rows = []
-        for row in bundle.contents.tables[table.name]:
+        told = bundle.files() if table is t.artefacts else bundle.contents.tables[table.name]
+        for row in told:
             number, before = here[row["position"]]
             kept = {name: value for name, value in row.items() if name != "position"}
             rows.append({**kept, **given, "trial_id": number, "attempt": before + row["attempt"]})
         if rows:
             connection.execute(insert(table), rows)
+    changed: dict[bool, list[dict[str, Any]]] = {}  # by whether it has begun: rows of one form go in one statement
     for trial in bundle.contents.trials:
         number, before = here[trial["position"]]
         last = before + trial["attempt"]
-        home = {"directory": f"trials/{number}/attempt-{last}"} if trial["attempt"] else {}
-        values = {**trial, **home, "attempt": last}
-        connection.execute(update(t.trials).where(t.trials.c.id == number).values(values))
+        there = {"directory": str(home(number, last))} if trial["attempt"] else {}
+        changed.setdefault(bool(there), []).append({**trial, **there, "attempt": last, "number": number})
+    for values in changed.values():
+        connection.execute(update(t.trials).where(t.trials.c.id == bindparam("number")), values)
 
 
 def _home(store: Store, trial: int, attempt: int) -> Path:
-    home = store.directory / "trials" / str(trial) / f"attempt-{attempt}"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    return home
+    directory = store.directory / home(trial, attempt)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def _check(bundle: Bundle) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from leadline.design.rotation import in_turns
 from leadline.design.seeds import block_seed
-from leadline.lab.attempts import PARTS
+from leadline.lab.schema import PARTS
 from leadline.lab.system import InTurns, LoadOutcome
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Turn

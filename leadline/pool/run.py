@@ -28,6 +28,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.takein import take_block
 from leadline.lab.testbed import RunOptions
+from leadline.lab.trialfiles import bring
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, last_line, without_hosts
@@ -116,6 +117,7 @@ class PoolRun:
             existing = self.store.unfinished(study)
         if existing is not None:
             if same_beginning(self.store.load(existing).plan, self.planned.plan):
+                bring(self.store, existing)
                 return existing
             self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
         for sentence in (*self.planned.skipped, *self.planned.warnings):

@@ -28,10 +28,11 @@ from bench.teamserver import TeamServer, team_server
 from leadline.api.names import names_on_server
 from leadline.cli.main import app
 from leadline.lab.labfile import FILE, SQLITE, write
+from leadline.lab.making import init_lab
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.run import StudyRun
-from leadline.lab.store import Store, init_lab
+from leadline.lab.store import Store
 from leadline.lab.studyfile import find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -109,7 +110,7 @@ def test_init_names_the_database_and_never_its_password(server: TeamServer, url:
 
 def test_the_guide_s_commands_set_up_a_lab(server: TeamServer, url: str, tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guides" / "team-lab.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"^\$ leadline (lab init .+)$", guide, re.MULTILINE)
+    line, _ = re.findall(r"^\$ leadline (lab init .+)$", guide, re.MULTILINE)  # the other: test_artefacts_s3.py
     (said,) = re.findall(r"^lab /srv/labs/team: rows in .+$", guide, re.MULTILINE)
     words = [str(tmp_path / "team") if word.startswith("/srv") else word for word in line.split()]
     told = CliRunner().invoke(app, [url if word.startswith("postgresql:") else word for word in words]).output

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from leadline.api.labs import Held, Lab, copy, find_held, init_lab, load_lab, remove, to_prune, usage
+from leadline.api.labs import (
+    Held,
+    Lab,
+    copy,
+    find_held,
+    init_lab,
+    load_lab,
+    remove,
+    remove_copies,
+    sweep,
+    taken,
+    to_prune,
+    usage,
+)
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
-from leadline.model.record import TrialState
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
 
@@ -42,50 +55,43 @@ def init(
         str | None,
         typer.Option("--database", help="PostgreSQL database of its rows: postgresql://USER@HOST:PORT/NAME."),
     ] = None,
+    artefacts: Annotated[
+        str | None,
+        typer.Option("--artefacts", help="Where the files of its trials are kept: a directory, or s3://BUCKET/PREFIX."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Make a lab, or check the one that is there: for a team, with its rows in a PostgreSQL database."""
-    store = init_lab(directory, url).store
-    studies = len(store.ids())
+    store = init_lab(directory, url, artefacts).store
+    studies, place = len(store.ids()), store.artefacts and str(store.artefacts.place)
     if json:
-        print_json({"lab": str(directory), "database": store.database, "studies": studies})
+        print_json({"lab": str(directory), "database": store.database, "artefacts": place, "studies": studies})
     else:
-        say(f"lab {directory}: rows in {store.database}, {studies} studies")
+        files = f"files in {place}, " if place else ""
+        say(f"lab {directory}: rows in {store.database}, {files}{studies} studies")
 
 
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
     held = load_lab(lab)
-    studies = [one.record for one in held.studies()]
+    studies = held.counts()
     tunings = [one.record for one in held.tunings()]
-    counts = [
-        {
-            "trials": len(record.trials),
-            "done": sum(trial.state == TrialState.DONE for trial in record.trials),
-            "failed": sum(trial.state == TrialState.FAILED for trial in record.trials),
-        }
-        for record in studies
-    ]
     if json:
         told = [
             {"id": one.id, "tuning": one.tuning.tuning, "created": one.created, "studies": len(one.parts)}
             | {"finished": one.finished}
             for one in tunings
         ]
-        rows = [
-            {"id": one.id, "study": one.study.study, "created": one.created, **count}
-            for one, count in zip(studies, counts, strict=True)
-        ]
-        print_json({"lab": str(lab), "studies": rows, "tunings": told})
+        print_json({"lab": str(lab), "studies": [asdict(one) for one in studies], "tunings": told})
         return
     table = Table("study", "started", "trials", "done", "failed")
-    for record, count in zip(studies, counts, strict=True):
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created))
-        table.add_row(f"{record.study.study}@{record.id}", started, *map(str, count.values()))
+    for one in studies:
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
+        table.add_row(f"{one.study}@{one.id}", started, str(one.trials), str(one.done), str(one.failed))
     console.print(table)
-    for one in tunings:
-        state = "finished" if one.finished else "not finished"
-        say(f"tuning {one.tuning.tuning}@{one.id}: {len(one.parts)} studies, {state}")
+    for tuning in tunings:
+        state = "finished" if tuning.finished else "not finished"
+        say(f"tuning {tuning.tuning.tuning}@{tuning.id}: {len(tuning.parts)} studies, {state}")
 
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
@@ -95,12 +101,17 @@ def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     if json:
         rows = [_document(one) for one in found.held]
         rest = {"services": found.services, "database": found.database, "other": found.other, "total": found.total}
+        rest |= {"kept": found.kept} if store.artefacts else {}
         print_json({"lab": str(lab), "studies": rows, **rest})
         return
-    table = Table("study", "last run", "trials", "state", "size")
+    kept = ["files kept"] if store.artefacts else []
+    table = Table("study", "last run", "trials", "state", *kept, "copies here" if kept else "size")
     for one in found.held:
-        table.add_row(one.name, _day(one.last), str(one.trials), _state(one), _size(one.size))
+        sizes = [_size(one.kept)] if kept else []
+        table.add_row(one.name, _day(one.last), str(one.trials), _state(one), *sizes, _size(one.size))
     console.print(table)
+    if store.artefacts:
+        say(f"files kept in {store.artefacts.place}: {_size(found.kept)}, what several studies have once")
     say(f"services (servers and databases, made again when needed): {_size(found.services)}")
     where = f", in {store.address}" if store.address else ""
     say(f"database: {_size(found.database)}{where}", f"other: {_size(found.other)}", f"all: {_size(found.total)}")
@@ -130,6 +141,9 @@ def prune(
     to_size: Annotated[
         str | None, typer.Option(help="Oldest finished studies first, until what is left takes this much: 20g.")
     ] = None,
+    copies: Annotated[
+        bool, typer.Option("--copies", help="Only this machine's copies of files that the lab keeps elsewhere.")
+    ] = False,
     yes: YesOption = False,
 ) -> None:
     """Remove finished studies and tunings by age or size. Those that run or can be gone on with stay."""
@@ -138,16 +152,20 @@ def prune(
     before = None if older_than is None else time.time() - _age(older_than)
     most = None if to_size is None else _bytes(to_size)
     store = load_lab(lab)
+    if copies and store.store.artefacts is None:
+        raise UsageError(f"--copies: {lab} keeps its files nowhere else (leadline lab init {lab} --artefacts PLACE)")
     found = usage(store.store).held
-    chosen = to_prune(found, before, most)
+    chosen = to_prune(found, before, most, copies)
     kept = [one.name for one in found if one.running or not one.finished]
     if kept:
         say(f"running or unfinished, so kept: {', '.join(kept)}")
-    if not chosen:
+    if chosen:
+        _remove(store, chosen, yes, copies)
+    else:
         say("nothing to remove")
-        return
-    _remove(store, chosen, yes)
-    left = sum(one.size for one in found) - sum(one.size for one in chosen)
+    if yes and not copies and (freed := sweep(store.store)):
+        say(f"freed of files that no study has: {_size(freed)}")
+    left = taken([one for one in found if one not in chosen], copies)
     if most is not None and left > most:
         say(f"what is left takes {_size(left)}, more than {to_size}: no other finished study is there")
 
@@ -187,20 +205,22 @@ def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None
         say(f"{here}: {'copied as' if new else 'is there as'} {there}")
 
 
-def _remove(lab: Lab, chosen: Sequence[Held], yes: bool) -> None:
+def _remove(lab: Lab, chosen: Sequence[Held], yes: bool, copies: bool = False) -> None:
     """Tells what goes; asks on a terminal unless ``yes``. Raises UsageError where nobody can be asked."""
     for one in chosen:
-        say(f"{one.name}, {one.trials} trials, {_state(one)}, last run {_day(one.last)}: {_size(one.size)}")
+        size = _size(one.size if copies or not one.contents else one.kept)
+        what = ", copies only" if copies else ""
+        say(f"{one.name}, {one.trials} trials, {_state(one)}, last run {_day(one.last)}: {size}{what}")
     if not yes:
         if not console.is_terminal:
             raise UsageError("nothing was removed: add --yes to remove what is listed")
-        if not typer.confirm(f"Remove {_size(sum(one.size for one in chosen))} for good?"):
+        if not typer.confirm(f"Remove {_size(taken(chosen, copies))}{' of copies' if copies else ' for good'}?"):
             errors.print("nothing was removed")
             raise typer.Exit(1)
     freed = 0
     for one in chosen:
-        freed += remove(lab.store, one)
-        say(f"removed {one.name}")
+        freed += (remove_copies if copies else remove)(lab.store, one)
+        say(f"removed {'the copies of ' if copies else ''}{one.name}")
     say(f"freed: {_size(freed)}")
 
 
@@ -213,6 +233,7 @@ def _document(held: Held) -> dict[str, object]:
         "trials": held.trials,
         "state": _state(held),
         "bytes": held.size,
+        **({"kept": held.kept} if held.contents else {}),
     }
 
 

@@ -42,7 +42,7 @@ def test_no_password_is_shown() -> None:
         ("", "1: names no database; write `database: postgresql://"),
         ("[1]", "1: names no database"),
         ("# ours\ndatabse: x\n", "2: unknown key 'databse'; did you mean database?"),
-        ("database: postgresql://db/x\nhost: y\n", "2: unknown key 'host'; the only key is database"),
+        ("database: postgresql://db/x\nhost: y\n", "2: unknown key 'host'; the keys are database and artefacts"),
         ("database: 7\n", "1: database is 7, not a URL such as postgresql://"),
         ("\ndatabase: mysql://secret@db/x\n", "2: the database's URL begins with 'mysql', not with postgresql://"),
         ("database: team\n", "1: the database's URL begins with nothing, not with"),
@@ -76,7 +76,7 @@ def test_labs_inside_a_lab_are_in_its_database(tmp_path: Path) -> None:
 def test_a_lab_with_both_is_refused(tmp_path: Path) -> None:
     Store(tmp_path)
     (tmp_path / "lab.yaml").write_text(f"database: {TEAM}\n")
-    with pytest.raises(UsageError, match=r"has both lab\.sqlite and lab\.yaml"):
+    with pytest.raises(UsageError, match=r"has lab\.sqlite, and its lab\.yaml names a database"):
         Store(tmp_path)
 
 

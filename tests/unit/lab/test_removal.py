@@ -116,6 +116,7 @@ def test_only_what_was_named_is_removed(store: Store) -> None:
         "steps": 4,
         "responses": 4,
         "migrations": 0,
+        "identity": 0,
     }
     assert [record.study.study for record in store.studies()] == ["left", "new"]
     assert "no study 'old'" in str(lab(store, "rm", "old", "--yes").exception)

@@ -62,3 +62,16 @@ def test_a_lab_that_contradicts_itself_is_told(store: Store, statement: str, sai
     altered(store, statement)
     with pytest.raises(LeadlineError, match=f"study 1 of the lab .* is damaged: .*{said}"):
         store.load(1)
+
+
+def test_an_interim_analysis_has_the_same_observations_without_the_evidence(store: Store) -> None:
+    trial = store.load(1).trials[0]
+    attempt, _ = store.begin_attempt(trial.id, trial.planned.block)
+    store.end_step(store.begin_step(trial.id, attempt, "load"))
+    store.add_responses(trial.id, attempt, {"throughput": 1.0})
+    store.finish(trial.id, attempt)
+    whole, lean = store.load(1), store.load(1, evidence=False)
+    assert whole.trials[0].steps
+    assert not lean.trials[0].steps
+    assert lean.observations() == whole.observations()
+    assert [(one.study, one.trials, one.done, one.failed) for one in store.counts()] == [("sound", 4, 1, 0)]

@@ -1,0 +1,238 @@
+"""Files by the hash of their content, in a shared directory or in a bucket of an S3-compatible server.
+
+A content is kept once, however many trials left it, at ``PLACE/sha256/ab/abcd...``; ``PLACE/lab.json`` names the one
+lab whose files they are. Credentials come from the environment (``AWS_ACCESS_KEY_ID``), never from a file of the lab.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from leadline.lab.labfile import ArtefactPlace
+from leadline.model.errors import LeadlineError, shortened
+
+if TYPE_CHECKING:
+    from obstore import BytesStream
+    from obstore.store import ObjectStore
+
+_AT_ONCE = 8  # requests
+_PATIENCE = timedelta(seconds=20)  # for a request that the server did not answer
+_RETRIES, _FEW = 9, 2  # of it, and where somebody waits for the answer
+_SILENCE = timedelta(seconds=30)  # without a byte
+_CONTENTS, _OWNER = "sha256", "lab.json"
+_METADATA = ("169.254.169.254", "169.254.170.2", "latest/api/token", "latest/meta-data")  # who is asked for a role
+OF_ANOTHER = "{place} has the files of another lab: name another directory, or another prefix"
+_Item = TypeVar("_Item")
+
+
+class Artefacts:
+    """Every method raises LeadlineError, of one line, where the place cannot be used."""
+
+    def __init__(self, place: ArtefactPlace, retries: int = _RETRIES) -> None:
+        self.place = place
+        self._retries = retries
+
+    @cached_property
+    def _store(self) -> ObjectStore:
+        from obstore.store import LocalStore, S3Store  # takes long to import
+
+        place = self.place
+        if not place.bucket:
+            return LocalStore(place.folder, mkdir=True)
+        given = {"endpoint": place.endpoint, "region": place.region}
+        return S3Store(
+            place.bucket,
+            prefix=place.prefix or None,
+            config={name: value for name, value in given.items() if value},  # type: ignore[arg-type]
+            retry_config={"max_retries": self._retries, "retry_timeout": _PATIENCE},
+            client_options={
+                "allow_http": not place.endpoint.startswith("https://"),  # nothing but the user's URL says so
+                "connect_timeout": timedelta(seconds=5),
+                "read_timeout": _SILENCE,
+            },
+        )
+
+    def probe(self) -> None:
+        """Write something there, read it back, remove it. Waits for no server that is away."""
+        import obstore
+
+        quick, name = Artefacts(self.place, _FEW), f"probe-{uuid.uuid4().hex}"
+        with self._told():
+            obstore.put(quick._store, name, name.encode())
+            read = bytes(obstore.get(quick._store, name).bytes())
+            obstore.delete(quick._store, name)
+        if read != name.encode():
+            raise LeadlineError(f"{self.place}: what was written there is read as something else")
+
+    def owner(self) -> str:
+        """The lab whose files are there, empty for none yet."""
+        import obstore
+
+        try:
+            with self._told():
+                told = json.loads(bytes(obstore.get(self._store, _OWNER).bytes()))
+            return str(told["lab"])
+        except FileNotFoundError:
+            return ""
+        except (ValueError, TypeError, KeyError):
+            raise LeadlineError(f"{self.place}: {_OWNER} is damaged: name another place") from None
+
+    def belong_to(self, lab: str) -> None:
+        """From now on the place is that lab's. Raises LeadlineError where it is another's."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        if not (owner := self.owner()):
+            with suppress(AlreadyExistsError), self._told():
+                obstore.put(self._store, _OWNER, json.dumps({"lab": lab}).encode(), mode="create")
+            owner = self.owner()
+        if owner != lab:
+            raise LeadlineError(OF_ANOTHER.format(place=self.place))
+
+    def missing(self, digests: Collection[str]) -> set[str]:
+        """Those that are not there."""
+        import obstore
+
+        def absent(digest: str) -> bool:
+            try:
+                with self._told():
+                    obstore.head(self._store, _path(digest))
+                return False
+            except FileNotFoundError:
+                return True
+
+        return {digest for digest, gone in zip(digests, _each(absent, digests), strict=True) if gone}
+
+    def put(self, files: Mapping[str, Path]) -> int:
+        """Files by their digests; those that are there already are not sent. How many were sent."""
+        import obstore
+
+        def send(digest: str) -> None:
+            with self._told():
+                obstore.put(self._store, _path(digest), files[digest])
+
+        lacking = self.missing(files)
+        _each(send, lacking)
+        return len(lacking)
+
+    def get(self, files: Collection[tuple[str, Path]]) -> None:
+        """Write contents to new files. Raises LeadlineError for one that is not there, or not as its digest says."""
+
+        def fetch(wanted: tuple[str, Path]) -> None:
+            self._fetch(*wanted)
+
+        _each(fetch, files)
+
+    def _fetch(self, digest: str, target: Path) -> None:
+        import obstore
+
+        target.parent.mkdir(parents=True, exist_ok=True)
+        read = hashlib.sha256()
+        try:
+            with self._told():
+                parts = iter(obstore.get(self._store, _path(digest)).stream())
+        except FileNotFoundError:
+            raise LeadlineError(f"{self.place} lacks the content {digest} of {target.name}") from None
+        with target.open("wb") as file:
+            while part := self._next(parts):
+                read.update(part)
+                file.write(part)
+        if read.hexdigest() != digest:
+            target.unlink()
+            raise LeadlineError(f"{self.place}: the content {digest} of {target.name} is damaged there")
+
+    def _next(self, parts: BytesStream) -> bytes:
+        """The next part of a content, empty at its end."""
+        with self._told():
+            return bytes(next(parts, b""))
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of everything that is there, by digest."""
+        import obstore
+
+        with self._told():
+            return {
+                meta["path"].rpartition("/")[2]: meta["size"]
+                for page in obstore.list(self._store, prefix=_CONTENTS)
+                for meta in page
+            }
+
+    def remove(self, digests: Collection[str]) -> None:
+        """Those that are not there are passed over."""
+        import obstore
+
+        if self.place.bucket:
+            with self._told():
+                obstore.delete(self._store, [_path(digest) for digest in digests])
+            return
+        for digest in digests:
+            with suppress(FileNotFoundError), self._told():
+                obstore.delete(self._store, _path(digest))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the library raises as one line, but FileNotFoundError and AlreadyExistsError."""
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        try:
+            yield
+        except AlreadyExistsError:
+            raise
+        except FileNotFoundError as error:
+            code = _code(error)
+            if code and code[0] != "NoSuchKey":
+                raise LeadlineError(f"{self.place}: {self._reason(error)}") from None
+            raise
+        except (BaseError, OSError, ValueError) as error:
+            raise LeadlineError(f"{self.place}: {self._reason(error)}") from error
+
+    def _reason(self, error: Exception) -> str:
+        from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+        said, server = str(error), self.place.endpoint or "the server"
+        code = _code(error)
+        if "NoSuchBucket" in said:
+            return f"there is no bucket {self.place.bucket}; who may, makes it"
+        if self.place.bucket and any(each in said for each in _METADATA):
+            return (
+                "no credentials were found: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, a web"
+                " identity, or the role of this machine"
+            )
+        if self.place.bucket and (isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or " 403 " in said):
+            why = f" ({code[0]})" if code else ""
+            return f"{server} refuses these credentials{why}: they need to list, read, write and delete there"
+        if "kind: Connect" in said or "kind: Timeout" in said:
+            return f"{server} cannot be reached"
+        if "kind: PermissionDenied" in said or isinstance(error, PermissionError):
+            return "permission denied"
+        if code:
+            return f"{server} refuses the request: {': '.join(code)}"
+        return shortened(" ".join(said.partition("\n")[0].split()), 200)
+
+
+def _code(error: Exception) -> tuple[str, str] | None:
+    """Of the server's reply, and its message."""
+    found = re.search("<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", str(error), re.DOTALL)
+    return (found.group(1), found.group(2) or "") if found else None
+
+
+def _path(digest: str) -> str:
+    return f"{_CONTENTS}/{digest[:2]}/{digest}"
+
+
+def _each(work: Callable[[_Item], object], items: Collection[_Item]) -> list[object]:
+    """Some at once, results in order."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(_AT_ONCE, len(items)), thread_name_prefix="artefacts") as pool:
+        return list(pool.map(work, items))

@@ -1,0 +1,84 @@
+"""A real S3 server on loopback: Versity's gateway, which keeps buckets in a directory and checks signatures.
+
+Where it is neither on the path nor in leadline's cache, Go builds it there once (minutes), in the longer tests only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from witnesses import MATRIX, wait_for
+
+from leadline.host.paths import cache_dir
+
+_MODULE, _VERSION = "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"
+ACCESS, SECRET, BUCKET = "leadline", "not-a-secret", "team"
+
+
+@dataclass
+class S3Server:
+    """``environment``: the credentials, as a user gives them."""
+
+    endpoint: str
+
+    environment = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}  # noqa: RUF012
+
+    def url(self, prefix: str, bucket: str = BUCKET) -> str:
+        return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}"
+
+
+def program() -> Path:
+    """Skips the test where it cannot be had."""
+    own = cache_dir() / "tools" / f"versitygw-{_VERSION}" / "versitygw"
+    if own.is_file():
+        return own
+    if found := shutil.which("versitygw"):
+        return Path(found)
+    if not MATRIX or shutil.which("go") is None:
+        pytest.skip(
+            "no S3 server: versitygw is neither on the path nor in the cache; LEADLINE_MATRIX=1 and Go build it"
+        )
+    environment = {**os.environ, "GOBIN": str(own.parent), "CGO_ENABLED": "0"}
+    argv = ["go", "install", "-trimpath", "-ldflags=-s -w", f"{_MODULE}@{_VERSION}"]
+    built = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=1500, check=False)
+    if built.returncode:
+        pytest.skip(f"versitygw {_VERSION} cannot be built: {built.stderr.strip().splitlines()[-1]}")
+    return own
+
+
+@contextmanager
+def s3_server(home: Path) -> Iterator[S3Server]:
+    """With the bucket ``BUCKET``."""
+    argv = [str(program()), "--quiet", "--port"]
+    (home / "buckets" / BUCKET).mkdir(parents=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given = {"ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET}
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*argv, f"127.0.0.1:{port}", "posix", str(home / "buckets")],
+            env={**os.environ, **given},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            assert wait_for(lambda: _answers(port) or server.poll() is not None, 60)
+            assert server.poll() is None, (home / "log").read_text()
+            yield S3Server(f"http://127.0.0.1:{port}")
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
