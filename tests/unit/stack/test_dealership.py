@@ -29,7 +29,8 @@ def test_the_server_is_told_mode_and_calls() -> None:
     deployment = app.deployment("session", {"app.calls": "remote"})
     assert deployment.properties == {"dealership.mode": "session", "dealership.calls": "remote"}
     assert (deployment.context_root, deployment.data_source.jndi) == ("/dealership", "jdbc/dealership")
-    assert app.companion() is app.companion()
+    assert [beside.name for beside in app.companions({})] == ["supplier"]
+    assert app.companions({})[0] is app.companions({"app.calls": "remote"})[0]
 
 
 def test_deliveries_go_through_a_queue_where_the_server_has_one() -> None:
@@ -76,7 +77,7 @@ def test_every_purchase_order_is_waited_for() -> None:
 
 
 def test_a_supplier_that_never_ran_tells_nothing(tmp_path: Path) -> None:
-    supplier = Dealership(package=tmp_path / "leadline").companion()
+    supplier = Dealership(package=tmp_path / "leadline").supplier
     with pytest.raises(LookupError, match="has not been started"):
         supplier.counts()
     (tmp_path / "journal").touch()
