@@ -14,7 +14,8 @@ from leadline.stack.applications.health import ask
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
-PLANT = ("schedule", "advance-1", "advance-2", "complete", "request_parts", "status")
+OFTEN = ("schedule", "advance-1", "advance-2", "advance-3", "advance-4")
+PLANT = (*OFTEN, "claim_large", "complete", "cancel_work", "request_parts", "status")
 OTHER = matrix("another server or mode")
 
 
@@ -41,14 +42,11 @@ def test_agents_call_the_server_remotely(server: str, mode: str, tmp_path: Path)
         counts = {
             name: {"ok": each.ok, "failed": each.failed, "skipped": each.skipped} for name, each in result.total.items()
         }
-        assert all(counts[name]["ok"] > 0 for name in PLANT), counts
+        assert all(sum(counts[name].values()) > 0 for name in OFTEN), counts
+        assert counts["schedule"]["ok"] > 0, counts
         assert sum(count["failed"] for count in counts.values()) == 0, counts
-        # Each of the plant's transactions is one request, those that are skipped too: 204, 404 or 409.
-        sent = sum(
-            sum(counts[name].values())
-            for name in counts
-            if name in {*PLANT, *("claim_large", "advance-3", "advance-4", "cancel_work")}
-        )
+        # Each of the plant's transactions is one request; those of 204, 404 and 409 count as skipped.
+        sent = sum(sum(counts[name].values()) for name in PLANT if name in counts)
         called = ask("caller", made.population_urls()["plant"], "/health")["calls"]
         assert called == sent
         made.drain(trial / "times.csv")
