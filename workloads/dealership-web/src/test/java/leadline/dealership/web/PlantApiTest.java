@@ -46,22 +46,38 @@ class PlantApiTest {
     }
 
     private static WorkOrder work(int quantity) {
-        return new WorkOrder(7, WorkKind.PLANNED, null, null, "M0001", quantity, 1, WorkState.RUNNING, 0, null, ORDER.sentAt(), null);
+        return new WorkOrder(
+                7,
+                WorkKind.PLANNED,
+                null,
+                null,
+                "M0001",
+                quantity,
+                1,
+                WorkState.RUNNING,
+                0,
+                null,
+                ORDER.sentAt(),
+                null);
     }
 
     private PlantApi.Reply reply(String method, String path, String body) throws IOException {
         return api.respond(method, path, new ByteArrayInputStream(body.getBytes(StandardCharsets.UTF_8)));
     }
 
+    private Object post(String path, String body, String name) throws IOException {
+        return reply("POST", path, body).value().get(name);
+    }
+
     @Test
     void requestsBecomeOperations() throws IOException {
-        assertEquals(4, reply("POST", "/work", "{\"model\": \"M0001\", \"quantity\": 4}").value().get("quantity"));
+        assertEquals(4, post("/work", "{\"model\": \"M0001\", \"quantity\": 4}", "quantity"));
         PlantApi.Reply nothing = reply("POST", "/work/claim", "");
         assertEquals(204, nothing.status());
         assertEquals(0, nothing.body().length);
-        assertEquals(9L, reply("POST", "/work/7/advance", "").value().get("ordered"));
+        assertEquals(9L, post("/work/7/advance", "", "ordered"));
         String lines = "{\"lines\": [{\"part\": \"P00001\", \"quantity\": 5}]}";
-        assertEquals(9L, reply("POST", "/work/7/parts", lines).value().get("order"));
+        assertEquals(9L, post("/work/7/parts", lines, "order"));
         assertEquals(List.of(ORDER, ORDER), sent);
     }
 
