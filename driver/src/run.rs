@@ -12,7 +12,7 @@ use crate::measure::verdict::{self, Bounds};
 use crate::measure::whole::{self, Steady};
 use crate::measure::writer::{self, Files, Outlet, Progress};
 use crate::measure::{document, earlier};
-use crate::scenario::{read, Scenario};
+use crate::scenario::{read, Populations, Scenario};
 use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
 use crate::transport::Transport;
@@ -31,7 +31,7 @@ const SLICES: usize = 64;
 /// Reads the scenario and all that the options name, as a run does; starts and writes nothing.
 pub fn check(options: &RunOptions) -> Result<Scenario, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
-    let settings = settings(options, scenario.populations.users()).map_err(Failure::Usage)?;
+    let settings = settings(options, &scenario.populations).map_err(Failure::Usage)?;
     time_to_act(&scenario, &settings)?;
     enough_files(&scenario, &settings)?;
     Ok(scenario)
@@ -50,7 +50,7 @@ pub enum Ended {
 /// Runs it.
 pub fn run(options: &RunOptions) -> Result<Ended, Failure> {
     let scenario = read::load(&options.scenario, &options.variables).map_err(Failure::Usage)?;
-    let settings = settings(options, scenario.populations.users()).map_err(Failure::Usage)?;
+    let settings = settings(options, &scenario.populations).map_err(Failure::Usage)?;
     time_to_act(&scenario, &settings)?;
     std::fs::create_dir_all(&options.out)
         .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", options.out.display())))?;
@@ -98,10 +98,9 @@ fn needs(settings: &Settings) -> u64 {
     }
 }
 
-/// `stated`: users of the scenario's populations.
-fn settings(options: &RunOptions, stated: Option<u64>) -> Result<Settings, String> {
+fn settings(options: &RunOptions, populations: &Populations) -> Result<Settings, String> {
     let users = match options.model {
-        Model::Closed => options.users.or(stated).unwrap_or(1),
+        Model::Closed => options.users.or(populations.users()).unwrap_or(1),
         _ => 0,
     };
     if users > options.max_sessions {
@@ -121,9 +120,10 @@ fn settings(options: &RunOptions, stated: Option<u64>) -> Result<Settings, Strin
     // Rounded up: the caps of all drivers together are never below the one asked for.
     let max_sessions = options.share.count_up(options.max_sessions).max(own) as usize;
     let most = options.transport.most_connections.map_or(max_sessions, |all| options.share.count_up(all) as usize);
+    let names: Vec<&str> = populations.iter().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect();
     let unstamped = options.stamps == Stamps::Loop;
     Ok(Settings {
-        transport: Transport::new(&options.transport, most)?,
+        transport: Transport::new(&options.transport, most, &names)?,
         model: options.model,
         users,
         profile: match (options.rate, given) {

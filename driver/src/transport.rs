@@ -42,6 +42,9 @@ pub struct TransportOptions {
     /// repeated: each session keeps to one of them, chosen by weight.
     #[arg(long = "url", value_name = "URL[=WEIGHT]", required = true, value_parser = weighted)]
     pub servers: Vec<Server>,
+    /// Sessions of a population of the scenario talk to this server instead; may be repeated.
+    #[arg(long = "population-url", value_name = "NAME=URL", value_parser = of_population)]
+    pub populations: Vec<(String, String)>,
     /// Addresses to connect from, A,B or FIRST-LAST; sessions take turns.
     #[arg(long = "source-address", value_name = "A", value_parser = sources)]
     pub sources: Vec<Sources>,
@@ -82,7 +85,9 @@ impl TransportOptions {
 
     /// All addresses as one text.
     pub fn url(&self) -> String {
-        self.servers.iter().map(|server| server.url.as_str()).collect::<Vec<_>>().join(" ")
+        let shared = self.servers.iter().map(|server| server.url.clone());
+        let own = self.populations.iter().map(|(name, url)| format!("{name}={url}"));
+        shared.chain(own).collect::<Vec<_>>().join(" ")
     }
 
     fn trust(&self) -> Trust {
@@ -103,6 +108,14 @@ fn weighted(text: &str) -> Result<Server, String> {
         }
         Some((url, weight)) => Ok(Server { url: url.to_string(), weight }),
         None => Ok(Server { url: text.to_string(), weight: 1.0 }),
+    }
+}
+
+/// `NAME=URL`.
+fn of_population(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, url)) if !name.is_empty() && !name.contains('/') => Ok((name.to_string(), url.to_string())),
+        _ => Err("write NAME=URL, such as plant=http://127.0.0.1:9081/dealership".into()),
     }
 }
 
@@ -138,6 +151,8 @@ pub struct Transport {
     pub targets: Vec<Target>,
     /// Shares of the sessions, added up: the last one is 1.
     shares: Vec<f64>,
+    /// Index of the population and of its own target, which comes after those that sessions are shared out to.
+    own: Vec<(usize, usize)>,
     pub sources: Vec<IpAddr>,
     pub http: Http,
     pub requests_per_connection: u32,
@@ -147,9 +162,13 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// `most`: shared connections to each server from each address, where sessions share them.
-    pub fn new(options: &TransportOptions, most: usize) -> Result<Self, String> {
-        let targets = options.servers.iter().map(|server| Target::parse(&server.url)).collect::<Result<Vec<_>, _>>()?;
+    /// `most`: shared connections to each server from each address, where sessions share them; `populations`: the
+    /// names of those of the scenario.
+    pub fn new(options: &TransportOptions, most: usize, populations: &[&str]) -> Result<Self, String> {
+        let urls =
+            options.servers.iter().map(|server| &server.url).chain(options.populations.iter().map(|(_, url)| url));
+        let targets = urls.map(|url| Target::parse(url)).collect::<Result<Vec<_>, _>>()?;
+        let own = own_targets(options, populations)?;
         let total: f64 = options.servers.iter().map(|server| server.weight).sum();
         let sources: Vec<IpAddr> = options.sources.iter().flat_map(|sources| sources.0.iter().copied()).collect();
         let (trust, shared) = (options.trust(), options.connections == Connections::Shared);
@@ -185,6 +204,7 @@ impl Transport {
             shares: options.servers.iter().map(|server| share(server.weight)).collect(),
             tls: if secure { Some(Tls::new(&trust, alpn)?) } else { None },
             targets,
+            own,
             sources,
             http,
             shared: shared.then_some(most),
@@ -192,8 +212,12 @@ impl Transport {
         })
     }
 
-    /// The target of the `number`-th session: each gets its share of any run of consecutive sessions, as evenly as can be.
-    pub fn choose(&self, number: u64) -> usize {
+    /// The target of the `number`-th session: that of its population where this has its own; else each gets its share
+    /// of any run of consecutive sessions, as evenly as can be.
+    pub fn choose(&self, number: u64, population: usize) -> usize {
+        if let Some((_, target)) = self.own.iter().find(|(index, _)| *index == population) {
+            return *target;
+        }
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
         let point = (number as f64 * GOLDEN).fract();
         self.shares.iter().position(|share| point < *share).unwrap_or(self.shares.len().saturating_sub(1))
@@ -209,6 +233,23 @@ impl Transport {
         let count = self.sources.len() as u64;
         (count > 0).then(|| self.sources[((number - 1) % count) as usize])
     }
+}
+
+/// Index of each population that has its own server, and of this among the targets.
+fn own_targets(options: &TransportOptions, populations: &[&str]) -> Result<Vec<(usize, usize)>, String> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for (at, (name, _)) in options.populations.iter().enumerate() {
+        let Some(index) = populations.iter().position(|known| known == name) else {
+            let known = populations.join(", ");
+            let has = if known.is_empty() { "none".to_string() } else { known };
+            return Err(format!("--population-url: the scenario has no population `{name}`; it has {has}"));
+        };
+        if found.iter().any(|(other, _)| *other == index) {
+            return Err(format!("--population-url: population `{name}` is named twice"));
+        }
+        found.push((index, options.servers.len() + at));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -230,10 +271,10 @@ mod tests {
     #[test]
     fn sessions_are_shared_out_by_weight() {
         let words = "--url http://127.0.0.1:1/=3 --url http://127.0.0.1:2 --url unix:/x=0.5";
-        let transport = Transport::new(&options(words).unwrap(), 1).unwrap();
+        let transport = Transport::new(&options(words).unwrap(), 1, &[]).unwrap();
         for sessions in [45u64, 450, 4500] {
             let mut counts = [0f64; 3];
-            (1..=sessions).for_each(|number| counts[transport.choose(number)] += 1.0);
+            (1..=sessions).for_each(|number| counts[transport.choose(number, 0)] += 1.0);
             for (count, weight) in counts.iter().zip([3.0, 1.0, 0.5]) {
                 let expected = sessions as f64 * weight / 4.5;
                 assert!((count - expected).abs() <= 2.0, "{counts:?} of {sessions}");
@@ -242,9 +283,26 @@ mod tests {
     }
 
     #[test]
+    fn a_population_has_its_own_server() {
+        let words = "--url http://h:1 --url http://h:2 --population-url plant=http://h:3/root";
+        let given = options(words).unwrap();
+        assert_eq!(given.url(), "http://h:1 http://h:2 plant=http://h:3/root");
+        let own = own_targets(&given, &["dealers", "plant"]).unwrap();
+        assert_eq!(own, [(1, 2)]);
+        let local = options(&words.replace("//h:", "//127.0.0.1:")).unwrap();
+        let transport = Transport::new(&local, 1, &["dealers", "plant"]).unwrap();
+        assert!((1..50).all(|number| transport.choose(number, 1) == 2 && transport.choose(number, 0) < 2));
+        let error = own_targets(&given, &["dealers"]).expect_err("not there");
+        assert!(error.ends_with("no population `plant`; it has dealers"), "{error}");
+        assert!(own_targets(&given, &[]).expect_err("not there").ends_with("it has none"));
+        let twice = options(&format!("{words} --population-url plant=http://h:4")).unwrap();
+        assert!(own_targets(&twice, &["plant"]).expect_err("twice").contains("named twice"));
+    }
+
+    #[test]
     fn sources_take_turns() {
         let words = "--url http://127.0.0.1:1 --source-address 127.0.0.9,127.0.0.2-127.0.0.4";
-        let transport = Transport::new(&options(words).unwrap(), 1).unwrap();
+        let transport = Transport::new(&options(words).unwrap(), 1, &[]).unwrap();
         let used: Vec<String> = (1..=5).map(|number| transport.source(number).unwrap().to_string()).collect();
         assert_eq!(used, ["127.0.0.9", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.9"]);
     }
@@ -254,6 +312,7 @@ mod tests {
         for (words, part) in [
             ("--url http://h=0", "a weight is"),
             ("", "required"),
+            ("--url x --population-url http://h/?a=1", "write NAME=URL"),
             ("--url x --http 3", "possible values: auto, 1.1, 2"),
             ("--url x --requests-per-connection 0", "0 is not in 1.."),
             ("--url x --source-address here", "not an IP address"),
@@ -273,7 +332,7 @@ mod tests {
             ("--url http://127.0.0.1 --source-address ::1", "of this kind"),
             ("--url unix:/x --source-address 127.0.0.2", "of this kind"),
         ] {
-            let error = Transport::new(&options(words).unwrap(), 1).expect_err(part);
+            let error = Transport::new(&options(words).unwrap(), 1, &[]).expect_err(part);
             assert!(error.contains(part), "{error}");
         }
     }

@@ -163,6 +163,9 @@ class FarStack:
         """Base address of the running application, as this host reaches it."""
         return self._url
 
+    def population_urls(self) -> Mapping[str, str]:
+        return dict(self._hosts.ask("stack.population_urls"))
+
     def certificate(self) -> str | None:
         found = self._hosts.ask("stack.certificate")
         return None if found is None else str(found)

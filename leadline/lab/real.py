@@ -158,7 +158,16 @@ class RealSystem:
         if workload.generator is not None:
             run = GeneratorRun(workload.generator, workload, url, seed, out, cpus)
         else:
-            run = DriverRun(workload, url, seed, out, sent_variables(workload), cpus, self._trusted(directory))
+            run = DriverRun(
+                workload,
+                url,
+                seed,
+                out,
+                sent_variables(workload),
+                cpus,
+                self._trusted(directory),
+                population_urls=self._stack.population_urls(),
+            )
             if self._study.drivers:
                 look, start = self._stack.check_alive, self._host.start
                 logs = directory / "logs"
@@ -261,6 +270,7 @@ class RealSystem:
             self._cpus,
             self._trusted(one.directory),
             stretches(one.turns),
+            population_urls=self._stack.population_urls(),
             told=True,
         )
         log = one.directory / "logs" / "driver.log"

@@ -94,6 +94,7 @@ def check_levels(
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
             _check_messages(file, levels, where(name), name)
+    _check_callers(file, levels, where)
     _check_limits(file, levels, where)
     for low, high in _BOUNDS:
         least, most = (
@@ -167,6 +168,25 @@ def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], wher
     ways = " or ".join(f"{knob.name}: {level}" for knob, level in _ways_to(app, stack.mode, Feature.MESSAGING))
     remedy = f"set {ways}" if ways else f"{app.name} has none, leave it out"
     raise UsageError(f"{where}: {name} changes nothing without a queue; {remedy}")
+
+
+def _check_callers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
+    """Agents that call the server remotely are those of the application's own scenario, and their driver is here."""
+    study, app = file.study, application_of(file.study.stack)
+    ways = [(knob.name, level) for knob, level in _ways_to(app, study.stack.mode, Feature.REMOTE_CLIENTS)]
+    used = next(((name, level) for name, level in ways if level in levels.get(name, ())), None)
+    if used is None:
+        return
+    at, told = where(used[0]), f"{used[0]} {used[1]}"
+    if study.workload.generator is not None or study.workload.scenario not in app.scenarios():
+        raise UsageError(
+            f"{at}: {told} is for the scenario {' or '.join(app.scenarios())} by leadline-load; set workload.scenario"
+            f" to it, or leave {used[0]} out"
+        )
+    if any(driver.server for driver in study.drivers):
+        raise UsageError(f"{at}: {told} takes its load from drivers on the services' host: leave drivers out")
+    if True in levels.get(knobs.TLS.name, ()):
+        raise UsageError(f"{at}: {told} calls over a plain port: leave {knobs.TLS.name} out")
 
 
 def _switches(app: Application) -> list[Knob]:

@@ -81,6 +81,7 @@ class DriverRun:
     cpus: str | None = None
     ca: Path | None = None  # PEM file of certificates to trust, for an https URL
     windows: Sequence[tuple[float, float]] = ()  # seconds from the start: load only in these
+    population_urls: Mapping[str, str] = field(default_factory=dict)  # of populations with another server
     told: bool = False  # starts when a line `start NANOSECONDS` of unix time comes on its standard input
 
     @property
@@ -102,6 +103,7 @@ class DriverRun:
         found = list(zip(words[::2], words[1::2], strict=True))
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
             found.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
+        found += [("--population-url", f"{name}={url}") for name, url in self.population_urls.items()]
         if self.windows:
             spans = ",".join(f"{begin:g}s-{end:g}s" for begin, end in self.windows)
             found.append(("--windows", spans))

@@ -196,11 +196,15 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 
 
-_BESIDE = {"web": ("web server CPU", "CPUs"), "supplier": ("supplier CPU", "CPUs")}  # by role
+_BESIDE = {  # by role
+    "web": ("web server CPU", "CPUs"),
+    "supplier": ("supplier CPU", "CPUs"),
+    "caller": ("remote caller CPU", "CPUs"),
+}
 
 
 def columns(trials: Sequence[TrialFiles]) -> tuple[tuple[str, str], ...]:
-    """``COLUMNS``, with those of a web server and of the application's companion where one of the trials had one."""
+    """``COLUMNS``, with those of a web server and of the application's companions where one of the trials had one."""
     there = [
         column
         for role, column in _BESIDE.items()

@@ -24,6 +24,7 @@ from leadline.stack.base import (
     Service,
     Settings,
 )
+from leadline.stack.deployment import RemoteClient
 from leadline.stack.jdbc import driver_for
 from leadline.stack.options import LOOPBACK, StackOptions
 from leadline.stack.pages.server import SiteServer
@@ -50,7 +51,7 @@ class Stack(Parts):
         self._memory_kills = 0
 
     def processes(self) -> Mapping[str, Process]:
-        """``database``, ``server``, ``web`` and the application's companion, those that have been started."""
+        """``database``, ``server``, ``web`` and the application's companions, those that have been started."""
         return dict(self._processes)
 
     def place(self, cpus: str) -> None:
@@ -114,8 +115,8 @@ class Stack(Parts):
         """Put the data back to the snapshot; nothing runs. Raises LookupError before ``prepare_data``."""
         self.database.configure(self._context(self._home / self.database.name, directory), {})
         self.database.restore(self.application.data_key(self.options.load_units, self.options.data_seed))
-        if self.companion is not None:
-            self.companion.reset(self._home / self.companion.name)
+        for companion in self.application.companions({}):
+            companion.reset(self._home / companion.name)
 
     def has_data(self) -> bool:
         """Whether there are whole data of an earlier start, for a study that keeps them."""
@@ -145,7 +146,7 @@ class Stack(Parts):
         fixed = self.choice.own.content.fixed_port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
         self._http_port = self._url_port = given or self._host.free_port()
-        self._start_companion(directory)
+        self._start_companions(directory)
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -166,29 +167,40 @@ class Stack(Parts):
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
 
-    def _start_companion(self, directory: Path) -> None:
-        """Start the process that the application needs beside its server, before it; both know each other's port."""
+    def _start_companions(self, directory: Path) -> None:
+        """Start the processes that the application needs beside its server, before it; both know each other's port."""
         self._beside = {}
-        if self.companion is None:
-            return
-        context = CompanionContext(
-            host=self._host,
-            directory=self._home / self.companion.name,
-            artefacts=directory.absolute() / "logs",
-            port=self._host.free_port(),
-            url=self._direct_url(),
-            seed=self.options.data_seed,
-            cpus=self.options.placement.driver_cpus,
-        )
-        self.companion.configure(context, self._owners.levels(self._settings, self._deployed))
-        self._beside = self.companion.properties()
-        self.restart_companion()
+        own = self._owners.levels(self._settings, self._deployed)
+        self.companions = {companion.name: companion for companion in self.application.companions(own)}
+        for companion in self.companions.values():
+            context = CompanionContext(
+                host=self._host,
+                directory=self._home / companion.name,
+                artefacts=directory.absolute() / "logs",
+                port=self._host.free_port(),
+                url=self._direct_url(),
+                seed=self.options.data_seed,
+                cpus=self.options.placement.driver_cpus,
+                listen=self.options.http_address,
+                address=self.options.address,
+                client=self._remote_client(),
+            )
+            companion.configure(context, own)
+            self._beside |= companion.properties()
+            self.restart_companion(companion.name)
 
-    def restart_companion(self) -> float:
+    def _remote_client(self) -> RemoteClient | None:
+        """For a program outside that calls the bean which the deployment names; None where it names none."""
+        deployment = self.deployment()
+        if deployment.remote_bean is None or isinstance(self.server, SiteServer):
+            return None
+        return self.server.remote_client(deployment, deployment.remote_bean, self._http_port)
+
+    def restart_companion(self, name: str) -> float:
         """Start it, also anew after its process has ended; seconds until it answers. Raises TrialFailure."""
-        assert self.companion is not None
-        self._processes[self.companion.name] = self.companion.start()
-        return self.companion.wait_ready(self.options.ready_timeout)
+        companion = self.companions[name]
+        self._processes[name] = companion.start()
+        return companion.wait_ready(self.options.ready_timeout)
 
     def start_web(self, settings: Settings, directory: Path) -> float:
         """Start the web server that the levels ask for in front of the running server; seconds until the application
@@ -235,9 +247,9 @@ class Stack(Parts):
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
         if not self._stop_server():
             unclean.append(f"{self.server.name} did not stop cleanly")
-        beside = self.companion
-        if beside is not None and self._processes.pop(beside.name, None) is not None and not beside.stop():
-            unclean.append(f"{beside.name} did not stop cleanly")
+        for name, companion in self.companions.items():
+            if self._processes.pop(name, None) is not None and not companion.stop():
+                unclean.append(f"{name} did not stop cleanly")
         if self._work != self._home:
             self._host.remove_tree(self._work)
         if not self._stop_database():
@@ -250,8 +262,7 @@ class Stack(Parts):
         """
         server = self.server.served if isinstance(self.server, SiteServer) else self.server
         services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": server}
-        if self.companion is not None:
-            services[self.companion.name] = self.companion
+        services |= self.companions
         if self.front.server is not None:
             services["web"] = self.front.server
         for role, process in self._processes.items():
@@ -266,7 +277,7 @@ class Stack(Parts):
                 else:
                     kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
             service = services[role]
-            if service is self.companion:  # part of the load
+            if role in self.companions:  # part of the load
                 kind = FailureClass.INFRASTRUCTURE
             raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
 

@@ -13,7 +13,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.owners import KnobOwner
 from leadline.model.study import Placement
 from leadline.stack.certificate import Certificate
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.deployment import Deployment, Feature, RemoteClient
 
 Progress = Callable[[str], None]
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
@@ -144,7 +144,10 @@ class AuditResult:
 
 @dataclass(frozen=True)
 class CompanionContext:
-    """What a companion needs for one start. ``directory`` is private and kept; ``url``: the application's address."""
+    """What a companion needs for one start. ``directory`` is private and kept; ``url``: the application's address;
+    ``listen``, ``address``: of this host, where it listens for the load and where the load reaches it; ``client``: how
+    it calls the bean that the deployment names for programs outside.
+    """
 
     host: Host
     directory: Path
@@ -153,6 +156,9 @@ class CompanionContext:
     url: str
     seed: int
     cpus: str | None = None
+    listen: str = "127.0.0.1"
+    address: str = "127.0.0.1"
+    client: RemoteClient | None = None
 
 
 class Companion(Protocol):
@@ -166,6 +172,9 @@ class Companion(Protocol):
 
     def properties(self) -> Mapping[str, str]:
         """System properties by which the server knows of it, after ``configure``."""
+
+    def takes(self) -> Mapping[str, str]:
+        """Populations of the scenario whose requests go to it, with its address for them, after ``configure``."""
 
     def configure(self, context: CompanionContext, settings: Settings) -> None:
         """``settings``: levels of the application's knobs."""
@@ -209,8 +218,8 @@ class Application(Protocol):
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         """What a server is given at these levels. Raises UsageError."""
 
-    def companion(self) -> Companion | None:
-        """The process that it needs beside its server; the same at every call."""
+    def companions(self, settings: Settings) -> Sequence[Companion]:
+        """The processes that it needs beside its server at these levels; the same objects at every call."""
 
     def read_back(self, url: str, knob: str) -> Level:
         """The level in force, asked of the application at ``url``. Raises LookupError."""

@@ -21,6 +21,7 @@ class Feature(StrEnum):
     PERSISTENCE = "persistence"
     REMOTE = "remote calls"
     MESSAGING = "messaging"
+    REMOTE_CLIENTS = "remote calls of other programs"
 
 
 def _check(name: str) -> None:
@@ -77,6 +78,30 @@ class Topic(Resource):
 
 
 @dataclass(frozen=True)
+class RemoteBean:
+    """A session bean that another program calls. ``interface``: the full name of its remote one."""
+
+    bean: str
+    interface: str
+
+    def __post_init__(self) -> None:
+        _check(self.bean)
+        _check(self.interface)
+
+
+@dataclass(frozen=True)
+class RemoteClient:
+    """How another program reaches a remote bean of a running server: ``class_path`` of the server's own client,
+    ``naming`` the properties of its JNDI context, ``bean`` the name there, ``options`` of the JVM.
+    """
+
+    class_path: tuple[Path, ...]
+    naming: Mapping[str, str]
+    bean: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Ready:
     """When the application is up: ``path`` below its address is answered by this ``status``, and by a JSON object with
     these entries where there are any.
@@ -107,6 +132,7 @@ class Deployment:
     topics: tuple[Topic, ...] = ()
     programs: Mapping[str, Path] = field(default_factory=dict)
     profile: Literal["", "web", "full"] = ""  # of Jakarta EE, where it is not known which features it needs
+    remote_bean: RemoteBean | None = None  # that a program outside calls
     first_start: bool = False  # it is started once on loaded data before their snapshot: migrations
 
     def __post_init__(self) -> None:

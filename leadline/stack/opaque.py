@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from leadline.model.knob import Knob, Level
-from leadline.stack.base import Settings
+from leadline.stack.base import Companion, Settings
 from leadline.stack.deployment import Feature
 
 
@@ -26,8 +26,10 @@ class Opaque:
         del mode, server, servers
         return ()
 
-    def companion(self) -> None:
+    def companions(self, settings: Settings) -> Sequence[Companion]:
         """It needs none, or starts it itself."""
+        del settings
+        return ()
 
     def read_back(self, url: str, knob: str) -> Level:
         raise LookupError(f"{url} has no knob {knob}")

@@ -50,8 +50,8 @@ class Parts:
         self.server = next(iter(self.servers.values()))  # of several the one that was started last
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
-        self.companion: Companion | None = self.application.companion()
-        self._beside: Mapping[str, str] = {}  # properties by which the server knows the companion
+        self.companions: dict[str, Companion] = {}  # of the last start, by their names
+        self._beside: dict[str, str] = {}  # properties by which the server knows them
         self._host = host
         self._home = home.absolute()
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
@@ -124,6 +124,10 @@ class Parts:
         tls = web.tls if web is not None else self._settings.get(server_knobs.TLS.name)
         return self.front.certificate.certificate if tls else None
 
+    def population_urls(self) -> dict[str, str]:
+        """Populations of the scenario whose requests go elsewhere than to ``url``, with their address."""
+        return {name: url for companion in self.companions.values() for name, url in companion.takes().items()}
+
     def ready_url(self) -> str:
         return f"{self.url()}{self.deployment().ready.path}"
 
@@ -184,7 +188,7 @@ class Parts:
     def artefacts(self) -> list[Path]:
         """Logs and effective configuration of the last start."""
         web = self.front.server
-        beside = self.companion.artefacts() if self.companion else ()
+        beside = [file for companion in self.companions.values() for file in companion.artefacts()]
         return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ()), *beside]
 
     def _direct_url(self) -> str:

@@ -18,7 +18,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.stack.assembly import Stack
 
 _FILE = "up.json"
-_GRACE = {"web": 10.0, "supplier": 10.0, "server": 30.0, "database": 20.0}  # seconds
+_GRACE = {"web": 10.0, "supplier": 10.0, "caller": 10.0, "server": 30.0, "database": 20.0}  # seconds
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ def _what(listener: Listener, made: Stack) -> str:
 
 
 def _port_of_supplier(made: Stack) -> int | None:
-    return urlsplit(made.companion.url).port if isinstance(made.companion, Supplier) else None
+    supplier = made.companions.get("supplier")
+    return urlsplit(supplier.url).port if isinstance(supplier, Supplier) else None
 
 
 def _of_glassfish(port: int) -> str:

@@ -65,7 +65,7 @@ def test_what_was_answered_survives_kills_under_load(
         run = DriverRun(LOAD, made.url(), 1, trial / "driver", server_cells.FAST)
         driver = subprocess.Popen(run.argv(), stdout=subprocess.DEVNULL)
         time.sleep(BETWEEN)
-        kill(made, "supplier", made.restart_companion)
+        kill(made, "supplier", lambda: made.restart_companion("supplier"))
         kill(made, "database", database_again)
         kill(made, "server", made.restart_server)
         assert driver.wait(90) == 0

@@ -109,7 +109,8 @@ impl Engine<'_> {
         self.sessions.made += 1;
         let session = Session::new(self.scenario, &self.sessions.feeds, self.settings.seed, number);
         let transport = &self.settings.transport;
-        let (target, source) = (transport.choose(self.sessions.made), transport.source(self.sessions.made));
+        let target = transport.choose(self.sessions.made, session.population);
+        let source = transport.source(self.sessions.made);
         let pool = self.connections.pools.as_mut().map_or(0, |pools| pools.of(target, source));
         if let Some(slot) = self.sessions.dead.pop() {
             let at = &mut self.slots[slot as usize];

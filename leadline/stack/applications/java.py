@@ -17,7 +17,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.stack.base import AuditResult, Companion, Endpoint, Progress
+from leadline.stack.base import AuditResult, Companion, Endpoint, Progress, Settings
 from leadline.stack.maven import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
@@ -64,8 +64,9 @@ class JavaApplication(ABC):
                 return line.partition(":")[2].strip()
         raise LeadlineError(f"{archive} does not say its version; build it again")
 
-    def companion(self) -> Companion | None:
-        return None
+    def companions(self, settings: Settings) -> Sequence[Companion]:
+        del settings
+        return ()
 
     # the artefacts -------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.knob import Knob, Level
 from leadline.stack import places, probe
 from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, server_places
@@ -42,7 +42,7 @@ class JavaServer(Changing[ServiceContext]):
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
     newest_java: ClassVar[int | None] = None  # major version of the last JDK that it runs on; None: any from 17 on
-    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.REMOTE_CLIENTS}
     plain_http2: ClassVar[bool] = True  # to who begins with it (prior knowledge)
     unix_socket: ClassVar[bool] = False  # whether it can listen on one
     temporary: ClassVar[tuple[str, ...]] = ()  # directories of temporary files and compiled pages, below its own
@@ -78,6 +78,11 @@ class JavaServer(Changing[ServiceContext]):
     @abstractmethod
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment that start the server in the foreground."""
+
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int) -> RemoteClient:
+        """How a program outside calls this bean; for servers with the feature REMOTE_CLIENTS."""
+        del application, bean, http_port
+        raise LeadlineError(f"{self.title} takes no remote calls of other programs")
 
     @abstractmethod
     def question(self) -> Mapping[str, str]:

@@ -25,7 +25,7 @@ class TomEE(Tomcat):
     name: ClassVar[str] = "tomee"
     title: ClassVar[str] = "TomEE"
     distribution: ClassVar[Artefact] = TOMEE
-    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.REMOTE_CLIENTS}
     # It sets a java.security.Policy, which the JDK refuses from 24 on (JEP 486).
     newest_java: ClassVar[int | None] = 23
 

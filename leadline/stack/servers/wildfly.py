@@ -11,7 +11,8 @@ from typing import ClassVar
 from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
 from leadline.stack.servers import (
     evidence,
@@ -50,6 +51,10 @@ _JAVA_OPTIONS = (
     "--add-opens=java.management/javax.management=ALL-UNNAMED",
     "--add-opens=java.naming/javax.naming=ALL-UNNAMED",
 )
+# Callers of beans log in as nobody: the application asks for no user, as its JSON does not.
+_ANYBODY = (
+    "/subsystem=remoting/http-connector=http-remoting-connector:undefine-attribute(name=sasl-authentication-factory)"
+)
 # So that a connection which has failed is seen as such, and the pool is purged as the policy says.
 _SORTERS = {
     "postgresql": "org.jboss.jca.adapters.jdbc.extensions.postgres.PostgreSQLExceptionSorter",
@@ -63,6 +68,7 @@ class WildFly(JavaServer):
     name: ClassVar[str] = "wildfly"
     title: ClassVar[str] = "WildFly"
     distribution: ClassVar[Artefact] = WILDFLY
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     temporary: ClassVar[tuple[str, ...]] = ("tmp",)
 
     def profile(self, application: Deployment) -> str:
@@ -73,7 +79,8 @@ class WildFly(JavaServer):
         self._prepared(deployment, [], self.find_java(None), progress)
 
     def _prepared(self, application: Deployment, operations: Sequence[str], java: Path, progress: Progress) -> Path:
-        every = [*template("wildfly.cli", application).splitlines(), *operations]
+        called = [_ANYBODY] * (Feature.REMOTE_CLIENTS in application.features)
+        every = [*template("wildfly.cli", application).splitlines(), *called, *operations]
         return wildfly_cli.prepared(self.cached / self.unpacked.name, java, self.profile(application), every, progress)
 
     @property
@@ -136,6 +143,17 @@ class WildFly(JavaServer):
             f"--properties={base / 'levels.properties'}",
         ]
         return argv, {"JBOSS_HOME": str(home)}
+
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int) -> RemoteClient:
+        """Its own client, over the port for HTTP, where a connection is turned into one for calls."""
+        return RemoteClient(
+            (self.unpacked / "bin" / "client" / "jboss-client.jar",),
+            {
+                "java.naming.factory.initial": "org.wildfly.naming.client.WildFlyInitialContextFactory",
+                "java.naming.provider.url": f"remote+http://{LOOPBACK}:{http_port}",
+            },
+            f"ejb:/{application.file_name}/{bean.bean}!{bean.interface}",
+        )
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         wildfly_levels.properties(settings)  # refuses what contradicts

@@ -81,6 +81,20 @@ def of_study(settings: str, old: str = "SETTINGS", new: str = "") -> str:
             of_study("app.orders: direct, server.messaging.store: file"),
             "7: server.messaging.store changes nothing without a queue; set app.orders: queue",
         ),
+        (
+            of_study("app.agents: remote", "server: liberty", "app: dealership, server: tomcat"),
+            "7: app.agents: remote cannot be had here: tomcat takes no remote calls of other programs; ",
+        ),
+        (
+            of_study(
+                "app.agents: remote, server.tls: on", "server: liberty", "app: dealership, server: wildfly"
+            ).replace("users: 20", "scenario: dealership"),
+            "7: app.agents remote calls over a plain port: leave server.tls out",
+        ),
+        (
+            of_study("app.agents: remote", "server: liberty", "app: dealership, server: wildfly"),
+            "7: app.agents remote is for the scenario dealership by leadline-load; set workload.scenario to it, or",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_run_is_refused_at_its_line(text: str, said: str) -> None:

@@ -54,6 +54,12 @@ def test_a_closed_workload(fake_binary: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fake_binary")
+def test_a_population_may_have_a_server_of_its_own(tmp_path: Path) -> None:
+    argv = DriverRun(Workload(users=1), "http://h", 1, tmp_path, population_urls={"plant": "http://h:2"}).argv()
+    assert (options(argv)["--url"], options(argv)["--population-url"]) == ("http://h", "plant=http://h:2")
+
+
+@pytest.mark.usefixtures("fake_binary")
 def test_open_workloads_have_a_rate(tmp_path: Path) -> None:
     argv = DriverRun(Workload(arrivals="poisson", rate=2.5), "http://h", 1, tmp_path).argv()
     assert options(argv)["--rate"] == "2.5"

@@ -13,6 +13,7 @@ from leadline.model.study import StackChoice
 from leadline.stack.applications.dealership import Dealership, application
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import modes, stack_catalogue
+from leadline.stack.servers.wildfly import WildFly
 
 
 def test_modes_and_calls_go_by_what_the_server_can() -> None:
@@ -29,7 +30,8 @@ def test_the_server_is_told_mode_and_calls() -> None:
     deployment = app.deployment("session", {"app.calls": "remote"})
     assert deployment.properties == {"dealership.mode": "session", "dealership.calls": "remote"}
     assert (deployment.context_root, deployment.data_source.jndi) == ("/dealership", "jdbc/dealership")
-    assert app.companion() is app.companion()
+    assert [beside.name for beside in app.companions({})] == ["supplier"]
+    assert app.companions({})[0] is app.companions({"app.calls": "remote"})[0]
 
 
 def test_deliveries_go_through_a_queue_where_the_server_has_one() -> None:
@@ -44,6 +46,30 @@ def test_deliveries_go_through_a_queue_where_the_server_has_one() -> None:
     on_tomcat = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="tomcat"))}["app.deliveries"]
     assert "deliveries go through a queue on " in on_tomcat.refused["queue"]
     assert on_tomcat.refused["queue"].endswith("not on tomcat")
+
+
+def test_agents_call_remotely_where_the_server_takes_calls_of_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WildFly, "unpacked", tmp_path)
+    app = Dealership(package=tmp_path / "leadline")
+    deployment = app.deployment("direct", {"app.agents": "remote"})
+    assert {Feature.BEANS, Feature.REMOTE_CLIENTS} <= deployment.features
+    assert deployment.remote_bean is not None
+    client = WildFly().remote_client(deployment, deployment.remote_bean, 9080)
+    assert client.bean == "ejb:/dealership/PlantAgents!leadline.dealership.remote.RemoteDealership"
+    assert client.naming["java.naming.provider.url"] == "remote+http://127.0.0.1:9080"
+    assert [beside.name for beside in app.companions({"app.agents": "remote"})] == ["supplier", "caller"]
+    assert app.deployment("direct", {}).remote_bean is None
+    on_wildfly = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="wildfly"))}["app.agents"]
+    assert not on_wildfly.refused
+    on_tomcat = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="tomcat"))}["app.agents"]
+    assert on_tomcat.refused["remote"].startswith("tomcat takes no remote calls of other programs; ")
+    assert "wildfly" in on_tomcat.refused["remote"]
+
+
+def test_a_caller_that_does_not_run_has_agents_over_http(tmp_path: Path) -> None:
+    assert Dealership(package=tmp_path / "leadline").read_back("http://127.0.0.1:1", "app.agents") == "http"
 
 
 def test_stages_count_as_one_transaction() -> None:
@@ -76,7 +102,7 @@ def test_every_purchase_order_is_waited_for() -> None:
 
 
 def test_a_supplier_that_never_ran_tells_nothing(tmp_path: Path) -> None:
-    supplier = Dealership(package=tmp_path / "leadline").companion()
+    supplier = Dealership(package=tmp_path / "leadline").supplier
     with pytest.raises(LookupError, match="has not been started"):
         supplier.counts()
     (tmp_path / "journal").touch()

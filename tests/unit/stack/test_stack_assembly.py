@@ -113,6 +113,9 @@ class FakeCompanion(FakeService):
     def properties(self) -> Mapping[str, str]:
         return {"brokerage.beside": self.name}
 
+    def takes(self) -> Mapping[str, str]:
+        return {"clerks": "http://127.0.0.1:7"}
+
     def reset(self, directory: Path) -> None:
         self.events.append(f"reset {directory.name}")
 
@@ -123,6 +126,10 @@ class FakeApplication:
     events: list[str]
     name: str = "brokerage"
     version: str = "1"
+    beside: Sequence[FakeCompanion] = ()
+
+    def companions(self, settings: Mapping[str, Level]) -> Sequence[FakeCompanion]:
+        return [] if settings.get("app.switch") == "alone" else self.beside
 
     def modes(self) -> Sequence[str]:
         return ["direct", "session", "orm"]
@@ -236,7 +243,7 @@ def test_up_in_order_and_down_in_reverse(parts: Parts, tmp_path: Path) -> None:
 
 def test_a_companion_runs_as_long_as_its_server(parts: Parts, tmp_path: Path) -> None:
     beside = FakeCompanion("supplier", "app.switch", parts.events)
-    parts.stack.companion = beside  # type: ignore[assignment]
+    parts.application.beside = [beside]
     parts.stack.reset_data(tmp_path / "trial")
     parts.stack.up({"app.switch": "on"}, tmp_path / "trial")
     both = ["start supplier", "ready supplier", "start liberty", "ready liberty"]
@@ -245,6 +252,7 @@ def test_a_companion_runs_as_long_as_its_server(parts: Parts, tmp_path: Path) ->
     assert beside.contexts[0].url == parts.stack.url()  # type: ignore[attr-defined]
     assert parts.server.contexts[-1].application.properties["brokerage.beside"] == "supplier"
     assert list(parts.stack.processes()) == ["database", "supplier", "server"]
+    assert parts.stack.population_urls() == {"clerks": "http://127.0.0.1:7"}
     assert beside.process is not None
     beside.process.code = 1
     with pytest.raises(TrialFailure, match="supplier died during the trial: exit code 1") as caught:
@@ -253,6 +261,9 @@ def test_a_companion_runs_as_long_as_its_server(parts: Parts, tmp_path: Path) ->
     parts.events.clear()
     assert parts.stack.down() == []
     assert parts.events == ["stop liberty", "stop supplier", "stop postgres"]
+    parts.stack.up({"app.switch": "alone"}, tmp_path / "trial")
+    assert list(parts.stack.processes()) == ["database", "server"]
+    assert parts.stack.population_urls() == {}
 
 
 def test_live_levels_of_the_application_are_changed_and_read_back(parts: Parts, tmp_path: Path) -> None:

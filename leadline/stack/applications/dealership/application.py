@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.stack.applications.dealership import knobs
+from leadline.stack.applications.dealership.caller import BEAN, Caller
 from leadline.stack.applications.dealership.supplier import Supplier
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import JavaApplication
-from leadline.stack.base import Settings
+from leadline.stack.base import Companion, Settings
 from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
 _PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
@@ -31,7 +33,11 @@ class Dealership(JavaApplication):
         "leadline/common/Dialect",
         "leadline/common/Passwords",
     )
-    _supplier: Supplier | None = None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.supplier = Supplier(lambda: self.built(self.tools()), self._java_home)
+        self.caller = Caller(lambda: self.built(self.tools()), self._java_home)
 
     def modes(self) -> Sequence[str]:
         return tuple(knobs.MODES)
@@ -64,16 +70,17 @@ class Dealership(JavaApplication):
                 Queue("jms/dealershipDeadDeliveries", Receiver("DeadDeliveryReceiver")),
             ),
             programs=self._programs(),
+            remote_bean=BEAN if knobs.called(settings) else None,
         )
 
-    def companion(self) -> Supplier:
-        if self._supplier is None:
-            self._supplier = Supplier(lambda: self.built(self.tools()), self._java_home)
-        return self._supplier
+    def companions(self, settings: Settings) -> Sequence[Companion]:
+        return (self.supplier, self.caller) if knobs.called(settings) else (self.supplier,)
 
     def read_back(self, url: str, knob: str) -> Level:
         if knob == knobs.DELAY.name:
-            return self.companion().delay()
+            return self.supplier.delay()
+        if knob == knobs.AGENTS.name:
+            return self.caller.agents()
         return knobs.level(knob, ask(self.name, url, _READY.path))
 
     def change(self, url: str, levels: Settings) -> None:  # noqa: ARG002
@@ -100,7 +107,7 @@ class Dealership(JavaApplication):
 
         def left() -> tuple[int, int]:
             sent = ask(self.name, url, "/api/figures", timeout=30.0)["sent"]
-            return int(sent), int(self.companion().counts()["pending"])
+            return int(sent), int(self.supplier.counts()["pending"])
 
         drain(left, _DRAIN_TIMEOUT)
 
@@ -113,7 +120,7 @@ class Dealership(JavaApplication):
                 sums[key] += int(count.get(key, 0))
         found = super().audit_files(joined)
         try:
-            return {**found, "--emulator": self.companion().counts()}
+            return {**found, "--emulator": self.supplier.counts()}
         except LookupError:
             return found
 

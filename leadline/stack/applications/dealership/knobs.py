@@ -13,6 +13,7 @@ from leadline.stack.deployment import Feature
 
 _KNOBS = catalogue.load("dealership")
 KNOBS = tuple(_KNOBS.values())
+AGENTS = _KNOBS["app.agents"]
 CALLS = _KNOBS["app.calls"]
 DELIVERIES = _KNOBS["app.deliveries"]
 MODE = _KNOBS["app.mode"]
@@ -22,6 +23,7 @@ MODES: Mapping[str, frozenset[Feature]] = {
     "direct": frozenset({Feature.SERVLETS}),
     "session": frozenset({Feature.SERVLETS, Feature.BEANS}),
 }
+_OUTSIDE = frozenset({Feature.BEANS, Feature.REMOTE_CLIENTS})
 _ANSWER = {
     CALLS.name: "calls",
     DELIVERIES.name: "deliveries",
@@ -49,7 +51,11 @@ def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob
         for other, needs in MODES.items()
         if not needs <= can
     }
-    return [calls, deliveries, replace(MODE, refused=other_modes), DELAY]
+    agents = AGENTS
+    if not can >= _OUTSIDE:
+        reason = f"{server} takes no remote calls of other programs; {able(_OUTSIDE)} can"
+        agents = replace(AGENTS, refused={"remote": reason})
+    return [agents, calls, deliveries, replace(MODE, refused=other_modes), DELAY]
 
 
 def queued(settings: Settings) -> bool:
@@ -57,11 +63,18 @@ def queued(settings: Settings) -> bool:
     return settings.get(DELIVERIES.name, DELIVERIES.default) == "queue"
 
 
+def called(settings: Settings) -> bool:
+    """Whether the plant's agents call the server remotely."""
+    return settings.get(AGENTS.name, AGENTS.default) == "remote"
+
+
 def features(mode: str, settings: Settings) -> frozenset[Feature]:
     """What a server must be able to do at these levels."""
     found = MODES[str(settings.get(MODE.name, mode))]
     if settings.get(CALLS.name) == "remote":
         found |= {Feature.REMOTE}
+    if called(settings):
+        found |= _OUTSIDE
     if queued(settings):  # its receivers are beans, whatever the mode of the pages
         found |= {Feature.BEANS, Feature.MESSAGING}
     return found

@@ -10,10 +10,11 @@ import picocli.CommandLine.IVersionProvider;
  */
 @Command(
         name = "dealership-tools",
-        description = "Data and supplier of the dealership.",
+        description = "Data, supplier and remote caller of the dealership.",
         mixinStandardHelpOptions = true,
         versionProvider = Main.Version.class,
-        subcommands = {LoadCommand.class, AuditCommand.class, PlayCommand.class, EmulateCommand.class})
+        subcommands = {LoadCommand.class, AuditCommand.class, PlayCommand.class, EmulateCommand.class, CallCommand.class
+        })
 public final class Main {
     /** Reads the version from the manifest. */
     static final class Version implements IVersionProvider {

@@ -10,6 +10,8 @@ public final class Application {
     private static final String ATTRIBUTE = Application.class.getName();
     private static final Logger LOG = Logger.getLogger(Application.class.getName());
 
+    private static volatile Application running;
+
     private final Packaging packaging;
     private final String version;
     private final Supplier supplier;
@@ -27,6 +29,7 @@ public final class Application {
             Application application = new Application(packaging.get(), version);
             context.setAttribute(ATTRIBUTE, application);
             application.supplier.start();
+            running = application;
             LOG.log(Level.INFO, "dealership {0}, mode {1}, supplier {2}", new Object[] {
                 version, application.packaging.mode(), application.supplier.address()
             });
@@ -40,8 +43,18 @@ public final class Application {
     public static void stop(ServletContext context) {
         Application application = of(context);
         if (application != null) {
+            running = null;
             application.supplier.close();
         }
+    }
+
+    /** For beans that are called from outside; an IllegalStateException unless it has been started. */
+    public static Application running() {
+        Application application = running;
+        if (application == null) {
+            throw new IllegalStateException("the application has not been started");
+        }
+        return application;
     }
 
     static Application of(ServletContext context) {
@@ -56,12 +69,12 @@ public final class Application {
         return version;
     }
 
-    Supplier supplier() {
+    public Supplier supplier() {
         return supplier;
     }
 
     /** Looked up when first asked for: servers differ in when names of beans appear. */
-    Dealership dealership() {
+    public Dealership dealership() {
         Dealership found = dealership;
         if (found == null) {
             found = packaging.operations();

@@ -37,7 +37,7 @@ final class Form {
     }
 
     int quantity() {
-        return quantity(number("quantity"));
+        return JsonBody.quantity(number("quantity"));
     }
 
     CartLine line() {
@@ -50,9 +50,5 @@ final class Form {
 
     SellCommand sell() {
         return new SellCommand(optional("command"), required("model"), quantity());
-    }
-
-    static int quantity(long quantity) {
-        return (int) Math.max(Integer.MIN_VALUE, Math.min(Integer.MAX_VALUE, quantity));
     }
 }

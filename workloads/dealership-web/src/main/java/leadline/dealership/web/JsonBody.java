@@ -2,8 +2,8 @@ package leadline.dealership.web;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.jr.ob.JSON;
-import jakarta.servlet.http.HttpServletRequest;
 import java.io.IOException;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -22,8 +22,8 @@ final class JsonBody {
     }
 
     /** The body; BAD_REQUEST when it is not one JSON object of at most 64 KiB. */
-    static JsonBody of(HttpServletRequest request) throws IOException {
-        byte[] bytes = request.getInputStream().readNBytes(LONGEST + 1);
+    static JsonBody of(InputStream body) throws IOException {
+        byte[] bytes = body.readNBytes(LONGEST + 1);
         if (bytes.length > LONGEST) {
             throw DealershipException.bad("the body is longer than " + LONGEST + " bytes");
         }
@@ -66,7 +66,11 @@ final class JsonBody {
     }
 
     int quantity() {
-        return Form.quantity(number(fields, "quantity"));
+        return quantity(number(fields, "quantity"));
+    }
+
+    static int quantity(long quantity) {
+        return (int) Math.max(Integer.MIN_VALUE, Math.min(Integer.MAX_VALUE, quantity));
     }
 
     long order() {
@@ -82,7 +86,7 @@ final class JsonBody {
             if (!(each instanceof Map<?, ?> line)) {
                 throw DealershipException.bad("lines must be a list of objects with part and quantity");
             }
-            out.add(new PartLine(required(line, "part"), Form.quantity(number(line, "quantity"))));
+            out.add(new PartLine(required(line, "part"), quantity(number(line, "quantity"))));
         }
         return out;
     }

@@ -24,7 +24,7 @@ final class JsonViews {
         return out;
     }
 
-    static Map<String, Object> error(Replies.Failure failure) {
+    static Map<String, Object> error(Failure failure) {
         return object("error", failure.message());
     }
 

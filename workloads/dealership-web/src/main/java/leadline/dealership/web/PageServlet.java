@@ -31,7 +31,7 @@ public final class PageServlet extends HttpServlet {
         try {
             super.service(request, response);
         } catch (RuntimeException e) {
-            Replies.Failure failure = Replies.failure(request, e);
+            Failure failure = Failure.of(e, request.getMethod() + " " + request.getRequestURI());
             problem(request, response, failure.status(), failure.message());
         }
     }
@@ -163,7 +163,7 @@ public final class PageServlet extends HttpServlet {
             Visitor.enter(request, dealership().login(form.required("name"), form.required("password")));
             Replies.redirect(request, response, "/home");
         } catch (RuntimeException e) {
-            Replies.Failure failure = Replies.failure(request, e);
+            Failure failure = Failure.of(e, request.getMethod() + " " + request.getRequestURI());
             Html again = Pages.login(request.getContextPath(), null, failure.message());
             page(request, response, failure.status(), "Log in", again);
         }

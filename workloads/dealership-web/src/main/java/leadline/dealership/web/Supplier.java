@@ -25,7 +25,7 @@ import leadline.dealership.domain.PurchaseOrder;
  * its own. What is lost on the way (no room in the queue, no answer, this server killed) the same thread posts again as
  * long as it is not delivered: the supplier takes an order once.
  */
-final class Supplier {
+public final class Supplier {
     static final String PROPERTY = "dealership.supplier";
     private static final Logger LOG = Logger.getLogger(Supplier.class.getName());
     private static final int MOST_WAITING = 10_000;
@@ -88,7 +88,7 @@ final class Supplier {
     }
 
     /** Takes a committed purchase order; null is none. Never waits. */
-    void order(PurchaseOrder order) {
+    public void order(PurchaseOrder order) {
         if (order != null && worker != null && !waiting.offer(order)) {
             failed.increment();
         }

@@ -8,7 +8,7 @@ import java.util.Optional;
 import leadline.common.Parcel;
 import leadline.dealership.domain.Dealership;
 
-/** The operations for a servlet that calls the remote interface. */
+/** The operations for who calls the remote interface: a servlet of the same server, or a program outside. */
 public final class Caller {
     private Caller() {}
 
