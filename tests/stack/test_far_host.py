@@ -132,9 +132,13 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
         assert run.poll() is None, (study / "out").read_text()
         during = far.processes()
         levels = level(far)
+        second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
+    # nobody else ran there
+    assert second.returncode == 3, second.stderr
+    assert "ssh:app: this host is in use by" in " ".join(second.stderr.split())
     # the second trial ran there, at its own level
     assert any("pages.py" in line for line in during), during
     shown = leadline("show", "far", "--json", cwd=study)
