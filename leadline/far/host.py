@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
-from leadline.far.boot import KERNEL, boot, kernel_knob
+from leadline.far.boot import boot, kernel_knob
 from leadline.far.booting import Booting
 from leadline.far.connection import Channel, Connection
 from leadline.far.ship import Bundle, bundle
@@ -18,7 +18,7 @@ from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
 from leadline.load.cluster.clock import Offset
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
-from leadline.model.hosts import SshHost
+from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine
 
 _CONNECTING = (0.0, 1.0, 3.0)  # seconds before each try to reach it again
