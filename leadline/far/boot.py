@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, nearest
+from leadline.model.hosts import KERNEL
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner, Risk
 
-KERNEL = "kernel.release"  # the knob
 _FEWEST = 2  # kernels that are a choice
 CONFIGURATION = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 BOOTS = 600.0  # seconds that a host may take to come back

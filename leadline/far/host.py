@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
-from leadline.far.boot import KERNEL, boot, kernel_knob
+from leadline.far.boot import boot, kernel_knob
 from leadline.far.booting import Booting
 from leadline.far.connection import Channel, Connection
 from leadline.far.ship import Bundle, bundle
@@ -18,11 +18,12 @@ from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
 from leadline.load.cluster.clock import Offset
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
-from leadline.model.hosts import SshHost
+from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine
 
 _CONNECTING = (0.0, 1.0, 3.0)  # seconds before each try to reach it again
 _DYING = 10.0  # seconds beyond the dead-man time for an agent that lost its controller
+_STARTING = 300.0  # seconds until its agent has begun: a slow host compiles leadline at each start
 _ASKING = 60.0  # seconds for a question that is no work
 
 
@@ -79,7 +80,7 @@ class FarHost:
         if self._bundle is None:
             self._bundle = bundle()
         self._channel = self.connection.agent(self._bundle, self._disposable, lambda line: self._tell(line))
-        about = self._channel.ask("about", timeout=_ASKING)
+        about = self._channel.ask("about", timeout=_STARTING)
         self.cache = str(about["cache"])
         self.clock = self._channel.clock()
         if self._dead_man is not None:

@@ -1,7 +1,8 @@
 """A study on another kind of host than its file says: its host replaced, its design written as that kind has it.
 
-Forks become replicates on a host that cannot fork, and replicates become worlds in virtual time. What means nothing
-there is left out where it changes no level, and refused where it does.
+Forks become replicates on a host that cannot fork, and replicates become worlds in virtual time. Kernels of guests give
+way to those that a host over SSH has installed. What means nothing there is left out where it changes no level, and
+refused where it does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from leadline.lab.yamltree import Path_, Places
 from leadline.model.design import Design, TreatmentsName
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
-from leadline.model.hosts import ssh_host
+from leadline.model.guest import KERNEL as GUEST_KERNEL
+from leadline.model.hosts import KERNEL, ssh_host
 from leadline.model.study import StackChoice, Study
 
 KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
@@ -54,6 +56,11 @@ def on_host(file: StudyFile, word: str) -> Chosen:
     notes = [f"{option}, where the file says {_word(study.stack)}"]
     if kind not in GUEST_KINDS and tree.pop("guest", None) is not None:
         notes.append("guest is left out: the machine has its own memory, CPUs and kernel")
+    if kind not in GUEST_KINDS and GUEST_KERNEL in study.factors:
+        notes.append(f"{GUEST_KERNEL} is left out: the kernels are those of {KERNEL}")
+        del tree["factors"][GUEST_KERNEL]
+        if study.design.each == GUEST_KERNEL:
+            _child(tree, "design")["each"] = KERNEL
     if kind == "virtual-time":
         notes += _as_forks(file, tree, given, option)
     elif study.design.kind == FORKS:
@@ -90,17 +97,26 @@ def _of_option(line: str, option: str) -> str:
 
 
 def _check_knobs(file: StudyFile, kind: str, option: str) -> None:
-    """That no level of a guest is asked of this machine."""
+    """That no level of a guest is asked of a machine; kernels that a host over SSH has installed may stand for those
+    of guests.
+    """
     if kind in GUEST_KINDS:
         return
+    far = ssh_host(kind) is not None
     for key in ("factors", "settings", "baseline"):
         for name, value in getattr(file.study, key).items():
-            if name.startswith("guest."):
-                levels = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-                raise UsageError(
-                    f"{option}: {file.where((key, name))}: {name} ({levels}) is of virtual machines, which can be"
-                    " booted so; write --host vm or --host virtual-time"
-                )
+            kernels = far and (key, name) == ("factors", GUEST_KERNEL)
+            if not name.startswith("guest.") or (kernels and KERNEL in file.study.factors):
+                continue
+            levels = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            here = (
+                f"; or add --factor {KERNEL}=A,B with kernels that are installed there (leadline knobs {KERNEL}"
+                f" {option} names them)"
+            )
+            raise UsageError(
+                f"{option}: {file.where((key, name))}: {name} ({levels}) is of virtual machines, which can be"
+                f" booted so; write --host vm or --host virtual-time{here if kernels else ''}"
+            )
 
 
 def _as_forks(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:

@@ -9,7 +9,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -132,9 +133,13 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
         assert run.poll() is None, (study / "out").read_text()
         during = far.processes()
         levels = level(far)
+        second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
+    # nobody else ran there
+    assert second.returncode == 1, second.stderr
+    assert "ssh:app: this host is in use by" in " ".join(second.stderr.split())
     # the second trial ran there, at its own level
     assert any("pages.py" in line for line in during), during
     shown = leadline("show", "far", "--json", cwd=study)
@@ -157,6 +162,43 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
     assert [trial["state"] for trial in json.loads(done.stdout)["trials"]] == ["done"] * 4
     assert far.processes() == [mine]
     far.run("kill", mine.split()[0])
+
+
+def cut(far: Far) -> None:
+    """End its sessions of sshd."""
+    lines = far.run("ps", "-eo", "pid=,args=").splitlines()
+    far.run("kill", *(line.split()[0] for line in lines if "sshd: root" in line))
+
+
+def unplug(far: Far) -> None:
+    """Its network is away until leadline has missed four signs of life."""
+    link = far.run("ip", "-o", "addr", "show", "to", far.address).split()[1]
+    far.run("ip", "link", "set", link, "down")
+    time.sleep(20)
+    far.run("ip", "link", "set", link, "up")
+
+
+@matrix("hosts are lost in a trial")
+@pytest.mark.parametrize("lose", [cut, unplug])
+def test_a_host_that_is_lost_in_a_trial_is_reached_again(
+    hosts: dict[str, Far], study: Path, lose: Callable[[Far], None]
+) -> None:
+    before = level(hosts["app"])
+    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app", "--json"]
+    with (study / "out").open("w") as out, (study / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=study, stdout=out, stderr=said, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(study / "lab", "load") == 1, 300, "no trial")
+        lose(hosts["app"])
+        assert run.wait(300) == 0, (study / "said").read_text()
+    finally:
+        run.kill()
+        run.wait(10)
+    trials = json.loads((study / "out").read_text())["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4
+    assert [trial["attempt"] for trial in trials] == [2, 1, 1, 1]
+    assert "ssh:app: connected again" in (study / "said").read_text()
+    until(lambda: level(hosts["app"]) == before, 10, "the level is left")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,19 @@ def test_kernels_of_built_in_studies_can_be_had_in_guests_alone(name: str, treat
         on_host(file, word)
 
 
+@pytest.mark.parametrize("name", ["kernels", "kernels-vmm", "kernels-web", "kernels-app"])
+def test_kernels_that_a_host_over_ssh_has_stand_for_those_of_guests(name: str) -> None:
+    with pytest.raises(UsageError, match=r"guest.kernel \(6.1.*; or add --factor kernel.release=A,B with kernels"):
+        on_host(find_study(name), "ssh:app")
+    file = find_study(name, factors=["kernel.release=6.1.0-30-amd64,6.12.9-amd64"])
+    chosen = on_host(file, "ssh:app")
+    found = chosen.file.study
+    assert found.factors["kernel.release"] == ["6.1.0-30-amd64", "6.12.9-amd64"]
+    assert set(file.study.factors) - set(found.factors) == {"guest.kernel"}
+    assert found.design.each == ("kernel.release" if name == "kernels-vmm" else None)
+    assert "guest.kernel is left out: the kernels are those of kernel.release" in chosen.notes
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

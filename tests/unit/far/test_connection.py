@@ -1,0 +1,67 @@
+"""What a host over SSH lacks is told when it is first reached; a script stands for OpenSSH's client."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leadline.far.connection import Connection
+from leadline.model.errors import UsageError
+from leadline.model.hosts import SshHost
+
+_CLIENT = """#!/bin/sh
+# a fake of ssh: the command runs here, after the options
+while [ "$1" != -- ]; do shift; done
+export SSH_CONNECTION='192.0.2.1 40000 192.0.2.2 22'
+exec sh -c "$2"
+"""
+
+
+def put(directory: Path, **programs: str) -> None:
+    for name, text in programs.items():
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o755)
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of programs that come before the others there; its user is not root."""
+    put(tmp_path, ssh=_CLIENT, id="#!/bin/sh\necho 1000\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def refused(host: SshHost) -> str:
+    connection = Connection(host)
+    try:
+        with pytest.raises(UsageError) as found:
+            connection.open()
+    finally:
+        connection.close()
+    return str(found.value)
+
+
+def test_a_sudo_that_asks_for_a_password_is_refused(there: Path) -> None:
+    put(there, sudo="#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    said = refused(SshHost("app", sudo=True))
+    assert said.startswith(
+        "ssh+sudo:app: sudo there does not work without a password (sudo: a password is required); allow it for this"
+        " user, log in as root, or write ssh:app"
+    )
+
+
+def test_without_sudo_such_a_user_is_no_root(there: Path) -> None:
+    connection = Connection(SshHost("app"))
+    try:
+        connection.open()
+        assert not connection.root
+        assert connection.address == "192.0.2.2"
+    finally:
+        connection.close()
+
+
+def test_another_machine_is_refused(there: Path) -> None:
+    put(there, uname='#!/bin/sh\ntest "$1" = -m && echo aarch64 || echo Linux\n')
+    assert "it is Linux aarch64, and leadline runs on Linux x86_64" in refused(SshHost("app"))
