@@ -17,9 +17,9 @@ from typing import ClassVar
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from leadline.host import here, procfs
-from leadline.host.base import Files, Process
-from leadline.host.foreign import ForeignProcess
+from leadline.host import here
+from leadline.host.base import Process
+from leadline.host.foreign import Container
 from leadline.host.jvm import agent_jar
 from leadline.host.undo_running import CONTAINERS
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
@@ -35,17 +35,6 @@ _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
 _ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")  # which engine is meant
 _START, _ASK, _END = 600.0, 30.0, 120.0  # seconds: images may be built, a question, an end in peace
 _GRACE = 30  # seconds that the containers have after SIGTERM
-
-
-class Container(ForeignProcess):
-    """The first process of a container with its children; the engine ends it, not a signal."""
-
-    def __init__(self, files: Files, pid: int, identity: str) -> None:
-        super().__init__(files, pid)
-        self.identity = identity
-
-    def pids(self) -> list[int]:
-        return sorted(procfs.family(procfs.all_processes(), [self.pid])) if self.alive() else []
 
 
 class ComposeServer(CommandServer):

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from leadline.api.stacks import choice_of
+from leadline.host.base import Process
 from leadline.host.local import LocalHost
 from leadline.lab.stackfile import read_stack
 from leadline.model.errors import TrialFailure, UsageError
@@ -73,7 +75,7 @@ def stack_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("database: none", "catalogue: spring-boot", 4, "say by `artifact: shop.jar`"),
         ("database: none", "directory: data", 4, "a container has a directory of its own"),
         ("database: none", "mine: true", 4, "mine is for a process that runs already"),
-        ("database: none", "command: sleep 1", 4, "it says command and compose; write one of"),
+        ("database: none", "command: sleep 1", 2, "it says command and compose; write one of"),
         ("environment: SIZE", "argument: --size=${level}", 12, "a container has its command from its image"),
         ("{ http: /size }", "{ file: size, key: size }", 13, "a container's files are its own"),
     ],
@@ -91,6 +93,14 @@ def test_a_compose_file_that_cannot_be_read_is_told(stack_file: Path) -> None:
     stack_file.with_name("shop.yaml").write_text("services: [")
     with pytest.raises(UsageError, match=r"shop.stack.yaml:2: .*shop.yaml cannot be read"):
         read_stack(stack_file)
+
+
+def ended(process: Process) -> bool:
+    """Whether it has ended, at most 30 s after it was told to."""
+    deadline = time.monotonic() + 30
+    while process.alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not process.alive()
 
 
 def configured(stack_file: Path) -> tuple[ComposeServer, LocalHost]:
@@ -125,7 +135,7 @@ def test_levels_reach_the_containers_and_they_are_ended(stack_file: Path) -> Non
     assert [entry.target for entry in host.journal.open_entries()] == [f"compose project leadline-shop-{port}"]
     assert server.stop()
     assert (folder / "down").read_text().split()[-1] == "--volumes"
-    assert not process.alive()
+    assert ended(process)
     assert host.journal.open_entries() == []
     assert server.log.read_text() == "first\nlast\n"
 
@@ -148,7 +158,7 @@ def test_containers_are_ended_after_a_crash_by_the_journal(stack_file: Path) -> 
     environment = {**os.environ, "LEADLINE_STATE": str(stack_file.parent / "state"), "PORT": "0"}
     done = subprocess.run([sys.executable, "-c", words], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert not process.alive()
+    assert ended(process)
     assert int((stack_file.parent / "down").read_text().split()[0]) == server.context.http_port
     assert host.journal.open_entries() == []
 
