@@ -48,6 +48,8 @@ def start(
     """
     if choice.own is not None and choice.own.content.attach is not None:
         raise UsageError(f"{choice.own.file} attaches to a process that is up already; nothing is started or stopped")
+    if choice.own is not None and (compose := choice.own.content.compose) is not None:
+        raise UsageError(f"{choice.own.file}: its containers are started by {' '.join(compose.command)} up")
     host = LocalHost()
     levels = settings_of(choice, settings)
     lab.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ from leadline.host.scratch import Scratch
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
-from leadline.stack.own.words import beside
+from leadline.stack.own.artifact import RUN_JAR
+from leadline.stack.own.words import beside, line_of
 
 _FOLDER = "own"
 
@@ -22,6 +23,8 @@ def send_own(choice: StackChoice, host: FarHost, work: str) -> StackChoice:
     """
     own = choice.own
     assert own is not None
+    if own.content.compose is not None:
+        raise UsageError(f"{line_of(own, 'compose')}: containers are started on this host only, not on {host.name}")
     folder = Path(own.file).parent.resolve()
     place = f"{work}/{_FOLDER}"
     with Scratch() as scratch:
@@ -48,8 +51,10 @@ def _files(own: OwnFile) -> Iterator[Path]:
     """What the stack file names that lies here beside it; an absolute path is one of the far host."""
     stack = own.content
     yield Path(own.file)
-    words = [*(stack.command or ()), *(word for audit in stack.audits for word in audit.command or ())]
-    words += [*stack.database.sql, *(stack.database.reset or ()), *([stack.directory] if stack.directory else [])]
+    words = [*(stack.command or ()), *(stack.restart or ()), *stack.database.sql, *(stack.database.reset or ())]
+    words += [word for audit in stack.audits for word in audit.command or ()]
+    words += [*stack.data.values(), *([stack.settings_file.template] if stack.settings_file else [])]
+    words += [name for name in (stack.directory, stack.war, stack.server_config, stack.artifact) if name]
     for word in dict.fromkeys(map(str, words)):
-        if "${" not in word and not word.startswith(("-", "/")) and beside(own, word).exists():
-            yield beside(own, word)
+        if "${" not in word and not word.startswith(("-", "/")) and (path := beside(own, word)).exists():
+            yield path.parent if path.name == RUN_JAR else path

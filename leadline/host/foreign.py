@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from leadline.host import here
+from leadline.host import here, procfs
 from leadline.host.base import PROC, Files
 from leadline.host.files import listener
 from leadline.model.errors import UsageError
@@ -76,6 +76,17 @@ class ForeignProcess:
     def confine(self, cpus: str) -> None:
         """Raises UsageError."""
         raise UsageError(f"process {self._pid} was not started by leadline, which does not move it to CPUs {cpus}")
+
+
+class Container(ForeignProcess):
+    """The first process of a container with its children; the engine ends it, not a signal."""
+
+    def __init__(self, files: Files, pid: int, identity: str) -> None:
+        super().__init__(files, pid)
+        self.identity = identity
+
+    def pids(self) -> list[int]:
+        return sorted(procfs.family(procfs.all_processes(), [self.pid])) if self.alive() else []
 
 
 def java_home_of(files: Files, pid: int) -> Path | None:

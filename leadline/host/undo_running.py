@@ -1,5 +1,5 @@
-"""What is put back in a process that leadline did not start: levels of the running JVM, a settings file with the
-restart that follows it. Standard library only: the watchdog loads it.
+"""What is put back in processes that are not leadline's children: levels of a running JVM, a settings file with the
+restart that follows it, containers that are ended. Standard library only: the watchdog loads it.
 
 A level is put back by the agent, over the socket that HotSpot's attach mechanism opened when the level was changed.
 """
@@ -18,7 +18,7 @@ from leadline.host import procfs
 from leadline.host.scratch import Scratch
 from leadline.host.undo import CannotUndo, Entry
 
-LEVEL, SETTINGS = "level", "settings"
+LEVEL, SETTINGS, CONTAINERS = "level", "settings", "containers"
 _LONGEST = 30.0  # seconds until a JVM has put a level back
 
 
@@ -112,8 +112,8 @@ def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
 
 def _restarted(entry: Entry, done_so_far: str) -> str:
     """Run the restart command of a settings file."""
-    path, words = entry.target, [str(word) for word in entry.data["restart"]]
-    told = f"{path}: {done_so_far}"
+    words = [str(word) for word in entry.data["restart"]]
+    told = f"{entry.target}: {done_so_far}"
     try:
         done = subprocess.run(
             words,
@@ -122,6 +122,7 @@ def _restarted(entry: Entry, done_so_far: str) -> str:
             check=False,
             timeout=float(entry.data["within"]),
             cwd=entry.data["folder"],
+            env={**os.environ, **entry.data.get("environment", {})},
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -132,4 +133,9 @@ def _restarted(entry: Entry, done_so_far: str) -> str:
     return f"{told}, and {words[0]} run"
 
 
-UNDO = {LEVEL: undo_level, SETTINGS: undo_settings}
+def undo_containers(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
+    """End the containers of a compose project."""
+    return _restarted(entries[-1], "ended")
+
+
+UNDO = {LEVEL: undo_level, SETTINGS: undo_settings, CONTAINERS: undo_containers}

@@ -14,17 +14,20 @@ from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
 from leadline.stack.own.classes import too_new
+from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import configured, war_server
 from leadline.stack.own.words import artifact, beside, command_files, line_of
 
 
 def is_stack_file(reference: str) -> bool:
-    """Whether a name is that of a file that starts with `stack:` and says a `command`, a `war` or an `attach`."""
+    """Whether a name is that of a file that starts with `stack:` and says what runs: a command, a WAR, containers."""
     if not is_file(expanded(reference)):
         return False
     lines = read_text(expanded(reference)).splitlines()
-    return all(any(line.startswith(keys) for line in lines) for keys in ("stack:", ("command:", "war:", "attach:")))
+    return all(
+        any(line.startswith(keys) for line in lines) for keys in ("stack:", ("command:", "war:", "attach:", "compose:"))
+    )
 
 
 def read_stack(path: Path) -> OwnFile:
@@ -74,6 +77,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         *((("database", "sql", at), name) for at, name in enumerate(stack.database.sql)),
         *([(("scenario",), stack.scenario)] if stack.scenario else []),
         *([(("war",), stack.war)] if stack.war else []),
+        *([(("compose", "file"), stack.compose.file)] if stack.compose else []),
         *([(("artifact",), stack.artifact)] if stack.artifact else []),
         *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
         *((("command", at), stack.words[at]) for at in command_files(stack.words)),
@@ -94,12 +98,15 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
         (("command",), None if stack.java_program or not stack.words else stack.words),
         (("restart",), stack.restart),
+        (("compose", "command"), stack.compose.command if stack.compose else None),
         (("database", "reset"), stack.database.reset),
         *((("audits", at, "command"), audit.command) for at, audit in enumerate(stack.audits)),
     ]
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
             found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    if stack.compose is not None and not found and (told := no_service(own)):
+        found.append((("compose", "service"), told))
     if stack.server_config is not None and not found:
         try:
             configured(own)
@@ -117,7 +124,7 @@ def check_java(own: OwnFile) -> None:
     leadline starts on it.
     """
     stack = own.content
-    if stack.attach is not None or not (stack.war or stack.java_program or "${java}" in stack.words):
+    if not stack.limited or not (stack.war or stack.java_program or "${java}" in stack.words):
         return
     server = war_server(own) if stack.war else CommandServer(own)
     told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))

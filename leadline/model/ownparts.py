@@ -1,4 +1,4 @@
-"""Parts of a stack file: when an application is up, its data, its audits, the process that it attaches to."""
+"""Parts of a stack file: when an application is up, its data, its audits, what it attaches to, its containers."""
 
 from __future__ import annotations
 
@@ -153,6 +153,21 @@ class Attach(Strict):
                 (), f"it says {' and '.join(ways) or 'nothing'}; write one of port, pid, pid_file and unit"
             )
         return self
+
+
+class Compose(Strict):
+    """A service of a compose file, which leadline starts with those that it depends on, as a project of its own."""
+
+    file: FilePath = Field(default="compose.yaml", description="the compose file")
+    service: Label = Field(description="of the compose file: the one that is varied and measured")
+    command: Command = Field(
+        default=["docker", "compose"], description="what reads compose files: `docker-compose`, `podman-compose`"
+    )
+
+    @property
+    def engine(self) -> str:
+        """The program that knows the containers themselves, `docker` of `docker-compose`."""
+        return self.command[0].rpartition("/")[2].partition("-")[0]
 
 
 class SettingsFile(Strict):

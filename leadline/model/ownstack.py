@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema
 from leadline.model.bounds import FilePath, Label, Strict, count
 from leadline.model.errors import KeyedError, nearest, quoted
 from leadline.model.ownknob import PREFIX, OwnKnob
-from leadline.model.ownparts import Attach, Audit, Command, Name, OwnDatabase, Ready, SettingsFile, Text
+from leadline.model.ownparts import Attach, Audit, Command, Compose, Name, OwnDatabase, Ready, SettingsFile, Text
 
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["liberty", "tomcat", "tomee", "wildfly"]
@@ -28,6 +28,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
 IN_SETTINGS = ("port", "folder", "jvm", "args", "environment")  # of a settings file's template
 IN_WAR = ("port", "address", "folder", "directory")
+IN_COMPOSE = ("port", "address", "folder", "jvm")
 DRIVER = "database.driver"  # path of the JDBC driver's jar
 OF_DATABASE = tuple(f"database.{word}" for word in ("jdbc", "host", "port", "name", "user", "password"))
 
@@ -51,6 +52,9 @@ class OwnStack(Strict):
     )
     attach: Attach | None = Field(
         default=None, description="in place of `command`: a process that runs, which leadline never stops"
+    )
+    compose: Compose | None = Field(
+        default=None, description="in place of `command`: a service of a compose file, in a project of its own"
     )
     mine: Literal[True] | None = Field(
         default=None, description="of `attach`: the process is yours to measure and to change"
@@ -80,7 +84,9 @@ class OwnStack(Strict):
     properties: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(
         default_factory=dict, max_length=200, description="of `war`: system properties of the server's JVM"
     )
-    artifact: FilePath | None = Field(default=None, description="of `attach`: the jar that runs, for its catalogue")
+    artifact: FilePath | None = Field(
+        default=None, description="of `attach` and `compose`: the jar that runs, for its catalogue"
+    )
     restart: Command | None = Field(
         default=None, description="of `attach`: restarts the process; without it only live knobs can be varied"
     )
@@ -118,6 +124,11 @@ class OwnStack(Strict):
         return self.command or []
 
     @property
+    def limited(self) -> bool:
+        """Whether leadline starts its process itself, so that it may give it less of the host."""
+        return self.attach is None and self.compose is None
+
+    @property
     def fixed_port(self) -> int | None:
         """A port that is the application's own."""
         return self.port or (self.attach.port if self.attach else None)
@@ -129,6 +140,7 @@ class OwnStack(Strict):
             self.war is not None
             or self.java_program
             or self.attach is not None
+            or self.compose is not None
             or any("${jvm}" in text for _, text in self.texts())
         )
 
@@ -155,15 +167,18 @@ class OwnStack(Strict):
 
     @model_validator(mode="after")
     def _one_start(self) -> OwnStack:
-        ways = [way for way in ("command", "war", "attach") if getattr(self, way)]
+        ways = [way for way in ("command", "war", "attach", "compose") if getattr(self, way)]
         if len(ways) != 1:
             told = " and ".join(ways) or "nothing that runs"
-            raise KeyedError((ways[1],) if ways else (), f"it says {told}; write one of command, war and attach")
+            raise KeyedError(
+                (ways[1],) if ways else (), f"it says {told}; write one of command, war, attach and compose"
+            )
         if self.attach is None:
-            for name in ("mine", "artifact", "restart", "settings_file"):
+            for name in ("mine", *(() if self.compose else ("artifact",)), "restart", "settings_file"):
                 if getattr(self, name) is not None:
                     raise KeyedError((name,), f"{name} is for a process that runs already: write `attach`")
             self._check_war()
+            self._check_compose()
             return self
         if self.mine is None:
             told = "leadline did not start it: write `mine: true` beside it to say that it is yours to measure"
@@ -175,8 +190,7 @@ class OwnStack(Strict):
         if self.database.private:
             told = f"`database: {self.database.kind}` is started with the application, and this one runs already"
             raise KeyedError(("database",), f"{told}: write keep, none, or a reset command")
-        if self.catalogue is not None and self.artifact is None:
-            raise KeyedError(("catalogue",), "say by `artifact: shop.jar` which file's properties they are")
+        self._check_catalogue()
         if self.restart is not None and self.attach.pid is not None:
             raise KeyedError(("restart",), "its pid is another one then: write attach by port, pid_file or unit")
         if self.settings_file is not None and self.restart is None:
@@ -184,6 +198,23 @@ class OwnStack(Strict):
         if self.environment and self.settings_file is None:
             raise KeyedError(("environment",), "it is given at a start: by a settings_file with ${environment}")
         return self
+
+    def _check_catalogue(self) -> None:
+        if self.catalogue is not None and self.artifact is None:
+            raise KeyedError(("catalogue",), "say by `artifact: shop.jar` which file's properties they are")
+
+    def _check_compose(self) -> None:
+        if self.compose is None:
+            return
+        if self.directory is not None:
+            raise KeyedError(("directory",), "a container has a directory of its own: leave it out")
+        self._check_catalogue()
+        for name, knob in self.knobs.items():
+            if knob.argument is not None:
+                told = "a container has its command from its image: set it by environment or system_property"
+                raise KeyedError(("knobs", name, "argument"), told)
+            if knob.read_back is not None and knob.read_back.file is not None:
+                raise KeyedError(("knobs", name, "read_back"), "a container's files are its own: read it by http, jmx")
 
     def _check_war(self) -> None:
         if self.war is None:
@@ -219,7 +250,7 @@ class OwnStack(Strict):
     @property
     def _known(self) -> list[str]:
         """Placeholders that it may use."""
-        own = IN_WAR if self.war is not None else PLACEHOLDERS
+        own = IN_WAR if self.war is not None else IN_COMPOSE if self.compose is not None else PLACEHOLDERS
         of_war = (DRIVER,) if self.war is not None else ()
         return [*own, *((*OF_DATABASE, *of_war) if self.database.private else ())]
 
@@ -232,7 +263,7 @@ class OwnStack(Strict):
                     raise KeyedError(path, unknown_placeholder(name, known, self.database.kind))
         if self.war is None and self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
             raise KeyedError(
-                ("command",),
+                ("compose" if self.compose is not None else "command",),
                 "nothing takes the port: write ${port} where the command or the environment says it, such as"
                 " --server.port=${port}, or `port: 8080` for an application with one of its own",
             )

@@ -89,7 +89,7 @@ class Parts:
     @property
     def _limited(self) -> bool:
         """Whether it starts its services itself, so that it may give them less of the host."""
-        return self.choice.own is None or self.choice.own.content.attach is None
+        return self.choice.own is None or self.choice.own.content.limited
 
     def _place(self, settings: Settings) -> None:
         """Take the limits of a start."""

@@ -22,6 +22,7 @@ from leadline.stack.mariadb import MariaDb
 from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.attached import AttachedServer
+from leadline.stack.own.compose import ComposeServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import war_server
@@ -112,6 +113,8 @@ def _java_server_of(choice: StackChoice) -> JavaServer:
         return server(choice.server)
     if choice.own.content.war is not None:
         return war_server(choice.own)
+    if choice.own.content.compose is not None:
+        return ComposeServer(choice.own)
     return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
 
 
@@ -184,7 +187,7 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     if choice.web is not None:
         return [*server_of(choice).knobs(), *OF_SERVER]
     if choice.own is not None:
-        limits = () if choice.own.content.attach else LIMITS
+        limits = LIMITS if choice.own.content.limited else ()
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)

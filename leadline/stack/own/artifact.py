@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leadline.model.errors import UsageError
 
+RUN_JAR = "quarkus-run.jar"  # starts a fast-jar; what it loads lies in folders beside it
 _MANIFEST = "META-INF/MANIFEST.MF"
 _LONGEST_MANIFEST = 1 << 20
 _QUARKUS = "io.quarkus.bootstrap.runner.QuarkusEntryPoint"
@@ -32,8 +33,8 @@ class Artifact:
 
 def read_artifact(file: Path) -> Artifact:
     """Raises UsageError for what is no jar that ``java -jar`` starts, and no archive for a server."""
-    if file.is_dir() and (file / "quarkus-run.jar").is_file():
-        file = file / "quarkus-run.jar"
+    if file.is_dir() and (file / RUN_JAR).is_file():
+        file = file / RUN_JAR
     try:
         with zipfile.ZipFile(file) as jar:
             names = jar.namelist()

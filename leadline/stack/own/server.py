@@ -111,14 +111,16 @@ class CommandServer(Parameters):
         given = [f"-D{given}" for given in self._given("system_property")]
         return [*self.jvm_options(context), *given, *self._assigned("-D")]
 
-    def _assigned(self, option: str) -> list[str]:
-        """Words for the levels of the framework's properties, where they are given in this way."""
+    def _assigned(self, option: str, written: str = "") -> list[str]:
+        """Words for the levels of the framework's properties, where they are given in this way; ``written``: the
+        option in its place.
+        """
         framework, known = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
         if framework is None or option != framework.OPTION:
             return []
         levels = {name: level for name, level in self._settings.items() if name in known}
         return [
-            f"{option}{name.removeprefix(PREFIX)}={framework.value(known[name], level)}"
+            f"{written or option}{name.removeprefix(PREFIX)}={framework.value(known[name], level)}"
             for name, level in levels.items()
         ]
 

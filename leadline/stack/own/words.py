@@ -56,6 +56,8 @@ def artifact(own: OwnFile) -> Path:
     stack = own.content
     if stack.war is not None:
         return beside(own, stack.war)
+    if stack.compose is not None:
+        return beside(own, stack.artifact or stack.compose.file)
     if stack.attach is not None:
         return beside(own, stack.artifact) if stack.artifact else Path(own.file)
     for at in command_files(stack.words):

@@ -252,7 +252,7 @@ class JavaServer(Changing[ServiceContext]):
         deadline = self._started + timeout
         while True:
             said = "nothing listens there yet"
-            if listens(context.host.files, process.pids(), context.http_port):
+            if self.reachable():
                 said = probe.ready(self.client(), context.application)
             if not said:
                 return time.monotonic() - self._started
@@ -267,6 +267,10 @@ class JavaServer(Changing[ServiceContext]):
             if time.monotonic() > deadline:
                 raise self._failure(f"was not ready after {timeout:g} s ({said})", found)
             time.sleep(_POLL)
+
+    def reachable(self) -> bool:
+        """Whether its own process listens on its port: another one that answers there is not ours."""
+        return listens(self.context.host.files, self.process.pids(), self.context.http_port)
 
     def change(self, levels: Settings) -> None:
         settings = {**self._settings, **levels}

@@ -52,7 +52,15 @@ class Counter {
 
     @GetMapping("/items/{id}")
     Item item(@PathVariable long id) {
-        return cache ? known.computeIfAbsent(id, this::read) : read(id);
+        if (!cache) {
+            return read(id);
+        }
+        Item item = known.get(id);
+        if (item == null) { // asked outside the map: computeIfAbsent would lock it while this waits for a connection
+            item = read(id);
+            known.put(id, item);
+        }
+        return item;
     }
 
     private Item read(long id) {

@@ -1,0 +1,202 @@
+"""A service of a compose file: its containers started and ended with each trial, its levels given by the environment.
+
+Leadline's directories are mounted into the container at their own paths, so that the agent and the GC log work there as
+they do in a process of this host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from leadline.host import here
+from leadline.host.base import Process
+from leadline.host.foreign import Container
+from leadline.host.jvm import agent_jar
+from leadline.host.undo_running import CONTAINERS
+from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.ownparts import Compose
+from leadline.model.ownstack import OwnFile, filled
+from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.own.parameters import database_words
+from leadline.stack.own.server import CommandServer
+from leadline.stack.own.words import beside, full, line_of
+from leadline.stack.servers import evidence
+
+_OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
+_ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")  # which engine is meant
+_START, _ASK, _END = 600.0, 30.0, 120.0  # seconds: images may be built, a question, an end in peace
+_GRACE = 30  # seconds that the containers have after SIGTERM
+
+
+class ComposeServer(CommandServer):
+    """Each start makes a project of its own, whose volumes are new unless the data are kept; what ends it is in the
+    undo journal before it is started.
+    """
+
+    title: ClassVar[str] = "the service"
+
+    def __init__(self, own: OwnFile) -> None:
+        super().__init__(own)
+        self._entry = ""  # of the undo journal
+
+    @property
+    def version(self) -> str:
+        """Its compose file and service."""
+        return f"{self._compose.service} of {self._compose.file}"
+
+    @property
+    def _compose(self) -> Compose:
+        assert self._spec.compose is not None
+        return self._spec.compose
+
+    # a start -------------------------------------------------------------------------------------------------
+
+    def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
+        del settings
+        if context.placement.server_cpus or context.placement.server_memory:
+            raise UsageError("placement: a container's limits are in its compose file (cpuset, mem_limit)")
+        context.directory.mkdir(mode=0o700, parents=True)
+        context.artefacts.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> Process:
+        """Raises TrialFailure, also where the engine cannot be reached."""
+        context, compose = self.context, self._compose
+        if why := context.host.port_taken(context.http_port):
+            told = f"{line_of(self._own, 'port' if self._spec.port else 'compose')}: port {context.http_port} is taken"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{told} ({why}); end what listens there")
+        self._started, self._answer, self._answer_by, self._process = time.monotonic(), None, None, None
+        over = context.directory / "compose.override.yaml"
+        environment = self._environment(context)
+        over.write_text(json.dumps({"services": {compose.service: self._over(context, environment)}}))
+        file = ["--file", str(beside(self._own, compose.file).absolute())]
+        kept = self._spec.database.kind in ("keep", "command")
+        project = f"leadline-{self._spec.stack}" + ("" if kept else f"-{context.http_port}")
+        base = [*full(self._own, compose.command), "--project-name", project, *file]
+        down = [*base, "down", "--timeout", str(_GRACE), *([] if kept else ["--volumes"])]
+        known = {name: os.environ[name] for name in _ENGINE if name in os.environ}
+        self._entry = context.host.promise(
+            *(CONTAINERS, f"compose project {project}", None),
+            restart=down,
+            within=_END,
+            folder=str(Path(self._own.file).parent),
+            environment={**known, **environment},
+        )
+        words = [*base, "--file", str(over)]
+        self._engine([*words, "up", "--detach", compose.service], environment, self._spec.ready.within or _START)
+        identity = self._engine([*words, "ps", "--quiet", compose.service], environment, _ASK).split()
+        if not identity:
+            raise self._refused(f"{compose.service} has no container after its start", "")
+        form = "{{.State.Pid}} {{.State.ExitCode}} {{.Image}}"
+        pid, code, image = self._engine([compose.engine, "inspect", "--format", form, identity[-1]], {}, _ASK).split()
+        self.keep("compose.txt", f"{shlex.join(words)}\nimage {image}\n")
+        try:
+            if pid == "0":
+                raise ProcessLookupError
+            self._process = Container(context.host.files, int(pid), identity[-1])
+        except ProcessLookupError:
+            said = self._logs(identity[-1])
+            raise self._refused(f"{compose.service} ended with exit code {code} at once", said) from None
+        return self._process
+
+    def _environment(self, context: ServiceContext) -> dict[str, str]:
+        """Variables of the service, which its compose file may also name as ``${NAME}``."""
+        options = shlex.join([*self._options(context), *self._assigned("--", "-D")])
+        values = {
+            "port": str(context.http_port),
+            "address": context.http_address,
+            "folder": str(Path(self._own.file).parent),
+            "jvm": options,
+            **database_words(context),
+        }
+        found = {name: filled(text, values) for name, text in self._spec.environment.items()}
+        if not any("${jvm}" in text for text in self._spec.environment.values()):
+            found[_OPTIONS] = options
+        return found | dict(given.split("=", 1) for given in self._given("environment"))
+
+    def _over(self, context: ServiceContext, environment: Mapping[str, str]) -> dict[str, object]:
+        """What is laid over the service in the compose file."""
+        self.owns(context)  # makes the GC log
+        shared = [self._exchange(context), self.own_artefacts(context), *([context.raw] if context.raw else [])]
+        for path in shared:  # the container's user may be any
+            path.chmod(path.stat().st_mode | 0o777)
+        if context.raw is not None:
+            for log in context.raw.glob("gc.log"):
+                log.chmod(0o666)
+        jar = agent_jar()
+        plain = {name: text.replace("$", "$$") for name, text in environment.items()}
+        return {"environment": plain, "volumes": [*(f"{path}:{path}" for path in shared), f"{jar}:{jar}:ro"]}
+
+    def _engine(self, words: list[str], environment: Mapping[str, str], within: float) -> str:
+        """What a command of the engine says. Raises TrialFailure(configuration)."""
+        try:
+            folder = Path(self._own.file).parent
+            done = here.run(words, timeout=within, env={**os.environ, **environment}, cwd=folder)
+        except OSError as error:
+            raise self._refused(str(error), "") from error
+        said = f"{done.stdout}{done.stderr}".strip()
+        if done.returncode:
+            last = said.splitlines()[-1][-300:] if said else "without a word"
+            verb = next((word for word in words if word in ("up", "ps", "inspect")), "")
+            raise self._refused(f"{words[0]} {verb} ended with exit code {done.returncode}: {last}", said)
+        return done.stdout
+
+    def _refused(self, why: str, said: str) -> TrialFailure:
+        return TrialFailure(FailureClass.CONFIGURATION, f"{line_of(self._own, 'compose')}: {why}", said)
+
+    def _logs(self, identity: str) -> str:
+        """What the container has said, also as its log of this trial."""
+        try:
+            done = here.run([self._compose.engine, "logs", "--timestamps", identity], timeout=_ASK)
+        except OSError as error:
+            return str(error)
+        lines = sorted(f"{done.stdout}{done.stderr}".splitlines())  # both streams in one order
+        said = "".join(f"{line.partition(' ')[2]}\n" for line in lines)
+        self.log.write_text(said)
+        return said
+
+    def reachable(self) -> bool:
+        """Its port may be another process's, that of the engine: the project is its own, and the port was free."""
+        return True
+
+    def _evidence(self, lines: int = 40) -> evidence.Evidence:
+        if isinstance(self._process, Container):
+            self._logs(self._process.identity)
+        return super()._evidence(lines)
+
+    def stop(self) -> bool:
+        """End its containers and remove them. True if that was done."""
+        if isinstance(self._process, Container):
+            self._logs(self._process.identity)
+        self._process, entry, self._entry = None, self._entry, ""
+        try:
+            if entry:
+                self.context.host.keep_promise(entry)
+        except RestoreError:  # the host's own restore tries again, and tells
+            return False
+        return True
+
+
+def no_service(own: OwnFile) -> str:
+    """Why its compose file has no such service; empty where it has it."""
+    compose = own.content.compose
+    assert compose is not None
+    file = beside(own, compose.file)
+    try:
+        tree = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, YAMLError) as error:
+        return f"{file} cannot be read: {error}"
+    services = list(tree.get("services") or ()) if isinstance(tree, Mapping) else []
+    if compose.service in services:
+        return ""
+    near = nearest(compose.service, services)
+    hint = f"did you mean {near}?" if near else f"there is {', '.join(services) or 'none'}"
+    return f"{compose.file} has no service {quoted(compose.service)}; {hint}"
