@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
-from leadline.far.boot import KERNEL, boot, kernel_knob
+from leadline.far.boot import boot, kernel_knob
 from leadline.far.booting import Booting
 from leadline.far.connection import Channel, Connection
 from leadline.far.ship import Bundle, bundle
 from leadline.far.wire import ConnectionLost
 from leadline.host.base import Ability
 from leadline.host.local import LocalHost
+from leadline.host.release import KERNEL
 from leadline.host.watchdog import Watchdog
 from leadline.load.cluster.clock import Offset
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
