@@ -13,21 +13,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from leadline.api.running import open_testbed
-from leadline.api.studies import Study
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
 from leadline.lab.progress import Watcher
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import Testbed
-from leadline.pool.base import HostState, Pool, PoolHost
+from leadline.pool.base import HostState, Looked, Pool, PoolHost
 from leadline.pool.files import SshHosts, read_pool
-from leadline.pool.job import Ending, read_job, run_job
+from leadline.pool.job import Ending, How, Job, look_at, read_job, run_job
 from leadline.pool.slurm import SlurmPool
 from leadline.pool.ssh import SshPool
-from leadline.pool.testbed import PoolTestbed
+from leadline.pool.testbed import NodeTestbed, PoolTestbed
 
-__all__ = ["HostState", "PoolHost", "hosts", "job", "open_pool", "over_pool"]
+__all__ = ["HostState", "How", "Looked", "PoolHost", "hosts", "job", "look", "open_pool", "over_pool"]
 
 
 def open_pool(word: str) -> Pool:
@@ -50,7 +48,7 @@ def over_pool(
     most: int | None = None,
     disposable: bool = False,
     watcher: Watcher | None = None,
-) -> Testbed:
+) -> PoolTestbed:
     """Where a study is run block by block over a pool, ``most`` blocks at the same time."""
     return PoolTestbed(Path(lab), open_pool(pool), watcher, disposable, most)
 
@@ -62,19 +60,27 @@ def job(source: str, host: str, watcher: Watcher) -> Ending:
     name = host or platform.node()
     if source != "-":
         told = read_job(read_text(Path(source)))
-        return run_job(told, name, _place_of(told.disposable, watcher), Path(source).parent)
+        return run_job(told, name, _place_of(told, watcher), Path(source).parent)
     told = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
     threading.Thread(target=_until_closed, name="input", daemon=True).start()
     with Scratch() as target:
-        ending = run_job(told, name, _place_of(told.disposable, watcher), target)
+        ending = run_job(told, name, _place_of(told, watcher), target)
         with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
             archive.add(target, arcname=".")
         sys.stdout.buffer.flush()
     return ending
 
 
-def _place_of(disposable: bool, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
-    return lambda lab, file: open_testbed(lab, subject=Study(file), disposable=disposable, watcher=watcher)
+def look(host: str, watcher: Watcher) -> Ending:
+    """How the job that standard input has would fare on this host now; nothing is changed. Raises UsageError for what
+    is no job of this version.
+    """
+    told = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
+    return look_at(told, host or platform.node(), _place_of(told, watcher))
+
+
+def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
+    return lambda lab, _file: NodeTestbed(lab, told.kernels, watcher, told.disposable)
 
 
 def _until_closed() -> None:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from leadline.host.release import release_knob
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, nearest
-from leadline.model.hosts import KERNEL
-from leadline.model.knob import ApplyCost, Kind, Knob, Owner, Risk
+from leadline.model.knob import Knob
 
 _FEWEST = 2  # kernels that are a choice
 CONFIGURATION = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
@@ -76,18 +76,8 @@ def kernel_knob(machine: Machine) -> Knob | None:
     known = list(dict.fromkeys(entry.release for entry in entries(_menu(machine)) if not entry.recovery))
     if len(known) < _FEWEST:
         return None
-    return Knob(
-        KERNEL,
-        Kind.CHOICE,
-        ApplyCost.REBOOT,
-        "The kernel of the host, as uname -r says it: booted once, the usual one is what boots next",
-        default_note="the one that runs",
-        choices=tuple(known),
-        risk=Risk.CAUTION,
-        owner=Owner.HOST,
-        names={"kernel": "uname -r"},
-        source="grub-reboot(8)",
-    )
+    text = "The kernel of the host, as uname -r says it: booted once, the usual one is what boots next"
+    return release_knob(known, text, "grub-reboot(8)")
 
 
 def _menu(machine: Machine) -> str:

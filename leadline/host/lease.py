@@ -133,6 +133,11 @@ class Lease:
                 raise HostBusyError(f"this host is in use by {self._describe()}; wait until it ends, or end it first")
             time.sleep(0.05)
 
+    def check(self) -> None:
+        """Take nothing. Raises HostBusyError where ``acquire`` would have to wait."""
+        if self.holder_alive() or self._watchdog_of_another():
+            raise HostBusyError(f"this host is in use by {self._describe()}")
+
     def release(self) -> None:
         if self._socket is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -290,19 +291,21 @@ def load_seconds(study: Study) -> float:
     return study.workload.before_steady + study.workload.steady + study.workload.ramp_down
 
 
-def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
+def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD, hosts: int | None = None) -> float:
     """The same where every repeat is used up and every wait takes as long as it may."""
     groups = len({trial.block for trial in plan.trials}) if plan.rotates else len(plan.trials)
     repeats = study.repeat.at_most if study.repeat else 0
-    seconds = cost(study, plan, overhead) * (1 + repeats / max(1, groups))
-    return seconds + (study.wait.at_most * (groups + repeats) if study.wait else 0.0)
+    seconds = cost(study, plan, overhead, hosts) * (1 + repeats / max(1, groups))
+    return seconds + (study.wait.at_most * math.ceil((groups + repeats) / (hosts or 1)) if study.wait else 0.0)
 
 
-def cost(study: Study, plan: Plan, overhead: float = OVERHEAD) -> float:
-    """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load."""
-    return setup_for(study.design, study.workload, overhead).seconds(plan)
+def cost(study: Study, plan: Plan, overhead: float = OVERHEAD, hosts: int | None = None) -> float:
+    """Estimated wall seconds of a whole plan; ``overhead`` is the part of a trial that is not load; ``hosts`` of a pool
+    run its blocks, None: this machine.
+    """
+    return setup_for(study.design, study.workload, overhead, hosts).seconds(plan)
 
 
-def setup_for(design: Design, workload: Workload, overhead: float = OVERHEAD) -> Setup:
-    """What a trial takes on this machine, of whose CPUs each runs a guest."""
-    return setup_of(design, workload, overhead, here.cpus())
+def setup_for(design: Design, workload: Workload, overhead: float = OVERHEAD, hosts: int | None = None) -> Setup:
+    """What a trial takes on this machine, of whose CPUs each runs a guest, or on the hosts of a pool."""
+    return setup_of(design, workload, overhead, here.cpus(), hosts)

@@ -23,17 +23,18 @@ from leadline.model.record import TrialState
 _SAME = ("name", "key", "created", "version")  # columns by which a study is known in any lab
 
 
-def take_block(store: Store, directory: Path) -> int:
-    """A block that ran elsewhere, under the token that its owner was given; its trials, 0 where they are here already.
+def take_block(store: Store, *directories: Path) -> int:
+    """A block that ran elsewhere, under the token that its owner was given, in one bundle or in several; its trials, 0
+    where they are here already.
 
     Raises LostClaimError where the block was given to another meanwhile, LeadlineError for a bundle of another study or
     a damaged one.
     """
-    bundle = read_bundle(directory)
-    manifest = bundle.manifest
-    found = store.claims.find(manifest.token)
+    bundles = [read_bundle(directory) for directory in directories]
+    token = bundles[0].manifest.token
+    found = store.claims.find(token)
     if found is None:
-        raise LeadlineError(f"{directory}: no block of the lab {store.directory} was given out with its token")
+        raise LeadlineError(f"{directories[0]}: no block of the lab {store.directory} was given out with its token")
     claim, _ = found
     with store.transaction() as connection:
         store.claims.fence(connection, claim.token)
@@ -43,7 +44,7 @@ def take_block(store: Store, directory: Path) -> int:
             for row in connection.execute(
                 select(t.trials.c.position, t.trials.c.id, t.trials.c.attempt).where(
                     t.trials.c.study_id == claim.study_id,
-                    t.trials.c.position.in_([trial["position"] for trial in bundle.contents.trials]),
+                    t.trials.c.position.in_([one["position"] for bundle in bundles for one in bundle.contents.trials]),
                 )
             )
         }
@@ -51,23 +52,26 @@ def take_block(store: Store, directory: Path) -> int:
         of_token = (t.attempts.c.trial_id.in_(trials), t.attempts.c.token == claim.token)
         if connection.execute(select(t.attempts.c.trial_id).where(*of_token)).first():
             return 0
-    if plan_digest(plan) != manifest.plan or manifest.block != claim.block:
-        raise LeadlineError(
-            f"{directory}: it has another plan than study {claim.study_id} of the lab {store.directory}"
-        )
-    _check(bundle)
-    for trial in bundle.contents.trials:
-        number, before = here[trial["position"]]
-        for attempt in range(1, trial["attempt"] + 1):
-            bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
-    files = _send(store, bundle)
+    for bundle in bundles:
+        manifest = bundle.manifest
+        if (manifest.token, manifest.plan, manifest.block) != (token, plan_digest(plan), claim.block):
+            raise LeadlineError(
+                f"{bundle.directory}: it has another plan than study {claim.study_id} of the lab {store.directory}"
+            )
+        _check(bundle)
+        for trial in bundle.contents.trials:
+            number, before = here[trial["position"]]
+            for attempt in range(1, trial["attempt"] + 1):
+                bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
+    files = [one for bundle in bundles for one in _send(store, bundle)]
     with store.transaction() as connection:
-        ended = {"state": BlockState.ENDED, "ended": store.now(), "host": manifest.host}
-        store.claims.fence(connection, claim.token, ended)
+        ended = {"state": BlockState.ENDED, "ended": store.now(), "host": bundles[0].manifest.host}
+        store.claims.fence(connection, token, ended)
         store.alone(connection)
-        _insert(connection, bundle, here, {"token": claim.token})
+        for bundle in bundles:
+            _insert(connection, bundle, here, {"token": token})
     store.send(files)
-    return len(bundle.contents.trials)
+    return sum(len(bundle.contents.trials) for bundle in bundles)
 
 
 def copy_study(source: Store, study_id: int, target: Store) -> tuple[int, bool]:

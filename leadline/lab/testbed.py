@@ -114,7 +114,8 @@ class LocalTestbed(MachineTestbed):
         whole = lab.absolute()
         there = next(each for each in (whole, *whole.parents) if each.exists())
         # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
-        self.host = HOSTS[kind](disposable=disposable, directories={"cache": cache_dir(), "lab": there})
+        self.places = {"cache": cache_dir(), "lab": there}
+        self.host = HOSTS[kind](disposable=disposable, directories=self.places)
 
     @cached_property
     def store(self) -> Store:

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 from leadline.model.errors import quoted
 
 SSH, SSH_SUDO = "ssh:", "ssh+sudo:"
-KERNEL = "kernel.release"  # the knob of a host over SSH that has several kernels installed
+KERNEL = "kernel.release"  # the knob of a host that can boot several kernels
 _NAME = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*(?::[0-9]{1,5})?", re.ASCII)
 PATTERN = rf"^ssh(\+sudo)?:{_NAME.pattern}$"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
@@ -49,13 +51,15 @@ class Forking:
 
 
 BOOT, START, FORK = 20.0, 35.0, 3.0  # seconds of wall time: a kernel, a server and its database, the load of a guest
+JOB = 6.0  # seconds of a block on a host of a pool beside its trials (docs/reference/benchmarks-pool.md)
 SLOWER = 7.0  # seconds of wall time for a second of load in virtual time
 
 
 @dataclass(frozen=True)
 class Setup:
     """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out. ``forking``: what
-    forks take instead. ``at_once``: trials that are loaded at the same time.
+    forks take instead. ``at_once``: trials that are loaded at the same time. ``hosts``: of a pool, each of which runs
+    one block at a time as a job, None where trials run here.
     """
 
     overhead: float
@@ -63,13 +67,28 @@ class Setup:
     wash_out: float = 0.0
     forking: Forking | None = None
     at_once: int = 1
+    hosts: int | None = None
 
     def seconds(self, plan: Plan) -> float:
         """Wall time of a plan."""
         if self.forking is not None:
             return self.forking.seconds(plan)
-        steady = sum(steady_seconds(trial) or self.steady for trial in plan.trials)
-        return len(plan.trials) * self.overhead + steady / self.at_once
+        return self.wall(
+            plan,
+            [self.overhead + (steady_seconds(trial) or self.steady) / self.at_once for trial in plan.trials],
+        )
+
+    def wall(self, plan: Plan, trials: Sequence[float]) -> float:
+        """Wall time where the plan's trials take so many seconds each: a block goes to the host that is free first."""
+        if self.hosts is None:
+            return sum(trials)
+        blocks: dict[int, float] = {}
+        for trial, seconds in zip(plan.trials, trials, strict=True):
+            blocks[trial.block] = blocks.get(trial.block, JOB) + seconds
+        free = [0.0] * self.hosts
+        for seconds in blocks.values():
+            heapq.heapreplace(free, free[0] + seconds)
+        return max(free)
 
 
 @dataclass(frozen=True)
@@ -244,7 +263,7 @@ def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setu
         room = (goal / smallest) ** 2 * sigma**2 - noise.beyond
         length = noise.second / room if room > 0 else math.inf
         if length <= _LONGEST * setup.steady:
-            total = len(plan.trials) * (setup.overhead + length)
+            total = setup.wall(plan, [setup.overhead + length] * len(plan.trials))
             said.append(
                 f"a steady state of {format_duration(math.ceil(length))} instead of {format_duration(setup.steady)}: "
                 f"about {format_duration(total)}"
@@ -291,9 +310,11 @@ def _others(
     return tuple(sorted(found, key=lambda each: each.seconds or 0.0))
 
 
-def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1) -> Setup:
-    """What a trial of a study takes; ``overhead``: seconds beside its load; ``cpus``: of this machine, for forks."""
+def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1, hosts: int | None = None) -> Setup:
+    """What a trial of a study takes; ``overhead``: seconds beside its load; ``cpus``: of this machine, for forks;
+    ``hosts``: of a pool.
+    """
     forking = Forking.of(workload, cpus) if design.kind == FORKS else None
     at_once = 1 if design.duet is None else HALVES
     ramps = (workload.before_steady + workload.ramp_down) / at_once
-    return Setup(overhead + ramps, workload.steady, wash_out_of(design), forking, at_once)
+    return Setup(overhead + ramps, workload.steady, wash_out_of(design), forking, at_once, hosts)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from leadline.model.errors import LeadlineError
 
@@ -49,6 +49,31 @@ class PoolHost:
     why: str = ""
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What a job asks of its host: the ``kernel`` that runs there, which ``host``, ``after`` which job's end."""
+
+    kernel: str = ""
+    host: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How the hosts of a pool stand before a run, and how many of them run a block ``at_once``."""
+
+    pool: str
+    hosts: Sequence[PoolHost]
+    at_once: int
+
+    def lines(self) -> list[str]:
+        return [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {"name": self.pool, "at_once": self.at_once, "hosts": [asdict(host) for host in self.hosts]}
+
+
 class Pool(Protocol):
     """Hosts of one kind. A job is a directory with its ``job.json``; it ends once ``end.json`` is there, too."""
 
@@ -56,8 +81,17 @@ class Pool(Protocol):
     outlives: bool  # whether its jobs go on where leadline here has ended
     pause: float  # seconds between two looks at it
 
+    @property
+    def kernels(self) -> Sequence[str]:
+        """Releases that a job can ask for."""
+
     def hosts(self) -> list[PoolHost]:
         """How each host stands now. Raises PoolSilentError."""
+
+    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+        """How each host stands for a job of this kind (``leadline.pool.job.Job``); changes nothing. Raises
+        PoolSilentError.
+        """
 
     def room(self, jobs: int) -> int:
         """How many more jobs than these would start now. Raises PoolSilentError."""
@@ -65,7 +99,7 @@ class Pool(Protocol):
     def usable(self) -> bool:
         """Whether any host may be given a job, now or later."""
 
-    def submit(self, directory: Path, title: str) -> str:
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:
         """Start a job, or have it wait for a host; its name in the pool. Raises LeadlineError."""
 
     def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
@@ -86,7 +120,12 @@ def last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def without_hosts(pool: Pool) -> str:
-    """Why no host of a pool can be given a job. Raises PoolSilentError."""
-    told = [f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in pool.hosts()]
-    return f"no host of {pool.name} can take a block: {'; '.join(told) or 'it has none'}"
+def takes_jobs(host: PoolHost) -> bool:
+    """Now or later."""
+    return host.state in (HostState.FREE, HostState.BUSY)
+
+
+def without_hosts(pool: str, hosts: Sequence[PoolHost]) -> str:
+    """Why none of a pool's hosts can be given a job."""
+    told = [f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in hosts]
+    return f"no host of {pool} can take a block: {'; '.join(told) or 'it has none'}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from leadline.host.textfile import read_text
 from leadline.lab.studyfile import load_tree, sentences
@@ -44,12 +45,23 @@ class SshHosts(Strict):
 
 class Partition(Strict):
     """Where Slurm runs the jobs. ``leadline``: its program on the nodes, this one's own path if absent; ``options``:
-    further ones of sbatch.
+    further ones of sbatch; ``kernels``: each release that nodes can boot, with the constraint that asks for it.
     """
 
     partition: Word | None = None
     leadline: Word | None = None
     options: tuple[Word, ...] = ()
+    kernels: Mapping[Word, Word] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_one_constraint(self) -> Self:
+        for at, option in enumerate(self.options):
+            if self.kernels and option.startswith(("--constraint", "-C")):
+                raise KeyedError(
+                    ("options", at),
+                    f"{quoted(option)} and `kernels` are two constraints; write it there: {{6.1.0-30-amd64: 'a&b'}}",
+                )
+        return self
 
 
 def _ssh(name: str) -> SshHost:

@@ -19,8 +19,9 @@ from pydantic import ValidationError
 from ruamel.yaml.comments import CommentedMap
 
 import leadline
-from leadline.design import plan_from_json
+from leadline.design import plan_from_json, plan_to_json
 from leadline.host.lease import HostBusyError
+from leadline.host.local import LocalHost
 from leadline.host.paths import state_dir
 from leadline.lab.bundle import write_bundle
 from leadline.lab.claims import LostClaimError
@@ -42,7 +43,7 @@ _WORK = "pool"  # of the state of a host
 @dataclass(frozen=True)
 class Job:
     """``study``: the effective one, as JSON; ``text``: its file; ``token``: of the run of the block; ``repeats``: how
-    many trials may be measured again.
+    many trials may be measured again; ``kernels``: releases that the study asks its pool for.
     """
 
     study: Mapping[str, Any]
@@ -53,10 +54,8 @@ class Job:
     token: str
     repeats: int = 0
     disposable: bool = False
+    kernels: Sequence[str] = ()
     leadline: str = leadline.__version__
-
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @property
     def file(self) -> StudyFile:
@@ -66,6 +65,21 @@ class Job:
         except ValidationError as error:
             raise UsageError(f"the study of the job is not one that this leadline reads: {error.errors()[0]}") from None
         return StudyFile(study, self.text, Places(f"{study.study}.yaml", CommentedMap(), {}))
+
+
+def job_of(
+    file: StudyFile,
+    plan: Plan,
+    block: int,
+    positions: Sequence[int],
+    token: str,
+    repeats: int = 0,
+    disposable: bool = False,
+    kernels: Sequence[str] = (),
+) -> Job:
+    """A block of a study's plan, or those of its trials that share a boot."""
+    study = file.study.model_dump(mode="json", exclude_unset=True)
+    return Job(study, file.text, plan_to_json(plan), block, positions, token, repeats, disposable, list(kernels))
 
 
 def read_job(text: str) -> Job:
@@ -83,6 +97,7 @@ def read_job(text: str) -> Job:
 class How(StrEnum):
     """How a job ended."""
 
+    READY = "ready"  # it could run: nothing was begun
     DONE = "done"  # its bundle has what was measured, which may be less than all
     REFUSED = "refused"  # this host cannot run the study as it is planned
     BUSY = "busy"  # another leadline uses the host
@@ -108,6 +123,23 @@ def read_ending(directory: Path) -> Ending | None:
         return None
     except (ValueError, TypeError, KeyError) as error:
         raise LeadlineError(f"{directory / END} is damaged: {error}") from error
+
+
+def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed]) -> Ending:
+    """How a job would fare on this machine now. Nothing is changed, no lab is made."""
+    try:
+        place = place_of(state_dir() / _WORK / "look", job.file)
+        _as_given(place.plan(job.file), plan_from_json(job.plan), host)
+        left = 0
+        if isinstance(place.host, LocalHost):
+            place.host.lease().check()
+            left = len(place.host.journal.open_entries())
+    except HostBusyError as error:
+        return Ending(How.BUSY, host, str(error))
+    except LeadlineError as error:
+        return Ending(How.REFUSED, host, str(error))
+    changes = "1 change" if left == 1 else f"{left} changes"
+    return Ending(How.READY, host, f"a job first puts back {changes} of an earlier run" if left else "")
 
 
 def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:

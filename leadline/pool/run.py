@@ -6,16 +6,16 @@ that is given up loses its token, and a block that did not come back whole is ru
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import leadline
-from leadline.design import plan_to_json
 from leadline.lab.claims import LEASE, BlockState, Claim, LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
@@ -31,11 +31,12 @@ from leadline.lab.testbed import RunOptions
 from leadline.lab.trialfiles import bring
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, last_line, without_hosts
+from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
 from leadline.pool.facts import facts_of
-from leadline.pool.job import BUNDLE, Ending, How, Job, read_ending
+from leadline.pool.job import BUNDLE, Ending, How, job_of, read_ending
+from leadline.pool.kernels import boots, kernels_of
 
-FOLDER = "pool"  # of the lab: a directory for each job
+FOLDER = "pool"  # of the lab: a directory for each block that runs, in it one for each of its jobs
 MOST_LOST = 3  # jobs of one block that may come to nothing
 _BUSY = 20.0  # seconds until a block is given out again that met a host in use
 _LAST = 90.0  # seconds that jobs may take to put their hosts back when the run is ended
@@ -46,14 +47,31 @@ _WAITING = 60.0  # seconds between two words about jobs that wait
 
 @dataclass
 class _Flight:
-    """A job that was given out."""
+    """A block that was given out. ``boots``: kernel and positions of its jobs, one after the other; ``at``: that which
+    runs.
+    """
 
     claim: Claim
-    directory: Path
-    job: str
-    renewed: float
+    home: Path
+    boots: Sequence[tuple[str, list[int]]]
+    at: int = 0
+    job: str = ""
+    renewed: float = field(default_factory=time.monotonic)
     host: str = ""
     over: float | None = None  # since when the pool says that it has ended
+
+    @property
+    def directory(self) -> Path:
+        """Of the job."""
+        return _job_directory(self.home, self.at)
+
+    def bundles(self) -> list[Path]:
+        """What its jobs handed in so far."""
+        return [path for at in range(self.at + 1) if (path := _job_directory(self.home, at) / BUNDLE).is_dir()]
+
+
+def _job_directory(home: Path, at: int) -> Path:
+    return home / f"job-{at + 1}"
 
 
 @dataclass
@@ -134,17 +152,25 @@ class PoolRun:
         ]
         jobs = {claim.job for claim in claims if claim.job} if self.pool.outlives else set()
         states = self.pool.states(jobs) if jobs else {}
+        trials = self.store.load(self._study_id).trials if claims else []
         for claim in claims:
-            directory = self._directory(claim)
+            home = self._directory(claim)
+            parts = self._boots([one for one in trials if one.planned.block == claim.block])
+            at = max(0, len(list(home.glob("job-*"))) - 1)
             known = states.get(claim.job, JobStatus(JobState.LOST))
-            if known.state is JobState.LOST and read_ending(directory) is None:
+            flight = _Flight(claim, home, parts, at, claim.job, host=known.host)
+            if known.state is JobState.LOST and read_ending(flight.directory) is None:
                 self._give_up(claim)
                 continue
             with suppress(LostClaimError):
                 self.store.claims.renew(claim.token)
-                self._flights[claim.token] = _Flight(claim, directory, claim.job, time.monotonic(), known.host)
+                self._flights[claim.token] = flight
                 self.watcher.message(f"block {claim.block + 1}: job {claim.job} of an earlier leadline goes on")
         self.store.claims.close_trials(self._study_id)
+
+    def _boots(self, trials: Sequence[TrialRecord]) -> list[tuple[str, list[int]]]:
+        wanted = [trial.planned for trial in trials if trial.state is not TrialState.SKIPPED]
+        return boots(wanted, self.planned.settings)
 
     def _directory(self, claim: Claim) -> Path:
         return self.store.directory.absolute() / FOLDER / claim.token
@@ -168,6 +194,8 @@ class PoolRun:
         while True:
             try:
                 for flight in self._landed():
+                    if self._goes_on(flight, record):
+                        continue
                     left = sum(trial.is_left for trial in record.trials)
                     for trial in self._take(flight, record, clock.left(left)):
                         clock.done(1)
@@ -261,9 +289,9 @@ class PoolRun:
         block, before = flight.claim.block, record
         positions = {trial.planned.position for trial in before.trials if trial.planned.block == block}
         taken = 0
-        if (flight.directory / BUNDLE).is_dir():
+        if bundles := flight.bundles():
             try:
-                taken = take_block(self.store, flight.directory / BUNDLE)
+                taken = take_block(self.store, *bundles)
             except LostClaimError as error:
                 self.watcher.message(str(error))
             except TrialFailure:  # of the lab's own disk
@@ -276,7 +304,7 @@ class PoolRun:
         if not taken:
             self.store.claims.give_up(flight.claim.token)
         self._heed(flight, ending, bool(taken))
-        shutil.rmtree(flight.directory, ignore_errors=True)
+        shutil.rmtree(flight.home, ignore_errors=True)
         if not taken:
             return []
         after = self.store.load(self._study_id)
@@ -334,13 +362,16 @@ class PoolRun:
             if room is None:
                 room = self._room()
             if room <= 0:
-                return None if self._flights or self.pool.usable() else without_hosts(self.pool)
+                return None if self._flights or self.pool.usable() else self._without_hosts()
             if clock.exhausted(len(trials)):
                 if self._flights:
                     return None
                 return f"the budget is used up with {sum(len(blocks[b]) for b in left)} trials left; run again to go on"
             room -= self._submit(block, trials, record)
         return None
+
+    def _without_hosts(self) -> str:
+        return without_hosts(self.pool.name, self.pool.hosts())
 
     def _room(self) -> int:
         flying = len(self._flights)
@@ -349,34 +380,47 @@ class PoolRun:
 
     def _submit(self, block: int, trials: list[TrialRecord], record: StudyRecord) -> int:
         """Claim a block and start its job; how many jobs were started."""
-        study, positions = self.file.study, [trial.planned.position for trial in trials]
+        positions = [trial.planned.position for trial in trials]
         claim = self.store.claims.take(self._study_id, block, left=positions)
         if claim is None:
             self._not_before[block] = time.monotonic() + _BUSY
             return 0
-        directory = self._directory(claim)
-        directory.mkdir(parents=True)
-        repeats = study.repeat.at_most - record.repeats if study.repeat else 0
-        job = Job(
-            study.model_dump(mode="json", exclude_unset=True),
-            self.file.text,
-            plan_to_json(record.plan),
-            block,
-            positions,
-            claim.token,
-            max(0, repeats),
-            self.disposable,
-        )
-        job.write(directory / JOB)
+        self._start(_Flight(claim, self._directory(claim), self._boots(trials)), record)
+        return 1
+
+    def _start(self, flight: _Flight, record: StudyRecord, host: str = "") -> None:
+        """Start the flight's job, of its further ones on the ``host`` of the first."""
+        claim, (kernel, positions) = flight.claim, flight.boots[flight.at]
+        flight.directory.mkdir(parents=True)
+        repeat, plan = self.file.study.repeat, record.plan
+        repeats = max(0, repeat.at_most - record.repeats) if repeat else 0
+        kernels = kernels_of(plan, self.planned.settings)
+        job = job_of(self.file, plan, claim.block, positions, claim.token, repeats, self.disposable, kernels)
+        (flight.directory / JOB).write_text(json.dumps(asdict(job)), encoding="utf-8")
+        title = f"leadline-{self.file.study.study}-{self._study_id}-b{claim.block + 1}"
         try:
-            name = self.pool.submit(directory, f"leadline-{study.study}-{self._study_id}-b{block + 1}")
+            name = self.pool.submit(flight.directory, title, Wish(kernel, host, flight.job))
         except LeadlineError:
             self._give_up(claim)
+            self._flights.pop(claim.token, None)
             raise
         self.store.claims.renew(claim.token, job=name)
-        self._flights[claim.token] = _Flight(claim, directory, name, time.monotonic())
-        self.watcher.message(f"block {block + 1}: job {name}, trials {positions[0] + 1} to {positions[-1] + 1}")
-        return 1
+        flight.job, flight.renewed, flight.over = name, time.monotonic(), None
+        self._flights[claim.token] = flight
+        on = f" on kernel {kernel}" if kernel else ""
+        self.watcher.message(
+            f"block {claim.block + 1}: job {name}, trials {positions[0] + 1} to {positions[-1] + 1}{on}"
+        )
+
+    def _goes_on(self, flight: _Flight, record: StudyRecord) -> bool:
+        """Start the next job of a block of which one ended well; false where there is none."""
+        ending = read_ending(flight.directory)
+        if ending is None or ending.how is not How.DONE or ending.said or flight.at + 1 == len(flight.boots):
+            return False
+        self._restored += [f"{ending.host}: {line}" for line in ending.restored]
+        flight.at += 1
+        self._start(flight, record, ending.host)
+        return True
 
     # the end ---------------------------------------------------------------------------------------------------
 

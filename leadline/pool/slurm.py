@@ -6,18 +6,32 @@ leadline decides what runs again. Its directory lies in the lab, which the nodes
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leadline.host import here
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, PoolSilentError
+from leadline.pool.base import (
+    JOB,
+    OUTPUT,
+    HostState,
+    JobState,
+    JobStatus,
+    Pool,
+    PoolHost,
+    PoolSilentError,
+    Wish,
+    takes_jobs,
+)
 from leadline.pool.files import Partition
 
+_AHEAD = 8  # jobs at most that wait while each host runs one: Slurm starts the next as soon as a host is free
 _ASKED = 60.0  # seconds that an answer may take
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "STOPPED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING")
@@ -87,13 +101,30 @@ class SlurmPool(Pool):
             found[name] = PoolHost(name, kind, why)
         return list(found.values())
 
+    @property
+    def kernels(self) -> Sequence[str]:
+        return list(self.where.kernels)
+
+    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+        """Only a job could try a plan on a node; which kernels a node can boot, Slurm knows."""
+        constraints = {kernel: self.where.kernels[kernel] for kernel in job["kernels"]}
+        if not constraints:
+            return self.hosts()
+        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%f", *self._partition()])
+        features = {
+            name.strip(): words.strip().split(",")
+            for name, _, words in (line.partition("|") for line in told.splitlines())
+        }
+        return [_able(host, constraints, features.get(host.name, [])) for host in self.hosts()]
+
     def room(self, jobs: int) -> int:
-        return sum(host.state in (HostState.FREE, HostState.BUSY) for host in self.hosts()) - jobs
+        able = sum(map(takes_jobs, self.hosts()))
+        return able + min(able, _AHEAD) - jobs
 
     def usable(self) -> bool:
         return self.room(0) > 0
 
-    def submit(self, directory: Path, title: str) -> str:
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:
         program = shlex.join([*self.program, "pool", "job", str(directory / JOB)])
         script = f'#!/bin/sh\nexec {program} --as "$SLURMD_NODENAME"\n'
         options = [
@@ -101,6 +132,9 @@ class SlurmPool(Pool):
             *("--nodes=1", "--ntasks=1", "--exclusive", "--no-requeue", "--open-mode=append"),
             *self._partition(),
             *([f"--exclude={','.join(sorted(self._drained))}"] if self._drained else []),
+            *([f"--constraint={self.where.kernels[wish.kernel]}"] if wish.kernel else []),
+            *([f"--nodelist={wish.host}"] if wish.host else []),
+            *([f"--dependency=afterany:{wish.after}"] if wish.after else []),
             *self.where.options,
         ]
         return self._ask(["sbatch", *options], script).strip().partition(";")[0]
@@ -133,3 +167,13 @@ class SlurmPool(Pool):
 
     def close(self) -> None:
         """Jobs are Slurm's."""
+
+
+def _able(host: PoolHost, constraints: Mapping[str, str], features: Sequence[str]) -> PoolHost:
+    """The host, given no job where it lacks a feature of a constraint; alternatives are Slurm's to choose from."""
+    for kernel, constraint in constraints.items():
+        lacking = [word for word in re.findall(r"[\w.:=-]+", constraint) if word not in features]
+        if lacking and "|" not in constraint and takes_jobs(host):
+            why = f"it has no feature {lacking[0]}, by which kernel {kernel} is asked for"
+            return PoolHost(host.name, HostState.DRAINED, why)
+    return host

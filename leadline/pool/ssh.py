@@ -7,21 +7,24 @@ here or the connection does.
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leadline.host import here
 from leadline.model.errors import UsageError
 from leadline.model.hosts import SshHost
-from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, last_line
+from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, Wish, last_line
 from leadline.pool.files import SshHosts
 from leadline.pool.job import END
 
@@ -31,6 +34,8 @@ OPTIONS = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
 )
 _ANSWER = 30.0  # seconds until a host must have answered
+_PLANS = 120.0  # seconds that it may take to make a plan
+_AT_ONCE = 64  # hosts that are asked at the same time
 _MOST_LOST = 3  # jobs in a row, after which a host gets no more
 _REST = 15.0  # seconds that a host which lost a job gets none
 _ARCHIVE = "job.tar"
@@ -60,37 +65,47 @@ class SshPool(Pool):
     _rests: dict[str, float] = field(default_factory=dict)  # until when
     _begun: int = 0
 
+    @property
+    def kernels(self) -> Sequence[str]:
+        return ()  # a job cannot boot the host that it runs on
+
     def hosts(self) -> list[PoolHost]:
-        """Asks every host that runs no job here, all at the same time."""
-        found: dict[str, PoolHost] = {}
+        """Puts each back, if need be."""
+        return self._of_all(lambda host: self._asked(host, "restore"))
 
-        def ask(host: SshHost) -> None:
-            found[host.name] = self._asked(host)
+    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+        """Has each make the plan."""
+        given = json.dumps(job).encode() + b"\n"
+        return self._of_all(lambda host: self._asked(host, f"pool job - --look --as {shlex.quote(host.name)}", given))
 
-        threads = [threading.Thread(target=ask, args=(host,)) for host in self.known.machines]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return [found[host.name] for host in self.known.machines]
+    def _of_all(self, ask: Callable[[SshHost], PoolHost]) -> list[PoolHost]:
+        """Of every host that runs no job here, all at the same time."""
 
-    def _asked(self, host: SshHost) -> PoolHost:
-        if (why := self._drained.get(host.name)) is not None:
-            return PoolHost(host.name, HostState.DRAINED, why)
-        if self._runs_on(host):
-            return PoolHost(host.name, HostState.BUSY, "runs a block of this study")
-        argv = self._argv(host, f"{shlex.quote(self.known.leadline)} restore")
+        def told(host: SshHost) -> PoolHost:
+            if (why := self._drained.get(host.name)) is not None:
+                return PoolHost(host.name, HostState.DRAINED, why)
+            if self._runs_on(host):
+                return PoolHost(host.name, HostState.BUSY, "runs a block of this study")
+            return ask(host)
+
+        with ThreadPoolExecutor(min(len(self.known.machines), _AT_ONCE)) as threads:
+            return list(threads.map(told, self.known.machines))
+
+    def _asked(self, host: SshHost, command: str, given: bytes = b"") -> PoolHost:
+        argv = self._argv(host, f"{shlex.quote(self.known.leadline)} {command}")
         try:
-            done = here.run(argv, timeout=_ANSWER)
+            done = here.run(argv, given, timeout=_PLANS if given else _ANSWER)
         except OSError as error:
             return PoolHost(host.name, HostState.DOWN, str(error))
-        said = last_line(done.stderr) or last_line(done.stdout)
+        said = next(
+            filter(None, map(last_line, (done.stdout, done.stderr) if given else (done.stderr, done.stdout))), ""
+        )
         match done.returncode:
             case 0:
-                return PoolHost(host.name, HostState.FREE)
+                return PoolHost(host.name, HostState.FREE, said if given else "")
             case 1:
                 return PoolHost(host.name, HostState.BUSY, said)
-            case 3:
+            case 2 | 3:  # another version of leadline; what cannot be run, or put back
                 return PoolHost(host.name, HostState.DRAINED, said)
         return PoolHost(host.name, HostState.DOWN, said or f"exit code {done.returncode}")
 
@@ -111,7 +126,7 @@ class SshPool(Pool):
     def usable(self) -> bool:
         return any(host.name not in self._drained for host in self.known.machines)
 
-    def submit(self, directory: Path, title: str) -> str:
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:  # noqa: ARG002 - they keep their kernels
         if shutil.which("ssh") is None:
             raise UsageError("no program ssh on the path; install OpenSSH's client")
         # Those that lost jobs come last, the others in turn.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
@@ -12,15 +13,27 @@ from leadline.lab.run import RunResult
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import LocalTestbed, RunOptions
 from leadline.model.errors import UsageError
-from leadline.pool.base import Pool, without_hosts
+from leadline.model.hosts import KERNEL
+from leadline.pool.base import Looked, Pool, takes_jobs, without_hosts
+from leadline.pool.job import job_of
+from leadline.pool.kernels import BootedHost, kernels_of
 from leadline.pool.run import PoolRun
 
 
-class _AnyHost(LocalHost):
+class _AnyHost(BootedHost):
     """This machine as a stand-in for those of the pool: which knobs they can set they say themselves."""
 
     def writable(self, name: str) -> str:  # noqa: ARG002 - of every knob
         return ""
+
+
+class NodeTestbed(LocalTestbed):
+    """A host of a pool, to a job on it. ``kernels``: releases that the study asks for."""
+
+    def __init__(self, lab: Path, kernels: Sequence[str], watcher: Watcher | None, disposable: bool) -> None:
+        super().__init__(lab, watcher, disposable)
+        if kernels:
+            self.host = BootedHost(kernels, disposable, self.places)
 
 
 class PoolTestbed(LocalTestbed):
@@ -33,7 +46,7 @@ class PoolTestbed(LocalTestbed):
     ) -> None:
         super().__init__(lab, watcher, disposable)
         self.pool, self._most = pool, most
-        self.host = _AnyHost(disposable=disposable, directories={"cache": cache_dir()})
+        self.host = _AnyHost(pool.kernels, disposable, {"cache": cache_dir()})
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
         """Raises UsageError as planning on this host does, for a study that names hosts of its own and for a pool
@@ -50,9 +63,30 @@ class PoolTestbed(LocalTestbed):
             raise UsageError(
                 f"{file.where(('stack', 'host'))}: a pool runs services on its hosts, no guests: write local"
             )
+        if not self.pool.kernels and (KERNEL in file.study.factors or KERNEL in file.study.settings):
+            part = "factors" if KERNEL in file.study.factors else "settings"
+            raise UsageError(
+                f"{file.where((part, KERNEL))}: {self.pool.name} boots no kernels: write `kernels` in slurm:FILE.yaml,"
+                " or take --host ssh:NAME"
+            )
         if not self.pool.usable():
-            raise UsageError(f"--pool: {without_hosts(self.pool)}")
+            raise UsageError(f"--pool: {without_hosts(self.pool.name, self.pool.hosts())}")
         return super().plan(file, idle_settings)
+
+    def look(self, file: StudyFile, planned: Planned) -> Looked:
+        """How each host stands for this plan; changes nothing. Raises UsageError where none can take a block,
+        PoolSilentError.
+        """
+        blocks: dict[int, list[int]] = {}
+        for trial in planned.plan.trials:
+            blocks.setdefault(trial.block, []).append(trial.position)
+        kernels = kernels_of(planned.plan, planned.settings)
+        job = job_of(file, planned.plan, 0, blocks[0], "look", disposable=self.disposable, kernels=kernels)
+        hosts = self.pool.look(asdict(job))
+        able = sum(map(takes_jobs, hosts))
+        if not able:
+            raise UsageError(f"--pool: {without_hosts(self.pool.name, hosts)}")
+        return Looked(self.pool.name, hosts, min(able, len(blocks), self._most or able))
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         def settle(study_id: int) -> str:

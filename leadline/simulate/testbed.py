@@ -130,6 +130,7 @@ class SimulatedTestbed:
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
+            part=options.part,
         )
         result = run.execute(options.fresh, options.go_on)
         self._attempts += _attempts([self.store.load(result.study_id)]) - before

@@ -62,12 +62,19 @@ class Far:
     init: int
     root: Path
 
+    def _enter(self, command: Sequence[str]) -> list[str]:
+        where = ["-t", str(self.init), "-n", "-p", "-m", "-u"]
+        return ["nsenter", *where, "--", "chroot", str(self.root), *command]
+
     def run(self, *command: str, check: bool = True) -> str:
         """A command there, not over SSH."""
-        enter = ["nsenter", "-t", str(self.init), "-n", "-p", "-m", "-u", "--", "chroot", str(self.root), *command]
-        done = subprocess.run(enter, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(self._enter(command), capture_output=True, text=True, check=False, timeout=60)
         assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """The same, left running until its input is closed."""
+        return subprocess.Popen(self._enter(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def processes(self) -> list[str]:
         """Command lines of whatever runs there beside sshd and what looks."""

@@ -2,6 +2,9 @@
 
 The nodes share this machine's kernel. Each has a state of leadline's own, and leadline a network of its own there, so
 that every node has the host's lease to itself; their hooks put them back.
+
+With ``kernels`` Slurm "boots" a node: its reboot program ends the daemon and starts it again, for some features with a
+personality (personality(2)) in which the kernel calls itself 2.6: another name of the same kernel.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ SlurmdTimeout=10
 MinJobAge=300
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=2,sched_min_interval=0,batch_sched_delay=0
-NodeName=DEFAULT CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=1000 State=UNKNOWN
+NodeName=DEFAULT CPUs=2 Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=1000 {more}
 {nodes}
 PartitionName=all Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE MaxTime=INFINITE DefaultTime=60 State=UP
 """
@@ -69,6 +72,40 @@ export PATH={path}
 test -e {home}/broken.$SLURMD_NODENAME && exit 1
 {home}/leadline restore > {home}/log/hook.$SLURMD_NODENAME 2>&1
 test $? -le 1
+"""
+_KERNELS = """
+NodeFeaturesPlugins=node_features/helpers
+RebootProgram={home}/reboot
+ResumeTimeout=60
+"""
+_HELPERS = """
+BootTime=60
+ExecTime=10
+"""
+# Sourced: the node whose daemon started this script.
+_WHICH = """
+node=$SLURMD_NODENAME process=$PPID
+while [ -z "$node" ] && [ "$process" -gt 1 ]; do
+  node=$(tr '\\0' ' ' < /proc/$process/cmdline | sed -n 's/^[^ ]*slurmd .*-N *\\([^ ]*\\).*/\\1/p')
+  process=$(awk '/^PPid/ {{ print $2 }}' /proc/$process/status)
+done
+"""
+_HELPER = """#!/bin/sh
+{which}
+if [ -n "$1" ]; then echo "$1" > {home}/run/next.$node; else cat {home}/run/feature.$node; fi
+"""
+_REBOOT = """#!/bin/sh
+{which}
+pid=$(cat {home}/run/slurmd.$node.pid)
+export SLURM_CONF={home}/slurm.conf
+setsid sh -c "
+  sleep 0.5; kill $pid; while test -d /proc/$pid; do sleep 0.1; done
+  test -e {home}/run/next.$node && mv {home}/run/next.$node {home}/run/feature.$node
+  feature=\\$(cat {home}/run/feature.$node)
+  echo $node \\$feature >> {home}/log/boots
+  case \\$feature in
+{cases}  *) exec slurmd -b -f {home}/slurm.conf -N $node;;
+  esac" < /dev/null > {home}/log/reboot.$node 2>&1 &
 """
 _LEADLINE = """#!/bin/sh
 export LEADLINE_STATE={home}/leadline-$SLURMD_NODENAME PYTHONPATH={checkout}
@@ -117,6 +154,11 @@ class Slurm:
         """While this file is there, the node's hooks cannot put it back."""
         return self.home / f"broken.{node}"
 
+    def boots(self) -> list[tuple[str, str]]:
+        """Node and feature of each reboot so far."""
+        file = self.home / "log" / "boots"
+        return [tuple(line.split()) for line in file.read_text().splitlines()] if file.exists() else []
+
     def start(self, node: str) -> None:
         self.ask("slurmd", "-f", str(self.home / "slurm.conf"), "-N", node)
 
@@ -141,9 +183,26 @@ def _named(word: str) -> list[int]:
     return found
 
 
+def _write_kernels(home: Path, names: tuple[str, ...], kernels: Mapping[str, str]) -> None:
+    features = "".join(f"Feature={feature} Helper={home}/helper\n" for feature in kernels)
+    (home / "helpers.conf").write_text(_HELPERS + features)
+    cases = "".join(
+        f"  {feature}) exec {before} slurmd -b -f {home}/slurm.conf -N $node;;\n"
+        for feature, before in kernels.items()
+        if before
+    )
+    for name in names:
+        (home / "run" / f"feature.{name}").write_text(f"{next(iter(kernels))}\n")
+    for name, text in (("helper", _HELPER), ("reboot", _REBOOT)):
+        (home / name).write_text(text.format(home=home, which=_WHICH.format(), cases=cases))
+        (home / name).chmod(0o755)
+
+
 @contextmanager
-def slurm(home: Path, count: int) -> Iterator[Slurm]:
-    """So many nodes, ``n1`` on, all idle."""
+def slurm(home: Path, count: int, kernels: Mapping[str, str] | None = None) -> Iterator[Slurm]:
+    """So many nodes, ``n1`` on, all idle. ``kernels``: features of each, the first active, with what stands before
+    the daemon's command once it was booted.
+    """
     for folder in ("state", "run", "log", "spool"):
         (home / folder).mkdir(parents=True)
     names = tuple(f"n{number}" for number in range(1, count + 1))
@@ -153,7 +212,11 @@ def slurm(home: Path, count: int) -> Iterator[Slurm]:
         for at, name in enumerate(names)
     )
     tracking = "cgroup" if Path("/sys/fs/cgroup/freezer").is_dir() else "linuxproc"
-    conf = _CONF.format(machine=machine, controller=_CONTROLLER, home=home, tracking=tracking, nodes=nodes)
+    more = f"State=UNKNOWN Features={','.join(kernels)}" if kernels else "State=UNKNOWN"
+    conf = _CONF.format(machine=machine, controller=_CONTROLLER, home=home, tracking=tracking, nodes=nodes, more=more)
+    if kernels:
+        conf += _KERNELS.format(home=home)
+        _write_kernels(home, names, kernels)
     (home / "slurm.conf").write_text(conf)
     (home / "cgroup.conf").write_text(_CGROUP)
     checkout = Path(__file__).resolve().parents[2]

@@ -23,8 +23,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=miss
 
 BLOCKS = 6
 KNOB = "net.ipv4.tcp_slow_start_after_idle"  # each network namespace has its own
+CHECKOUT = Path(package.__file__).resolve().parents[1]
 PROGRAM = f"""#!/bin/sh
-PYTHONPATH={Path(package.__file__).resolve().parents[1]} exec {sys.executable} -m leadline "$@"
+PYTHONPATH={CHECKOUT} exec {sys.executable} -m leadline "$@"
 """
 
 
@@ -98,6 +99,44 @@ def test_hosts_tell_how_they_stand(hosts: dict[str, Far], home: Path) -> None:
     assert first == {"name": "a", "state": "free", "why": ""}
     assert second["state"] == "down"
     assert "nowhere.invalid" in second["why"]
+
+
+def test_a_dry_run_looks_at_each_host_as_the_run_does(hosts: dict[str, Far], home: Path) -> None:
+    (home / "more.yaml").write_text("hosts: [a, b, c, nowhere.invalid]\n")
+    command = ("run", "naps.yaml", "--pool", "ssh:more.yaml", "--dry-run")
+    install(hosts["c"], "#!/bin/sh\necho it is broken >&2; exit 9\n")
+    held = (
+        "import sys; from leadline.host.lease import Lease\nwith Lease(): print('held', flush=True); sys.stdin.read()"
+    )
+    holder = hosts["b"].start("env", f"PYTHONPATH={CHECKOUT}", sys.executable, "-c", held)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        done = leadline(*command, cwd=home)
+        told = json.loads(leadline(*command, "--json", cwd=home).stdout)
+    finally:
+        install(hosts["c"], PROGRAM)
+        holder.communicate(timeout=30)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert "host a: free" in said, done.stdout
+    assert any(line.startswith("host b: busy: this host is in use by pid") for line in said)
+    assert "host c: down: it is broken" in said
+    assert any(line.startswith("host nowhere.invalid: down: ") and "nowhere.invalid" in line[28:] for line in said)
+    assert f"{3 * BLOCKS} trials, " in done.stdout
+    assert any("over 2 hosts" in line for line in said)
+    assert {host["name"]: host["state"] for host in told["pool"]["hosts"]} == {
+        "a": "free",
+        "b": "busy",
+        "c": "down",
+        "nowhere.invalid": "down",
+    }
+    assert (told["pool"]["at_once"], told["forecast"]["hosts"]["used"]) == (2, 2)
+    assert not (home / "lab").exists()
+    (home / "more.yaml").write_text("hosts: [nowhere.invalid]\n")
+    none = leadline(*command, cwd=home)
+    assert none.returncode == 2
+    assert "no host of ssh:more.yaml can take a block: nowhere.invalid is down: " in " ".join(none.stderr.split())
 
 
 @matrix("a host without a leadline that runs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leadline.api.planning import (
     Planned,
@@ -12,6 +13,7 @@ from leadline.api.planning import (
     cost,
     download_seconds,
     downloads,
+    hosting_for,
     noise_for,
     overhead_for,
     sent_variables,
@@ -33,18 +35,28 @@ from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
 
+if TYPE_CHECKING:
+    from leadline.api.pools import Looked
 
-def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab")) -> None:
-    """The plan as a table or as one JSON document; nothing is changed. ``lab`` may hold earlier studies."""
+
+def print_plan(
+    file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab"), pool: Looked | None = None
+) -> None:
+    """The plan as a table or as one JSON document; nothing is changed. ``lab`` may hold earlier studies; ``pool``:
+    where its blocks will run, if not here.
+    """
     plan, study = planned.plan, file.study
     check_looks(file, plan)
     noise = noise_for(study, lab)
     overhead = overhead_for(study, noise)
-    seconds = cost(study, plan, overhead)
-    setup = setup_for(planned.design, study.workload, overhead)
-    found = forecast(plan, noise, setup, design=planned.design)
-    layouts = compare_layouts(study, planned, lab, noise, overhead)
-    missing = downloads(study.stack) if study.command is None and study.stack.host == "local" else []
+    hosts = None if pool is None else pool.at_once
+    seconds, worst = cost(study, plan, overhead, hosts), worst_cost(study, plan, overhead, hosts)
+    setup = setup_for(planned.design, study.workload, overhead, hosts)
+    hosting = hosting_for(study, lab, hosts or 1)
+    found = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
+    layouts = compare_layouts(study, planned, lab, noise, overhead) if pool is None else None
+    here = pool is None and study.command is None and study.stack.host == "local"
+    missing = downloads(study.stack) if here else []
     if json:
         print_json(
             {
@@ -54,7 +66,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "skipped": list(planned.skipped),
                 "notes": list(plan.notes),
                 "seconds": seconds,
-                "seconds_at_worst": worst_cost(study, plan, overhead),
+                "seconds_at_worst": worst,
                 "load": load_document(study.workload) if study.command is None else study.command.model_dump(),
                 "downloads": [{"name": one.coordinate, "bytes": one.size} for one in missing],
                 "download_seconds": download_seconds(missing),
@@ -62,6 +74,7 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
                 "looks": list(_ends(plan, study.design)),
                 "forecast": document(noise, found, setup),
                 "layouts": layouts_document(layouts),
+                "pool": None if pool is None else pool.document(),
             }
         )
         return
@@ -74,12 +87,15 @@ def print_plan(file: StudyFile, planned: Planned, json: bool, lab: Path = Path("
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
-    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}")
+    for text in pool.lines() if pool is not None else []:
+        say(text)
+    over = "" if pool is None else f" over {pool.at_once} host{'s' if pool.at_once > 1 else ''}"
+    say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}{over}")
     if missing:
         sizes = ", ".join(f"{one.name} {one.size / 1e6:.0f} MB" for one in missing)
         once = f"about {format_duration(download_seconds(missing))} at 10 MB/s (assumed)"
         say(f"before the first trial, once: it downloads {sizes}: {once}")
-    for text in _bounds(study, worst_cost(study, plan, overhead)):
+    for text in _bounds(study, worst):
         say(text)
     if study.budget is not None and seconds > study.budget:
         say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")

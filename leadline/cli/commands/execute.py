@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from leadline.api.bisecting import Bisected, BisectOutline
     from leadline.api.knee import Knee, KneeOutline
-    from leadline.api.planning import Outline, Testbed
+    from leadline.api.planning import Outline, Planned, StudyFile, Testbed
+    from leadline.api.pools import Looked
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,18 @@ def execute(
     """Run what is left, write the report, print the result, or print the plan. Ends with code 1 without an answer."""
     output = errors if json else console
     watching = watcher(output)
+    place: Testbed
+    look: Callable[[StudyFile, Planned], Looked] | None = None
     if over is None:
         place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
     else:
         from leadline.api.pools import over_pool
 
-        place = over_pool(over.pool, lab, most=over.most, disposable=disposable, watcher=watching)
+        place = pool = over_pool(over.pool, lab, most=over.most, disposable=disposable, watcher=watching)
+        look = pool.look
     if dry_run and isinstance(subject, Study):
-        print_plan(subject.file, place.plan(subject.file), json, place.directory)
+        planned = place.plan(subject.file)
+        print_plan(subject.file, planned, json, place.directory, look(subject.file, planned) if look else None)
         return
     if dry_run and isinstance(subject, Tuning):
         _print_outline(outline(subject.file.tuning, steps_left_out(subject.file, place), place), json)

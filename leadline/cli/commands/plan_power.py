@@ -68,7 +68,7 @@ def power(
     name = _response(file, response)
     noise = noise_for(file.study, lab, noise_cv, from_, name)
     overhead = overhead_for(file.study, noise)
-    setup = setup_for(planned.design, file.study.workload, overhead)
+    setup = setup_for(planned.design, file.study.workload, overhead, hosts if hosts > 1 else None)
     found = forecast(
         planned.plan,
         noise,

@@ -8,10 +8,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api.pools import HostState, hosts, job
+from leadline.api.pools import HostState, How, hosts, job, look
 from leadline.cli.live import PlainWatcher
 from leadline.cli.options import JsonOption
-from leadline.cli.output import console, errors, print_json
+from leadline.cli.output import console, errors, print_json, say
+from leadline.model.errors import UsageError
 
 _STYLES = {HostState.FREE: "green", HostState.BUSY: "", HostState.DRAINED: "yellow", HostState.DOWN: "red"}
 
@@ -48,7 +49,16 @@ def hosts_(
 def job_(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A job's file; - is standard input.")],
     host: Annotated[str, typer.Option("--as", help="The name of this host in the pool; its own if absent.")] = "",
+    look_: Annotated[
+        bool, typer.Option("--look", help="Say only whether it could run here now; with - as the file.")
+    ] = False,
 ) -> None:
     """Run one block of a study on this host, for a leadline elsewhere: what `run --pool` starts on each host."""
+    if look_ and source != "-":
+        raise UsageError(f"--look reads the job from standard input: write - in place of {source}")
+    if look_:
+        found = look(host, PlainWatcher(errors))
+        say(found.said)
+        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(found.how, 3))
     ending = job(source, host, PlainWatcher(errors))
     errors.print(f"{ending.how}: {ending.said}" if ending.said else ending.how.value, soft_wrap=True)

@@ -45,6 +45,11 @@ def test_hosts_over_ssh(tmp_path: Path) -> None:
         ("ssh:{file}", "hosts:\n  - a\n  - a\n", "{file}:3: 'a' is there twice: a host runs one block at a time"),
         ("ssh:{file}", "hosts: [a]\nleadlin: x\n", "{file}:2: unknown key 'leadlin'; did you mean leadline?"),
         ("slurm:{file}", "partition: 7\n", "{file}:1: partition: a text is wanted"),
+        (
+            "slurm:{file}",
+            "kernels: {6.1.0: a}\noptions:\n  - -Cb\n",
+            "{file}:3: '-Cb' and `kernels` are two constraints",
+        ),
         ("ssh:{file}", "- a\n", "{file}:1: no hosts file"),
     ],
 )

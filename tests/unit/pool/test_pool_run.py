@@ -4,20 +4,24 @@ tests/stack/test_pool_slurm.py and test_pool_ssh.py have real ones.
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leadline.host.knobs import every_knob
+from leadline.host.release import release_knob
 from leadline.lab.inuse import InUseError, in_use
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
+from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.record import TrialState
-from leadline.pool.base import JOB, HostState, JobState, JobStatus, PoolHost, PoolSilentError
+from leadline.pool.base import JOB, HostState, JobState, JobStatus, PoolHost, PoolSilentError, Wish
 from leadline.pool.job import read_job, run_job
 from leadline.pool.run import PoolRun
 from leadline.simulate import SimulatedTestbed
@@ -36,6 +40,15 @@ design: {{ replicates: {BLOCKS}, blocks: by-replicate, sentinels: null }}
 )
 
 
+KERNELS = ("6.1.0-30-amd64", "6.12.9-amd64")
+BOOTED = parse_study(FILE.text.replace("60, 1]", f"60, 1], kernel.release: [{', '.join(KERNELS)}]"), "booted.yaml")
+
+
+def simulated(lab: Path) -> SimulatedTestbed:
+    """A host on which the kernels can be had."""
+    return SimulatedTestbed(Truth(), lab, host=[*every_knob(), release_knob(KERNELS, "booted", "a test")])
+
+
 @dataclass
 class FakePool:
     """``loses``: blocks (from 1) of which every job is lost; ``silent``: looks that get no answer."""
@@ -46,9 +59,13 @@ class FakePool:
     outlives: bool = False
     pause: float = 0.0
     jobs: dict[str, int] = field(default_factory=dict)  # name -> block
+    wishes: list[tuple[int, Wish]] = field(default_factory=list)
 
     def hosts(self) -> list[PoolHost]:
         return [PoolHost("n1", HostState.FREE)]
+
+    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+        return self.hosts()
 
     def room(self, jobs: int) -> int:
         return BLOCKS - jobs
@@ -56,10 +73,15 @@ class FakePool:
     def usable(self) -> bool:
         return True
 
-    def submit(self, directory: Path, title: str) -> str:
+    @property
+    def kernels(self) -> Sequence[str]:
+        return KERNELS
+
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:
         job = read_job((directory / JOB).read_text())
+        self.wishes.append((job.block + 1, wish))
         if job.block + 1 not in self.loses:
-            run_job(job, "n1", lambda lab, _file: SimulatedTestbed(Truth(), lab), directory)
+            run_job(job, "n1", lambda lab, _file: simulated(lab), directory)
         self.jobs[name := f"{title}/{len(self.jobs)}"] = job.block + 1
         return name
 
@@ -86,9 +108,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "lab"
 
 
-def over(lab: Path, pool: FakePool) -> PoolRun:
-    planned = SimulatedTestbed(Truth(), lab).plan(FILE)
-    return PoolRun(FILE, planned, Store(lab), pool, SilentWatcher(), RunOptions())
+def over(lab: Path, pool: FakePool, file: StudyFile = FILE) -> PoolRun:
+    return PoolRun(file, simulated(lab).plan(file), Store(lab), pool, SilentWatcher(), RunOptions())
 
 
 def test_every_block_runs_once(lab: Path) -> None:
@@ -98,6 +119,24 @@ def test_every_block_runs_once(lab: Path) -> None:
     assert sorted(pool.jobs.values()) == [1, 2, 3, 4]
     record = Store(lab).load(ended.study_id)
     assert {(trial.state, trial.attempt) for trial in record.trials} == {(TrialState.DONE, 1)}
+
+
+def test_each_boot_of_a_block_is_a_job_on_the_host_of_the_first(lab: Path) -> None:
+    pool = FakePool()
+    ended = over(lab, pool, BOOTED).execute()
+    assert ended.complete, ended.stopped
+    record = Store(lab).load(ended.study_id)
+    assert {(trial.state, trial.attempt) for trial in record.trials} == {(TrialState.DONE, 1)}
+    blocks = {block: [wish for of, wish in pool.wishes if of == block] for block in range(1, BLOCKS + 1)}
+    names = {block: [name for name, of in pool.jobs.items() if of == block] for block in blocks}
+    for block, wishes in blocks.items():
+        assert sorted(wish.kernel for wish in wishes) == sorted(KERNELS)
+        assert [wish.host for wish in wishes] == ["", "n1"]
+        assert [wish.after for wish in wishes] == ["", names[block][0]]
+        ran = [trial for trial in record.trials if trial.planned.block == block - 1]
+        boots = itertools.groupby(trial.planned.treatment["kernel.release"] for trial in ran)
+        assert [kernel for kernel, _ in boots] == [wish.kernel for wish in wishes]
+    assert not (lab / "pool").exists()
 
 
 def test_a_block_that_is_always_lost_ends_the_run_and_costs_no_other(lab: Path) -> None:

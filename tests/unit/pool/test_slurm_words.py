@@ -10,7 +10,7 @@ import pytest
 
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.pool.base import HostState, JobState, JobStatus, PoolHost, PoolSilentError
+from leadline.pool.base import HostState, JobState, JobStatus, PoolHost, PoolSilentError, Wish
 from leadline.pool.files import Partition
 from leadline.pool.slurm import SlurmPool
 from leadline.pool.testbed import PoolTestbed
@@ -61,7 +61,7 @@ def test_states_of_hosts(fakes: Path) -> None:
         PoolHost("n3", HostState.DRAINED, "Epilog error"),
         PoolHost("n4", HostState.DOWN, "Not responding"),
     ]
-    assert pool.room(0) == 1
+    assert (pool.room(0), pool.room(1), pool.room(2)) == (2, 1, 0)  # one runs, one waits for its end
     pool.drain("n1", "it has no JDK 25")
     assert pool.hosts()[0] == PoolHost("n1", HostState.DRAINED, "it has no JDK 25")
     assert not pool.usable()
@@ -72,18 +72,42 @@ def test_a_job_has_a_node_for_itself_and_is_never_requeued(fakes: Path) -> None:
     fake(fakes, "sbatch", "17;cluster\n")
     pool = SlurmPool(Partition(leadline="/opt/lead line", options=("--time=60",)))
     pool.drain("n3", "it is broken")
-    assert pool.submit(fakes, "leadline-pools-1-b2") == "17"
+    assert pool.submit(fakes, "leadline-pools-1-b2", Wish()) == "17"
     called = (fakes / "called").read_text()
     for word in ("--exclusive", "--no-requeue", "--nodes=1", "--exclude=n3", "--time=60"):
         assert word in called
     assert f"exec '/opt/lead line' pool job {fakes}/job.json --as" in (fakes / "sbatch.in").read_text()
 
 
+def test_a_job_asks_for_its_kernel_on_the_host_of_the_one_before(fakes: Path) -> None:
+    fake(fakes, "sbatch", "18\n")
+    pool = SlurmPool(Partition(kernels={"6.1.0-30-amd64": "icelake&k61"}))
+    assert pool.submit(fakes, "leadline-kernels-1-b1", Wish("6.1.0-30-amd64", "n3", "17")) == "18"
+    called = (fakes / "called").read_text()
+    for word in ("--constraint=icelake&k61", "--nodelist=n3", "--dependency=afterany:17"):
+        assert word in called
+
+
+def test_a_look_at_nodes_that_cannot_boot_a_kernel(fakes: Path) -> None:
+    (fakes / "sinfo").write_text(
+        "#!/bin/sh\ncase \"$*\" in\n*%f*) printf 'n1|k61,k612\\nn2|k61\\n';;\n"
+        "*) printf 'n1|idle|none\\nn2|idle|none\\n';;\nesac\n"
+    )
+    (fakes / "sinfo").chmod(0o755)
+    pool = SlurmPool(Partition(kernels={"6.1.0-30-amd64": "k61", "6.12.9-amd64": "k612"}))
+    assert [host.state for host in pool.look({"kernels": ["6.1.0-30-amd64"]})] == [HostState.FREE] * 2
+    assert pool.look({"kernels": ["6.1.0-30-amd64", "6.12.9-amd64"]}) == [
+        PoolHost("n1", HostState.FREE),
+        PoolHost("n2", HostState.DRAINED, "it has no feature k612, by which kernel 6.12.9-amd64 is asked for"),
+    ]
+    assert [host.state for host in pool.look({"kernels": []})] == [HostState.FREE] * 2
+
+
 def test_what_slurm_refuses_is_told_in_its_words(fakes: Path) -> None:
     fake(fakes, "sbatch", "", 1)
     (fakes / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: fast' >&2\nexit 1\n")
     with pytest.raises(LeadlineError, match=r"--pool slurm:fast: sbatch: .*invalid partition specified: fast"):
-        SlurmPool(Partition(partition="fast"), "slurm:fast").submit(fakes, "leadline-pools-1-b1")
+        SlurmPool(Partition(partition="fast"), "slurm:fast").submit(fakes, "leadline-pools-1-b1", Wish())
 
 
 def test_a_controller_that_is_away_is_no_end(fakes: Path) -> None:
@@ -101,6 +125,17 @@ def test_the_plan_asks_the_pool_first(fakes: Path, tmp_path: Path) -> None:
     fake(fakes, "sinfo", "n1|drained|Epilog error\n")
     with pytest.raises(UsageError, match="no host of slurm can take a block: n1 is drained: Epilog error"):
         place.plan(file)
+
+
+def test_a_kernel_needs_nodes_that_can_boot_it(fakes: Path, tmp_path: Path) -> None:
+    fake(fakes, "sinfo", "n1|idle|none\n")
+    factor = "kernel.release: [6.1.0-30-amd64, 6.12.9-amd64]"
+    text = f"study: away\nquestion: '?'\nworkload: {{ users: 4 }}\nfactors:\n  {factor}\n"
+    with pytest.raises(UsageError, match=r"^away\.yaml:5: slurm boots no kernels: write `kernels` in slurm:FILE\.yaml"):
+        PoolTestbed(tmp_path / "lab", SlurmPool(Partition())).plan(parse_study(text, "away.yaml"))
+    pool = SlurmPool(Partition(kernels={"6.1.0-30-amd64": "k61", "6.12.8-amd64": "k612"}))
+    with pytest.raises(UsageError, match=r"6\.12\.9-amd64.*6\.12\.8-amd64"):
+        PoolTestbed(tmp_path / "lab", pool).plan(parse_study(text, "away.yaml"))
 
 
 def test_without_slurm(fakes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
