@@ -107,7 +107,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     moved = [one for one in settings if one.of(*_TOLD)]
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     found = _of_cold(facts) if moved else []
-    found += [_matters(one, first) for one in moved[:MOST]]
+    found += [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
@@ -131,9 +131,9 @@ def _judged(one: ResponseAnalysis) -> bool:
     return any(effect.verdict not in (Verdict.UNDETERMINED, Verdict.FAILED) for effect in one.effects)
 
 
-def _matters(setting: _Setting, first: ResponseAnalysis) -> str:
+def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis) -> str:
     """``a=1 helps: throughput +9 % [+5, +13], at the cost of p99 +40 % [+31, +50]``. What the first response loses is
-    told first, whatever others gain.
+    told first, whatever others gain. Where the effect depends on other factors it is the mean over their levels.
     """
     gains, losses = setting.of(Verdict.BETTER), setting.of(Verdict.WORSE)
     if gains and first.response in _names(losses):
@@ -142,8 +142,19 @@ def _matters(setting: _Setting, first: ResponseAnalysis) -> str:
         text = f"{setting.name} helps: {_changes(gains)}; at the cost of {_changes(losses)}"
     else:
         text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"
+    if others := _partners(setting, analysis):
+        text += f", averaged over the levels of {listed(others)}"
     same = [one for one, _ in setting.of(Verdict.EQUIVALENT) if one is first]
     return text + (f"; {noun(first.response)} stays within {first.margin:g} %" if same else "")
+
+
+def _partners(setting: _Setting, analysis: StudyAnalysis) -> list[str]:
+    """Factors on whose levels the setting's effects depend."""
+    own = setting.effects[0][1]
+    pairs = [pair for one in analysis.responses for pair in one.interactions if pair.sentence]
+    both = [(pair.factors, pair.factors[side]) for pair in pairs for side in (0, 1) if pair.levels[side] == own.level]
+    own_pairs = [names for names, factor in both if factor == own.factor]
+    return list(dict.fromkeys(name for names in own_pairs for name in names if name != own.factor))
 
 
 def _changes(found: Sequence[tuple[ResponseAnalysis, Effect]]) -> str:

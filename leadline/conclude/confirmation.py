@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from leadline.conclude.wording import signed
 from leadline.model.bounds import RawLevel
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
@@ -50,11 +51,11 @@ def _confirmation(effect: Effect, first: FirstEstimate, run: str, baseline_trial
     if first.low is not None and first.high is not None:
         interval = Interval(first.low, first.high)
     fresh = effect.simultaneous
-    seen = "no figure" if effect.percent is None else f"{effect.percent:+.2g} %"
+    seen = "no figure" if effect.percent is None else f"{signed(effect.percent)} %"
     if fresh is not None:
-        seen += f" [{fresh.low:+.2g}, {fresh.high:+.2g}]"
-    before = f"{first.percent:+.2g} %" + (f" [{interval.low:+.2g}, {interval.high:+.2g}]" if interval else "")
-    without = "" if first.shrunken is None else f", {first.shrunken:+.2g} % without its luck"
+        seen += f" [{signed(fresh.low)}, {signed(fresh.high)}]"
+    before = f"{signed(first.percent)} %" + (f" [{signed(interval.low)}, {signed(interval.high)}]" if interval else "")
+    without = "" if first.shrunken is None else f", {signed(first.shrunken)} % without its luck"
     sentence = (
         f"{_WORDS[effect.verdict]}: {said(first.levels)} changes {effect.response} by {seen} in {effect.trials} fresh "
         f"trials against {baseline_trials} of the baseline; {run}, on which it was chosen, had {before}{without}."

@@ -63,7 +63,7 @@ def take_block(store: Store, *directories: Path) -> int:
             number, before = here[trial["position"]]
             for attempt in range(1, trial["attempt"] + 1):
                 bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
-    files = [one for bundle in bundles for one in _send(store, bundle)]
+    files = {digest: path for bundle in bundles for digest, path in _send(store, bundle).items()}
     with store.transaction() as connection:
         ended = {"state": BlockState.ENDED, "ended": store.now(), "host": bundles[0].manifest.host}
         store.claims.fence(connection, token, ended)

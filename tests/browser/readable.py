@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 READABLE = """() => {
   const colour = (text) => text.match(/[\\d.]+/g).map(Number);
   const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
@@ -57,3 +59,17 @@ DRAWN = """() => {
   }
   return wrong;
 }"""
+
+
+def violations(page: Any) -> list[str]:
+    """Serious and critical ones of axe-core's rules: the rule, and where."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{one['id']}: {node['target']}: {node['failureSummary']}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]

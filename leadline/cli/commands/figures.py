@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,10 @@ from leadline.model.result import RESPONSES, ResponseKind, StudyAnalysis
 ENDINGS = (".csv", ".json")
 
 
+OTHER_ESTIMATE = (
+    "These are study A's estimates, from the means of settings; the conclusion has those of `leadline show`, from the "
+    "model of the design, in which blocks are taken out."
+)
 _LARGEST = 64 * 1024**2  # bytes
 
 
@@ -147,7 +152,8 @@ def _of_study(
         system,
         describe=describing(record.study),
     )
-    return figures_of(table, groups, cv)
+    found = figures_of(table, groups, cv)
+    return replace(found, notes=(*found.notes, OTHER_ESTIMATE))
 
 
 def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAnalysis | None) -> None:

@@ -18,6 +18,7 @@ from leadline.report.document import plain
 VEGA_LITE = "6.4"
 BLACK, GREY = "#1b1f24", "#8a9099"
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+RUST = "#b03a00"  # for text: vermillion on white has a contrast of 3.9 only
 TREATMENTS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, "#7a5c00", "#5b4a9c", "#4d7a00", "#8c2d04")
 VERDICTS = {
     "better": BLUE,

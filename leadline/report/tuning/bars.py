@@ -13,7 +13,7 @@ from leadline.model.result import Interval
 from leadline.model.tuning import Published
 from leadline.planning.sequence import Comparison
 from leadline.report import words
-from leadline.report.charts.theme import BLUE, GREY, VERMILLION, DataSets, Figure, figure
+from leadline.report.charts.theme import BLUE, GREY, RUST, VERMILLION, DataSets, Figure, figure
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
     )
     layers: list[Any] = [alt.layer(bar, error)]
     if gains:
-        right = alt.Axis(title="gain by tuning, %", titleColor=VERMILLION, grid=False)
+        right = alt.Axis(title="gain by tuning, %", titleColor=RUST, grid=False)
         scale = alt.Scale(zero=True, nice=True)
         line = sets.chart(gains)
         y = alt.Y("gain:Q", axis=right, scale=scale)
@@ -131,12 +131,8 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
                     x=x, y=alt.Y("low:Q", axis=right, scale=scale), y2="high:Q"
                 ),
                 line.mark_point(color=VERMILLION, filled=True, size=70, opacity=1).encode(x=x, y=y),
-                *(
-                    line.mark_text(dy=-8, fontSize=12, fontWeight=600, **style).encode(
-                        x=x, y=alt.Y("high:Q", axis=right, scale=scale), text="text:N"
-                    )
-                    for style in ({"color": "white", "stroke": "white", "strokeWidth": 4}, {"color": VERMILLION})
-                ),
+                # above the plot, where no bar is behind it
+                line.mark_text(fontSize=12, fontWeight=600, color=RUST).encode(x=x, y=alt.value(-10), text="text:N"),
             )
         )
     chart = alt.layer(*layers).resolve_scale(y="independent").properties(width=130 * len(order), height=280)

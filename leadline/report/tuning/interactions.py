@@ -57,6 +57,6 @@ def _forest(name: str, title: str, effects: Sequence[Effect], axis: str, caption
         known.mark_point(filled=True, size=58, opacity=1).encode(
             x=alt.X("percent:Q", title=axis), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
         ),
-        known.mark_text(align="left", fontSize=12).encode(x=alt.value(474), y=y, text="text:N", color=colour),
+        known.mark_text(align="left", fontSize=12).encode(x=alt.value(474), y=y, text="text:N"),
     ).properties(width=460, height=alt.Step(24))
     return figure(name, title, caption, chart, sets=sets)
