@@ -14,9 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.foreign import Container
@@ -190,9 +187,11 @@ def no_service(own: OwnFile) -> str:
     compose = own.content.compose
     assert compose is not None
     file = beside(own, compose.file)
+    import ruamel.yaml as yaml  # here: an agent on another host has no such package
+
     try:
-        tree = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, YAMLError) as error:
+        tree = yaml.YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.error.YAMLError) as error:
         return f"{file} cannot be read: {error}"
     services = list(tree.get("services") or ()) if isinstance(tree, Mapping) else []
     if compose.service in services:
