@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from leadline.analysis.contrasts import Change
 from leadline.analysis.scale import response_kind
 from leadline.conclude.hosts import on_hosts, scope_of_hosts
+from leadline.conclude.loads import of_loads
 from leadline.conclude.wording import MOST, listed, noun, signed, size
 from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.naming import Describe
@@ -32,6 +33,7 @@ class Facts:
     outcome: str = ""  # what the stopping rule found
     cold: int = 0  # trials done that were still warming up or compiling when they ended
     load: float = 0.0  # seconds of a trial's load up to its end
+    loads: tuple[str, ...] = ()  # of a study that varies its load alone: sentences that tell how far it goes
 
     @classmethod
     def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
@@ -49,6 +51,7 @@ class Facts:
             outcome=outcome,
             cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
             load=record.study.workload.before_steady + record.study.workload.steady,
+            loads=tuple(of_loads(record, describe)),
         )
 
 
@@ -103,6 +106,8 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     silent = [one for one in analysis.responses if one.reason and not _judged(one)]
     if len(silent) == len(analysis.responses):
         return [*_of_failures(settings), *_nothing(silent)]
+    if facts.loads:
+        return [*_of_cold(facts), *facts.loads, *_of_failures(settings)]
     first = analysis.responses[0]
     moved = [one for one in settings if one.of(*_TOLD)]
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))

@@ -120,7 +120,9 @@ def read_back(lab: Path, trial: int) -> str:
         return str(found.execute(asked, (trial, KNOB)).fetchone()[0])
 
 
-def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far], study: Path) -> None:
+def test_a_trial_there_and_the_host_put_back_after_a_kill(
+    hosts: dict[str, Far], study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     far, own = hosts["app"], Path(f"/proc/sys/{KNOB.replace('.', '/')}").read_text()
     far.run("sh", "-c", "sleep 98765 > /dev/null 2>&1 & echo kept > /root/mine")
     (mine,) = far.processes()
@@ -133,7 +135,9 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
         assert run.poll() is None, (study / "out").read_text()
         during = far.processes()
         levels = level(far)
+        monkeypatch.setenv("LEADLINE_WAIT", "1")  # tests wait longer for a host
         second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
+        monkeypatch.undo()
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)

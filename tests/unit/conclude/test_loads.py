@@ -1,0 +1,109 @@
+"""The answer of a study that varies its load alone, on simulated servers of known capacity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leadline.conclude.loads import of_loads
+from leadline.lab.results import analysis_of
+from leadline.lab.store import Store
+from leadline.lab.studyfile import parse_study
+from leadline.lab.testbed import RunOptions
+from leadline.model.errors import FailureClass
+from leadline.model.naming import plain_level
+from leadline.model.record import StudyRecord
+from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.truthfile import parse_truth
+
+TRUTH = """
+truth:
+  seed: 1
+  server: { cores: 2, demand: 3ms, database_demand: 1ms, delay: 2ms, think: 100ms }  # 500 a second, 53 users
+"""
+STUDY = """
+study: loads
+question: how far does it go?
+workload: {{ ramp_up: 2s, steady: 10s, ramp_down: 1s, users: 20 }}
+factors: {{ {factors} }}
+design: {{ replicates: 2, kind: full-factorial, sentinels: null }}
+responses: [throughput, mean, p90]
+"""
+
+
+def ran(lab: Path, factors: str) -> StudyRecord:
+    bed = SimulatedTestbed(parse_truth(TRUTH, "truth.yaml"), lab, host=[])
+    file = parse_study(STUDY.format(factors=factors), "s.yaml")
+    bed.run(file, bed.plan(file), RunOptions())
+    store = Store(lab)
+    return store.load(store.find("loads"))
+
+
+@pytest.fixture(scope="module")
+def beyond(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
+    return ran(tmp_path_factory.mktemp("lab"), "load.users: [5, 10, 20, 40, 80, 160]")
+
+
+def test_a_load_neither_helps_nor_hurts(beyond: StudyRecord) -> None:
+    answer = analysis_of(beyond).answer
+    assert "Throughput follows load.users to 40, " in answer
+    assert ", and at 80 is " in answer
+    assert not {"helps", "hurts", "luck"} & set(answer.replace(":", "").split())
+
+
+def with_responses(record: StudyRecord, **by_load: dict[int, float]) -> StudyRecord:
+    """Further responses of its trials, by users."""
+    trials = []
+    for trial in record.trials:
+        users = int(trial.planned.treatment["load.users"])
+        more = {name: values[users] for name, values in by_load.items()}
+        trials.append(replace(trial, responses={**trial.responses, **more}))
+    return replace(record, trials=tuple(trials))
+
+
+def test_limits_and_what_gave_out_first(beyond: StudyRecord) -> None:
+    uses = {5: 0.1, 10: 0.1, 20: 0.2, 40: 0.5, 80: 2.5, 160: 9.0}
+    busy = {5: 0.1, 10: 0.2, 20: 0.4, 40: 0.7, 80: 0.99, 160: 1.0}
+    told = of_loads(with_responses(beyond, limit_use=uses, host_cpu=busy), plain_level)
+    assert told[1] == "Limits were kept to 40; at 80 0 of 2 did, the worst used 2.5 times its limit"
+    assert told[2].startswith("The CPUs gave out first: 99 % busy at 80, of a transaction server 3.0 ms, database ")
+    idle = dict.fromkeys(busy, 0.3)
+    told = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 0.5), host_cpu=idle), plain_level)
+    assert told[1] == "All loads kept the limits"
+    assert told[2].startswith("The CPUs did not give out: 30 % busy at 80, ")
+    broken = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 1.5)), plain_level)
+    assert broken[1].startswith("No load kept all limits; at 5 0 of 2 did")
+
+
+def test_failed_trials_are_no_throughput(beyond: StudyRecord) -> None:
+    kinds = {20: FailureClass.WORKLOAD}
+    trials = [
+        replace(
+            trial, failure=kinds.get(int(trial.planned.treatment["load.users"])) if trial.planned.replicate else None
+        )
+        for trial in beyond.trials
+    ]
+    (told, *_) = of_loads(replace(beyond, trials=tuple(trials)), plain_level)
+    assert told.startswith("Throughput follows load.users to 10, ")
+    assert told.endswith(" of what that asks, and 1 of 2 trials failed")
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        "load.think: [20ms, 50ms, 100ms]",
+        "load.users: [5, 10]",
+        "load.users: [5, 10, 20], jvm.heap: [256m, 512m]",
+        "jvm.heap: [256m, 512m, 1g]",
+    ],
+)
+def test_other_studies_have_no_such_answer(tmp_path: Path, factors: str) -> None:
+    assert of_loads(ran(tmp_path, factors), plain_level) == []
+
+
+def test_where_its_end_was_not_reached(tmp_path: Path) -> None:
+    (told, *_) = of_loads(ran(tmp_path, "load.users: [2, 4, 8]"), plain_level)
+    assert told.startswith("Throughput follows load.users to the heaviest load, 8, ")
+    assert told.endswith(": its end was not reached")
