@@ -135,9 +135,9 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(
         assert run.poll() is None, (study / "out").read_text()
         during = far.processes()
         levels = level(far)
-        monkeypatch.setenv("LEADLINE_WAIT", "1")  # tests wait longer for a host
-        second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
-        monkeypatch.undo()
+        with monkeypatch.context() as patience:
+            patience.setenv("LEADLINE_WAIT", "1")  # tests wait longer for a host
+            second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
