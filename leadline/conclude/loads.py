@@ -11,7 +11,7 @@ from statistics import fmean
 from leadline.conclude.wording import size
 from leadline.model.errors import BLAMED
 from leadline.model.load import RATE, USERS, is_load
-from leadline.model.naming import Describe
+from leadline.model.naming import Describe, plain_level
 from leadline.model.record import StudyRecord, TrialRecord
 
 _FEWEST = 3  # loads that show how far it goes
@@ -51,25 +51,35 @@ class _Load:
         return sum(use <= 1 for use in self.values("limit_use"))
 
 
-def of_loads(record: StudyRecord, describe: Describe) -> list[str]:
-    """Sentences without their stops; none for a study that varies something else, or fewer than three loads. A number
-    of the scenario counts as a load where throughput follows it from the lightest level to the next.
+def load_of(record: StudyRecord) -> str | None:
+    """The factor that is the study's load: users, the rate, or a number of the scenario that throughput follows from
+    the lightest of three levels or more to the next.
     """
-    (factor, *others) = record.plan.factors
-    if others or not is_load(factor.name):
+    names = [factor.name for factor in record.plan.factors if is_load(factor.name)]
+    if own := [name for name in names if name in (USERS, RATE)]:
+        return own[0]
+    for name in names:
+        loads = _loads(record, name)
+        if len(loads) >= _FEWEST and abs(loads[1].throughput / loads[1].asked - 1) <= _PROPORTIONAL:
+            return name
+    return None
+
+
+def of_loads(record: StudyRecord, describe: Describe) -> list[str]:
+    """Sentences without their stops; none for a study that varies something else, too, or fewer than three loads."""
+    factor = load_of(record)
+    if factor is None or len(record.plan.factors) > 1:
         return []
-    loads = _loads(record, factor.name, describe)
+    loads = _loads(record, factor, describe)
     if len(loads) < _FEWEST:
         return []
-    if factor.name not in (USERS, RATE) and abs(loads[1].throughput / loads[1].asked - 1) > _PROPORTIONAL:
-        return []
-    found = [_reach(factor.name, loads)]
+    found = [_reach(factor, loads)]
     if all(len(one.values("limit_use")) == len(one.trials) for one in loads):
         found.append(_limits(loads))
     return found + _resource(loads)
 
 
-def _loads(record: StudyRecord, factor: str, describe: Describe) -> list[_Load]:
+def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -> list[_Load]:
     """Ascending, those with a good trial."""
     trials: dict[float, list[TrialRecord]] = {}
     for trial in record.trials:

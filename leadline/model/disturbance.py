@@ -54,7 +54,7 @@ class MachineUse:
     def taken(self) -> float | None:
         """Share of all CPUs that other programs and the hypervisor took; None where it was not recorded."""
         others = self.figures.get("others_cpu")
-        return None if others is None else others + self.figures.get("steal", 0.0)
+        return None if others is None else min(1.0, others + self.figures.get("steal", 0.0))
 
 
 def disturbed(shares: Mapping[int, float]) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.returns import Returns, Step, diminishing_returns
+from leadline.conclude.loads import load_of
 from leadline.gcanalysis.sizes import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary
 from leadline.model.knob import Level
@@ -56,7 +57,7 @@ class Sizes:
 
 
 def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
-    """None for a study without a factor of three or more sizes.
+    """None for a study without a factor of three or more sizes; its load is none.
 
     A study that was looked at more than once, and a race, have no panel: intervals for one look would be too narrow.
     """
@@ -66,7 +67,7 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
     def describe(factor: str, level: Level) -> str:
         return words.level_text(record.study, factor, level)
 
-    study = record.study
+    study, load = record.study, load_of(record)
     found = tuple(
         one
         for response in study.responses
@@ -77,6 +78,7 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
             describe=describe,
             margin=100 * study.equivalence,
         )
+        if one.factor != load
     )
     heaps = _heaps(record, files)
     return Sizes(found, heaps) if found or heaps else None

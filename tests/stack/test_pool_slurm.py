@@ -54,15 +54,15 @@ def test_nodes_that_die_are_drained_and_come_back_and_a_killed_leadline_lose_not
     with out.open("w") as told:
         run = subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        until(lambda: running(nodes) == set(nodes.nodes), 60, "the nodes have no jobs")
+        until(lambda: running(nodes) == set(nodes.nodes), 200, "the nodes have no jobs")
         nodes.broken("n2").touch()  # what its job changed cannot be put back
         nodes.kill("n1", steps=True)
         nodes.kill("n3", steps=False)  # its job goes on and ends, and nobody is told
-        until(lambda: len(rows(lab, "select 1 from blocks where state = 'ended'")) >= 1, 60, out.read_text())
+        until(lambda: len(rows(lab, "select 1 from blocks where state = 'ended'")) >= 1, 200, out.read_text())
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
-    until(lambda: {nodes.states()[name].rstrip("*") for name in ("n1", "n3")} == {"down"}, 60, "nobody missed them")
+    until(lambda: {nodes.states()[name].rstrip("*") for name in ("n1", "n3")} == {"down"}, 200, "nobody missed them")
     with out.open("a") as told:
         again = subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
     nodes.start("n3")
@@ -107,14 +107,14 @@ def test_jobs_outlive_leadline_and_end_when_it_is_interrupted(place: tuple[Path,
             return subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
 
     run = start()
-    until(lambda: len(running(nodes)) == 2, 60, "no jobs")
+    until(lambda: len(running(nodes)) == 2, 200, "no jobs")
     run.kill()
     run.wait(10)
     run = start()
-    until(lambda: "of an earlier leadline goes on" in (home / "out").read_text(), 60, "they are not followed")
-    until(lambda: len(rows(home / "lab", "select 1 from blocks where state = 'ended'")) >= 2, 60, "none came back")
+    until(lambda: "of an earlier leadline goes on" in (home / "out").read_text(), 200, "they are not followed")
+    until(lambda: len(rows(home / "lab", "select 1 from blocks where state = 'ended'")) >= 2, 200, "none came back")
     assert len(running(nodes)) <= 2  # so many at the same time as were asked for
-    until(lambda: len(running(nodes)) == 2, 60, "no more jobs")
+    until(lambda: len(running(nodes)) == 2, 200, "no more jobs")
     run.send_signal(signal.SIGINT)
     assert run.wait(120) == 1, (home / "out").read_text()
     assert nodes.ask("squeue", "-h", "-t", "PENDING,RUNNING").strip() == ""

@@ -65,14 +65,14 @@ def test_a_study_over_three_hosts_of_which_one_dies_and_leadline_is_killed(hosts
     with (home / "out").open("w") as told:
         run = subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        until(lambda: all(any("sleep 0." in p for p in far.processes()) for far in hosts.values()), 60, "no jobs")
+        until(lambda: all(any("sleep 0." in p for p in far.processes()) for far in hosts.values()), 200, "no jobs")
         hosts["b"].run("sh", "-c", "kill -9 $(pgrep -f '[p]ool job')")
-        until(lambda: "block 2 on b is lost" in (home / "out").read_text(), 60, "nobody missed it")
+        until(lambda: "block 2 on b is lost" in (home / "out").read_text(), 200, "nobody missed it")
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
     # no job outlives it, and each host is as it was
-    until(lambda: not any(far.processes() for far in hosts.values()), 60, "something is left running")
+    until(lambda: not any(far.processes() for far in hosts.values()), 200, "something is left running")
     assert {name: level(far) for name, far in hosts.items()} == before
     done = leadline("run", "naps.yaml", "--pool", "ssh:hosts.yaml", "--json", cwd=home)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from leadline.model.load import RATE, USERS
+from leadline.conclude.loads import load_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import ResponseAnalysis
 from leadline.report import words
@@ -17,8 +17,8 @@ _MOST = len(TREATMENTS)  # lines
 
 
 def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
-    """None for a study whose users and rate are the same in all trials."""
-    factor = next((one.name for one in record.plan.factors if one.name in (USERS, RATE)), None)
+    """None for a study whose load is the same in all trials."""
+    factor = load_of(record)
     if factor is None:
         return None
     rows: list[dict[str, Any]] = []
