@@ -47,7 +47,7 @@ _HOST = (  # of LocalHost, as they are
 )
 _STACK = (  # of Stack, as they are
     *("apply", "certificate", "check_alive", "check_connections", "check_messages", "endpoint", "has_data"),
-    *("read_back", "url", "use_database"),
+    *("population_urls", "read_back", "url", "use_database"),
 )
 
 
