@@ -12,6 +12,8 @@ DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Guests and pages: no other program changes what they find, so they take the CPU that the others leave.
 GUESTS := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels virtual_time)) tests/browser
+# Tests of test-beside that follow the guests, so that the three chains end at about the same time.
+AFTER_GUESTS := $(addprefix tests/stack/test_,$(addsuffix .py,server_wildfly servers brokerage_servers postgres))
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -61,10 +63,11 @@ test-host:  # tests that take the host's lease or change its settings, one after
 	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
 
 test-beside:  # real servers and databases that need nothing to themselves
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(GUESTS:%=--ignore=%) tests/stack
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(patsubst %,--ignore=%,$(GUESTS) $(AFTER_GUESTS)) tests/stack
 
-test-guests:
+test-guests:  # then some of the others
 	nice -n 10 $(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(GUESTS)
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_GUESTS)
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java

@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 OFTEN = ("schedule", "advance-1", "advance-2", "advance-3", "advance-4")
 PLANT = (*OFTEN, "claim_large", "complete", "cancel_work", "request_parts", "status")
-OTHER = matrix("another server or mode")
 
 
+@matrix("a minute each; PlantApiTest and the unit tests of the caller run")
 @pytest.mark.parametrize(
     ("server", "mode"),
-    [("wildfly", "direct"), pytest.param("wildfly", "session", marks=OTHER)],
+    [("wildfly", "direct"), ("wildfly", "session")],
 )
 def test_agents_call_the_server_remotely(server: str, mode: str, tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, server, mode, app="dealership")

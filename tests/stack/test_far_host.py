@@ -143,7 +143,7 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(
         run.wait(10)
     # nobody else ran there
     assert second.returncode == 1, second.stderr
-    assert "ssh:app: this host is in use by" in " ".join(second.stderr.split())
+    assert "this host is in use by" in " ".join(second.stderr.split())
     # the second trial ran there, at its own level
     assert any("pages.py" in line for line in during), during
     shown = leadline("show", "far", "--json", cwd=study)
