@@ -4,11 +4,12 @@ CPUs were. A load is no setting: more of it neither helps nor hurts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from leadline.conclude.wording import size
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import BLAMED
 from leadline.model.load import RATE, USERS, is_load
 from leadline.model.naming import Describe, plain_level
@@ -23,32 +24,34 @@ _ROLES = ("server", "database", "web", "driver")
 
 @dataclass(frozen=True)
 class _Load:
-    """The good trials at one load; ``asked``: throughput of the lightest load in proportion."""
+    """One load: its good trials, and how many failed by its own doing. ``share``: its throughput in that which the
+    lightest load's asks of it, 0 without a good trial.
+    """
 
-    level: float
     name: str
-    trials: tuple[Mapping[str, float], ...]
+    good: tuple[TrialRecord, ...]
     failed: int
-    asked: float = 0.0
-
-    def values(self, response: str) -> list[float]:
-        return [trial[response] for trial in self.trials if response in trial]
-
-    def mean(self, response: str) -> float | None:
-        return fmean(self.values(response)) if len(self.values(response)) == len(self.trials) > 0 else None
+    share: float
 
     @property
-    def throughput(self) -> float:
-        return fmean(self.values("throughput"))
+    def trials(self) -> int:
+        return len(self.good) + self.failed
+
+    def values(self, response: str) -> list[float]:
+        return [trial.responses[response] for trial in self.good if response in trial.responses]
+
+    def mean(self, response: str) -> float | None:
+        found = self.values(response)
+        return fmean(found) if 0 < len(found) == len(self.good) else None
 
     @property
     def follows(self) -> bool:
-        return not self.failed and self.throughput >= _FOLLOWS * self.asked
+        return not self.failed and self.share >= _FOLLOWS
 
     @property
     def kept(self) -> int:
-        """Trials in which every type of transaction kept its limits."""
-        return sum(use <= 1 for use in self.values("limit_use"))
+        """Trials in which every type of transaction kept its limits, as far as that is known."""
+        return sum(trial.responses.get("limit_use", 0.0) <= 1 for trial in self.good)
 
 
 def load_of(record: StudyRecord) -> str | None:
@@ -60,7 +63,7 @@ def load_of(record: StudyRecord) -> str | None:
         return own[0]
     for name in names:
         loads = _loads(record, name)
-        if len(loads) >= _FEWEST and abs(loads[1].throughput / loads[1].asked - 1) <= _PROPORTIONAL:
+        if len(loads) >= _FEWEST and abs(loads[1].share - 1) <= _PROPORTIONAL:
             return name
     return None
 
@@ -71,71 +74,71 @@ def of_loads(record: StudyRecord, describe: Describe) -> list[str]:
     if factor is None or len(record.plan.factors) > 1:
         return []
     loads = _loads(record, factor, describe)
-    if len(loads) < _FEWEST:
+    if len(loads) < _FEWEST or not any(load.good for load in loads):
         return []
-    found = [_reach(factor, loads)]
-    if all(len(one.values("limit_use")) == len(one.trials) for one in loads):
-        found.append(_limits(loads))
-    return found + _resource(loads)
+    limited = any(load.values("limit_use") for load in loads)
+    return [_reach(factor, loads), *([_limits(loads)] if limited else []), *_resource(loads)]
 
 
 def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -> list[_Load]:
-    """Ascending, those with a good trial."""
+    """Ascending, those that have run."""
     trials: dict[float, list[TrialRecord]] = {}
     for trial in record.trials:
-        level = trial.planned.treatment.as_dict()[factor]
-        if isinstance(level, int | float):
+        level = trial.planned.treatment[factor]
+        ran = trial.failure in BLAMED or (trial.failure is None and trial.responses.get("throughput", 0.0) > 0)
+        if ran and isinstance(level, int | float):
             trials.setdefault(float(level), []).append(trial)
-    found: list[_Load] = []
+    found, rate = list[_Load](), 0.0
     for level, own in sorted(trials.items()):
-        good = tuple(one.responses for one in own if one.failure is None and one.responses.get("throughput", 0.0) > 0)
-        if not good:
-            continue
-        load = _Load(level, describe(factor, own[0].planned.treatment.as_dict()[factor]), good, len(_failed(own)))
-        rate = found[0].throughput / found[0].level if found else load.throughput / level
-        found.append(_Load(level, load.name, good, load.failed, rate * level))
+        good = tuple(trial for trial in own if trial.failure is None)
+        each = fmean(trial.responses["throughput"] for trial in good) / level if good else 0.0
+        rate = each if not found else rate
+        name = describe(factor, own[0].planned.treatment[factor])
+        found.append(_Load(name, good, len(own) - len(good), each / rate if rate else 0.0))
     return found
-
-
-def _failed(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    return [trial for trial in trials if trial.failure in BLAMED]
 
 
 def _reach(factor: str, loads: Sequence[_Load]) -> str:
     last, beyond = _first(loads, lambda load: load.follows)
     if last is None:
-        return f"Trials failed at the lightest load already, {loads[0].name}"
-    if beyond is None:
-        return f"Throughput follows {factor} to the heaviest load, {last.name}, {_range(last)}: its end was not reached"
-    share = f"{beyond.throughput / beyond.asked:.0%}".replace("%", " %")
-    lost = f", and {beyond.failed} of {beyond.failed + len(beyond.trials)} trials failed" if beyond.failed else ""
+        return f"{loads[0].failed} of {loads[0].trials} trials failed at the lightest load already, {loads[0].name}"
     told = f"Throughput follows {factor} to {last.name}, {_range(last)}"
-    return f"{told}, and at {beyond.name} is {share} of what that asks{lost}"
+    if beyond is None:
+        return f"{told}: that is the heaviest load, and its end was not reached"
+    parts = [f"is {100 * beyond.share:.0f} % of what that asks"] if beyond.good else []
+    parts += [f"{beyond.failed} of {beyond.trials} trials failed"] if beyond.failed else []
+    return f"{told}, and at {beyond.name} {', and '.join(parts)}"
 
 
 def _limits(loads: Sequence[_Load]) -> str:
-    last, beyond = _first(loads, lambda load: load.kept == len(load.trials) and not load.failed)
+    last, beyond = _first(loads, lambda load: load.kept == load.trials)
     if beyond is None:
         return "All loads kept the limits"
-    worst = max(beyond.values("limit_use"))
-    trials = beyond.failed + len(beyond.trials)
-    told = f"at {beyond.name} {beyond.kept} of {trials} did, the worst used {size(worst)} times its limit"
+    told = f"at {beyond.name} {beyond.kept} of {beyond.trials} trials did"
+    if uses := beyond.values("limit_use"):
+        told += f", the worst used {size(max(uses))} times its limit"
     return f"Limits were kept to {last.name}; {told}" if last is not None else f"No load kept all limits; {told}"
 
 
 def _resource(loads: Sequence[_Load]) -> list[str]:
-    """How busy the CPUs were at the first load that throughput or limits did not follow."""
-    held = [load for load in loads if load.follows and load.kept == len(load.values("limit_use"))]
-    beyond = next((load for load in loads if load not in held), None)
-    if beyond is None or (busy := beyond.mean("host_cpu")) is None:
+    """How busy the CPUs were at the first load that throughput or limits did not follow. Where other programs took
+    some, it cannot be told what would have given out first without them.
+    """
+    beyond = next((load for load in loads if load.good and not (load.follows and load.kept == load.trials)), None)
+    busy = None if beyond is None else beyond.mean("host_cpu")
+    if beyond is None or busy is None:
         return []
     shares = [(role, beyond.mean(f"{role}_cpu_per_transaction")) for role in _ROLES]
     parts = ", ".join(f"{role} {size(share)} ms" for role, share in shares if share is not None)
-    used = f"of a transaction {parts}" if parts else "by all processes"
-    told = f"{100 * busy:.0f} % busy at {beyond.name}, {used}"
-    if busy >= _BUSY:
-        return [f"The CPUs gave out first: {told}"]
-    return [f"The CPUs did not give out: {told}; `leadline advise` tells what waits"]
+    told = f"{100 * busy:.0f} % busy at {beyond.name}" + (f", of a transaction {parts}" if parts else "")
+    others = fmean((trial.machine.taken if trial.machine else None) or 0.0 for trial in beyond.good)
+    if busy < _BUSY:
+        return [f"The CPUs did not give out: {told}; `leadline advise` tells what waits"]
+    if others > BOUND:
+        return [
+            f"What gave out first cannot be told: the CPUs were {told}, but other programs took {100 * others:.0f} %"
+        ]
+    return [f"The CPUs gave out first: {told}"]
 
 
 def _first(loads: Sequence[_Load], holds: Callable[[_Load], bool]) -> tuple[_Load | None, _Load | None]:

@@ -12,6 +12,7 @@ from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord
@@ -67,25 +68,45 @@ def test_limits_and_what_gave_out_first(beyond: StudyRecord) -> None:
     uses = {5: 0.1, 10: 0.1, 20: 0.2, 40: 0.5, 80: 2.5, 160: 9.0}
     busy = {5: 0.1, 10: 0.2, 20: 0.4, 40: 0.7, 80: 0.99, 160: 1.0}
     told = of_loads(with_responses(beyond, limit_use=uses, host_cpu=busy), plain_level)
-    assert told[1] == "Limits were kept to 40; at 80 0 of 2 did, the worst used 2.5 times its limit"
+    assert told[1] == "Limits were kept to 40; at 80 0 of 2 trials did, the worst used 2.5 times its limit"
     assert told[2].startswith("The CPUs gave out first: 99 % busy at 80, of a transaction server 3.0 ms, database ")
     idle = dict.fromkeys(busy, 0.3)
     told = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 0.5), host_cpu=idle), plain_level)
     assert told[1] == "All loads kept the limits"
     assert told[2].startswith("The CPUs did not give out: 30 % busy at 80, ")
     broken = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 1.5)), plain_level)
-    assert broken[1].startswith("No load kept all limits; at 5 0 of 2 did")
+    assert broken[1].startswith("No load kept all limits; at 5 0 of 2 trials did")
+
+
+def with_failures(record: StudyRecord, **which: set[int]) -> StudyRecord:
+    """Trials of these ``users`` and ``replicates`` failed."""
+    trials = [
+        replace(trial, failure=FailureClass.WORKLOAD, responses={})
+        if trial.planned.treatment["load.users"] in which["users"] and trial.planned.replicate in which["replicates"]
+        else trial
+        for trial in record.trials
+    ]
+    return replace(record, trials=tuple(trials))
+
+
+def test_a_load_that_always_fails_is_an_end(beyond: StudyRecord) -> None:
+    (told, *_) = of_loads(with_failures(beyond, users={40, 80, 160}, replicates={0, 1}), plain_level)
+    assert told.startswith("Throughput follows load.users to 20, ")
+    assert told.endswith(", and at 40 2 of 2 trials failed")
+    (told, *_) = of_loads(with_failures(beyond, users={5}, replicates={0, 1}), plain_level)
+    assert told == "2 of 2 trials failed at the lightest load already, 5"
+
+
+def test_cpus_that_others_took_are_not_what_gave_out(beyond: StudyRecord) -> None:
+    busy = with_responses(beyond, host_cpu=dict.fromkeys((5, 10, 20, 40, 80, 160), 1.0))
+    taken = MachineUse({"others_cpu": 0.6})
+    told = of_loads(replace(busy, trials=tuple(replace(one, machine=taken) for one in busy.trials)), plain_level)
+    assert told[-1].startswith("What gave out first cannot be told: the CPUs were 100 % busy at 80, of a transaction ")
+    assert told[-1].endswith(", but other programs took 60 %")
 
 
 def test_failed_trials_are_no_throughput(beyond: StudyRecord) -> None:
-    kinds = {20: FailureClass.WORKLOAD}
-    trials = [
-        replace(
-            trial, failure=kinds.get(int(trial.planned.treatment["load.users"])) if trial.planned.replicate else None
-        )
-        for trial in beyond.trials
-    ]
-    (told, *_) = of_loads(replace(beyond, trials=tuple(trials)), plain_level)
+    (told, *_) = of_loads(with_failures(beyond, users={20}, replicates={1}), plain_level)
     assert told.startswith("Throughput follows load.users to 10, ")
     assert told.endswith(" of what that asks, and 1 of 2 trials failed")
 
@@ -105,5 +126,5 @@ def test_other_studies_have_no_such_answer(tmp_path: Path, factors: str) -> None
 
 def test_where_its_end_was_not_reached(tmp_path: Path) -> None:
     (told, *_) = of_loads(ran(tmp_path, "load.users: [2, 4, 8]"), plain_level)
-    assert told.startswith("Throughput follows load.users to the heaviest load, 8, ")
-    assert told.endswith(": its end was not reached")
+    assert told.startswith("Throughput follows load.users to 8, ")
+    assert told.endswith(": that is the heaviest load, and its end was not reached")
