@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -225,13 +225,7 @@ def parse_artefacts(text: str, base: Path, source: str) -> ArtefactPlace:
         raise refused(f"the URL of the files begins with {quoted(parts.scheme)}, not with s3://")
     if not _BUCKET.fullmatch(host) or parts.fragment:
         raise refused(f"{quoted(host)} is no name of a bucket" if host else "the URL of the files names no bucket")
-    given = {"endpoint": "", "region": ""}
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key not in given:
-            near = nearest(key, list(given))
-            hint = f"did you mean {near}?" if near else f"there are {' and '.join(given)}"
-            raise refused(f"the URL of the files has the option {quoted(key)}: {hint}")
-        given[key] = value
+    given = _options(parts.query, {"endpoint": "", "region": ""}, lambda why: refused(f"the URL of the files {why}"))
     server = urlsplit(given["endpoint"])
     if given["endpoint"] and (server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc):
         raise refused("the endpoint is not a URL such as https://s3.example:9000 without credentials")
@@ -258,13 +252,8 @@ def parse_url(url: str, source: str) -> Address:
     name = unquote(parts.path.removeprefix("/"))
     if not parts.hostname or not name or "/" in name or parts.fragment:
         raise refused(f"the database's URL has no {'host' if not parts.hostname else 'name of one database'}")
-    given = {"sslmode": TLS_MODES[0], "schema": ""}
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key not in given:
-            near = nearest(key, list(given))
-            hint = f"did you mean {near}?" if near else f"there are {' and '.join(given)}"
-            raise refused(f"the database's URL has the option {quoted(key)}: {hint}")
-        given[key] = value
+    defaults = {"sslmode": TLS_MODES[0], "schema": ""}
+    given = _options(parts.query, defaults, lambda why: refused(f"the database's URL {why}"))
     if given["sslmode"] not in TLS_MODES:
         raise refused(f"sslmode is {quoted(given['sslmode'])}, not one of {', '.join(TLS_MODES)}")
     if given["schema"] and not re.fullmatch("[a-z_][a-z0-9_]{0,49}", given["schema"]):
@@ -273,6 +262,18 @@ def parse_url(url: str, source: str) -> Address:
     password = None if parts.password is None else unquote(parts.password)
     host, tls, schema = parts.hostname, given["sslmode"], given["schema"]
     return Address(user, host, port or 5432, name, password, tls, schema, source)
+
+
+def _options(query: str, defaults: Mapping[str, str], refused: Callable[[str], UsageError]) -> dict[str, str]:
+    """What follows ``?`` in a URL, over the defaults. Raises ``refused`` for an option that is not among them."""
+    given = dict(defaults)
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key not in given:
+            near = nearest(key, list(given))
+            hint = f"did you mean {near}?" if near else f"there are {' and '.join(given)}"
+            raise refused(f"has the option {quoted(key)}: {hint}")
+        given[key] = value
+    return given
 
 
 def _me() -> str:
