@@ -35,10 +35,10 @@ def sent(tmp_path: Path, files: list[str], **stack: object) -> set[str]:
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text("")
     own = OwnFile(file=str(here / "shop.stack.yaml"), content=OwnStack.model_validate({"stack": "shop", **stack}))
-    choice = send_own(StackChoice(own=own), cast(FarHost, FakeHost(tmp_path / "there")), "/work")
+    choice = send_own(StackChoice(own=own), cast(FarHost, FakeHost(tmp_path / "there")), "/srv")
     assert choice.own is not None
-    assert choice.own.file == "/work/own/shop.stack.yaml"
-    place = tmp_path / "there" / "work" / "own"
+    assert choice.own.file == "/srv/own/shop.stack.yaml"
+    place = tmp_path / "there" / "srv" / "own"
     return {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()} - {"shop.stack.yaml"}
 
 
