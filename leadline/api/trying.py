@@ -173,7 +173,7 @@ def _can_archive(choice: StackChoice) -> bool:
     """Whether classes of the application can be archived: by its own command, on a JVM that has the flag."""
     assert choice.own is not None
     known = {knob.name for knob in stack_catalogue(choice)}
-    return choice.own.content.limited and {ARCHIVE_OPTION, ARCHIVE} <= known
+    return choice.own.content.managed and {ARCHIVE_OPTION, ARCHIVE} <= known
 
 
 # the first start ---------------------------------------------------------------------------------------------------

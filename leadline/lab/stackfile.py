@@ -124,7 +124,7 @@ def check_java(own: OwnFile) -> None:
     leadline starts on it.
     """
     stack = own.content
-    if not stack.limited or not (stack.war or stack.java_program or "${java}" in stack.words):
+    if not stack.managed or not (stack.war or stack.java_program or "${java}" in stack.words):
         return
     server = war_server(own) if stack.war else CommandServer(own)
     told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))

@@ -124,7 +124,7 @@ class OwnStack(Strict):
         return self.command or []
 
     @property
-    def limited(self) -> bool:
+    def managed(self) -> bool:
         """Whether leadline starts its process itself, so that it may give it less of the host."""
         return self.attach is None and self.compose is None
 

@@ -169,10 +169,9 @@ class Stack(Parts):
 
     def _start_companions(self, directory: Path) -> None:
         """Start the processes that the application needs beside its server, before it; both know each other's port."""
-        self._beside = {}
         own = self._owners.levels(self._settings, self._deployed)
-        self.companions = {companion.name: companion for companion in self.application.companions(own)}
-        for companion in self.companions.values():
+        self.companions = {}
+        for companion in self.application.companions(own):
             context = CompanionContext(
                 host=self._host,
                 directory=self._home / companion.name,
@@ -186,7 +185,7 @@ class Stack(Parts):
                 client=self._remote_client(),
             )
             companion.configure(context, own)
-            self._beside |= companion.properties()
+            self.companions[companion.name] = companion
             self.restart_companion(companion.name)
 
     def _remote_client(self) -> RemoteClient | None:

@@ -50,8 +50,7 @@ class Parts:
         self.server = next(iter(self.servers.values()))  # of several the one that was started last
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
-        self.companions: dict[str, Companion] = {}  # of the last start, by their names
-        self._beside: dict[str, str] = {}  # properties by which the server knows them
+        self.companions: dict[str, Companion] = {}  # those configured for the last start, by their names
         self._host = host
         self._home = home.absolute()
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
@@ -89,7 +88,7 @@ class Parts:
     @property
     def _limited(self) -> bool:
         """Whether it starts its services itself, so that it may give them less of the host."""
-        return self.choice.own is None or self.choice.own.content.limited
+        return self.choice.own is None or self.choice.own.content.managed
 
     def _place(self, settings: Settings) -> None:
         """Take the limits of a start."""
@@ -116,7 +115,8 @@ class Parts:
         """What the server is given at the levels of its last start. Raises UsageError."""
         own = self._owners.levels(self._settings, self._deployed)
         made = self.application.deployment(self.choice.mode, own)
-        return replace(made, properties={**self.options.properties, **made.properties, **self._beside})
+        known = {name: text for companion in self.companions.values() for name, text in companion.properties().items()}
+        return replace(made, properties={**self.options.properties, **made.properties, **known})
 
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""

@@ -187,7 +187,7 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     if choice.web is not None:
         return [*server_of(choice).knobs(), *OF_SERVER]
     if choice.own is not None:
-        limits = LIMITS if choice.own.content.limited else ()
+        limits = LIMITS if choice.own.content.managed else ()
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)

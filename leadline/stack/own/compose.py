@@ -11,6 +11,7 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,6 +45,7 @@ class ComposeServer(CommandServer):
     def __init__(self, own: OwnFile) -> None:
         super().__init__(own)
         self._entry = ""  # of the undo journal
+        self._modes: dict[Path, int] = {}  # of directories that its containers may write to
 
     @property
     def version(self) -> str:
@@ -124,7 +126,8 @@ class ComposeServer(CommandServer):
         self.owns(context)  # makes the GC log
         shared = [self._exchange(context), self.own_artefacts(context), *([context.raw] if context.raw else [])]
         for path in shared:  # the container's user may be any
-            path.chmod(path.stat().st_mode | 0o777)
+            self._modes.setdefault(path, path.stat().st_mode)
+            path.chmod(self._modes[path] | 0o777)
         if context.raw is not None:
             for log in context.raw.glob("gc.log"):
                 log.chmod(0o666)
@@ -179,6 +182,11 @@ class ComposeServer(CommandServer):
                 self.context.host.keep_promise(entry)
         except RestoreError:  # the host's own restore tries again, and tells
             return False
+        finally:
+            for path, mode in self._modes.items():
+                with suppress(FileNotFoundError):
+                    path.chmod(mode)
+            self._modes.clear()
         return True
 
 
