@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from leadline.conclude.loads import load_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import words
@@ -63,7 +64,11 @@ class Glance:
 
 
 def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect]) -> Glance:
-    """``ranked``: one effect for each setting, the most telling first; failed settings follow."""
+    """``ranked``: one effect for each setting, the most telling first; failed settings follow. Loads ascend before."""
+    if (load := load_of(record)) is not None:
+        ranked = sorted(
+            ranked, key=lambda effect: (effect.factor != load, effect.level if effect.factor == load else 0)
+        )
     axes = tuple(axis(record, one) for one in analysis.responses)
     by_setting: dict[str, dict[str, Cell]] = {}
     for effect in ranked:
