@@ -212,6 +212,8 @@ def parse_artefacts(text: str, base: Path, source: str) -> ArtefactPlace:
     if "://" not in text:
         if not text.strip():
             raise refused("the place of the files is empty")
+        if re.match("[A-Za-z][A-Za-z0-9]*:", text):
+            raise refused(f"{quoted(text)} is neither a bucket nor a directory")
         return ArtefactPlace(folder=_absolute(base / expanded(text)), source=source)
     try:
         parts = urlsplit(text)

@@ -16,6 +16,7 @@ from leadline.model.study import Study
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
 _SHORT = 240  # characters of an answer that needs no lead
+_FINDS = (" helps: ", " hurts: ", "Throughput follows ")
 _EARLY = 4  # sentences among which the first finding leads
 
 
@@ -136,13 +137,13 @@ def moment(seconds: float | None) -> str:
 
 
 def lead(answer: str) -> tuple[str, str]:
-    """The head of an answer and its rest: up to the first setting that helps or hurts where that comes early, else the
-    first sentence. A short answer is all head.
+    """The head of an answer and its rest: up to the first setting that helps or hurts, or how far throughput follows a
+    load, where that comes early, else the first sentence. A short answer is all head.
     """
     if len(answer) <= _SHORT:
         return answer, ""
     sentences = answer.split(". ")
-    ends = [at for at, one in enumerate(sentences[:_EARLY]) if " helps: " in one or " hurts: " in one]
+    ends = [at for at, one in enumerate(sentences[:_EARLY]) if any(word in one for word in _FINDS)]
     cut = 1 + (ends[0] if ends else 0)
     if cut == len(sentences):
         return answer, ""

@@ -220,6 +220,7 @@ def test_a_place_is_read(text: str, place: ArtefactPlace) -> None:
         ("s3://anna:secret@team/ours", "1: credentials do not belong there, they are the environment's"),
         (f"{BUCKET}?endpoint=https://a:secret@s3", "1: the endpoint is not a URL .*without credentials"),
         ("gs://team/ours", "1: the URL of the files begins with 'gs', not with s3://"),
+        ("s3:/ours", "1: 's3:/ours' is neither a bucket nor a directory"),
         ("s3:///ours", "1: the URL of the files names no bucket"),
         ("s3://Team/ours", "1: 'Team' is no name of a bucket"),
         (f"{BUCKET}?endpint=https://s3", "1: .*the option 'endpint': did you mean endpoint?"),

@@ -388,6 +388,10 @@ def test_changes_carry_their_sign() -> None:
     [
         (["a=1 helps: throughput +9 % [+5, +13]"], 1),
         (["Other programs used 12 % to 42.5 % of the CPUs", "a=1 hurts: p99 +40 % [+31, +50]", "All else" * 30], 2),
+        (
+            ["Other programs used 12 %" * 9, "Throughput follows load.users to 40, 300 transactions/s", "The CPUs" * 9],
+            2,
+        ),
         (["Nothing is told apart" * 10, "b" * 40, "c"], 1),
     ],
 )
