@@ -23,7 +23,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-java test-statistics test-host test-beside test-guests lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside test-guests lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -37,9 +37,9 @@ check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict ty
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit
 
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust test-rust lint-java test-java test-statistics $(DRIVER)
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
 	$(call say,"testing with real servers and databases and guests and pages: three chains side by side")
 	@$(MAKE) --no-print-directory --jobs 3 test-host test-beside test-guests
 
@@ -49,10 +49,6 @@ matrix: test  ## every test with every server and database and mode and queue an
 test-rust: lint-rust
 	$(call say,"testing the driver (Rust)")
 	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
-
-test-statistics: lint-python
-	$(call say,"testing the statistics (Python)")
-	$(BIN)/pytest --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")
@@ -77,7 +73,6 @@ lint-python:
 	$(BIN)/ruff format --quiet --check $(PYTHON_CODE)
 	$(BIN)/ruff check --quiet $(PYTHON_CODE)
 	$(BIN)/mypy
-	$(BIN)/pytest --collect-only --quiet tests > $(VENV)/.collected || { cat $(VENV)/.collected; exit 1; }
 
 lint-rust:
 	$(call say,"checking Rust: format and lint")
