@@ -10,10 +10,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
-# Guests and pages: no other program changes what they find, so they take the CPU that the others leave.
-GUESTS := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels virtual_time)) tests/browser
-# Tests of test-beside that follow the guests, so that the three chains end at about the same time.
-AFTER_GUESTS := $(addprefix tests/stack/test_,$(addsuffix .py,server_wildfly servers brokerage_servers postgres))
+# Tests of test-beside that follow those of test-host, so that both chains end at about the same time.
+AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels virtual_time))
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -23,7 +21,7 @@ PYTHON_CODE := leadline tests tools $(wildcard bench)
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside test-guests lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -40,8 +38,8 @@ test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every t
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
-	$(call say,"testing with real servers and databases and guests and pages: three chains side by side")
-	@$(MAKE) --no-print-directory --jobs 3 test-host test-beside test-guests
+	$(call say,"testing with real servers and databases and pages: two chains side by side")
+	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed
@@ -55,15 +53,12 @@ test-java: lint-java  # the compiler lints too
 	$(MVN) -B -q -f workloads/pom.xml verify
 	@touch $(PROGRAMS) $(JAVA)
 
-test-host:  # tests that take the host's lease or change its settings, one after the other
+test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
 	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST)
 
-test-beside:  # real servers and databases that need nothing to themselves
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(patsubst %,--ignore=%,$(GUESTS) $(AFTER_GUESTS)) tests/stack
-
-test-guests:  # then some of the others
-	nice -n 10 $(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(GUESTS)
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_GUESTS)
+test-beside:  # real servers, databases and pages that need nothing to themselves
+	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java

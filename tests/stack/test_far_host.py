@@ -120,9 +120,7 @@ def read_back(lab: Path, trial: int) -> str:
         return str(found.execute(asked, (trial, KNOB)).fetchone()[0])
 
 
-def test_a_trial_there_and_the_host_put_back_after_a_kill(
-    hosts: dict[str, Far], study: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far], study: Path) -> None:
     far, own = hosts["app"], Path(f"/proc/sys/{KNOB.replace('.', '/')}").read_text()
     far.run("sh", "-c", "sleep 98765 > /dev/null 2>&1 & echo kept > /root/mine")
     (mine,) = far.processes()
@@ -135,15 +133,9 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(
         assert run.poll() is None, (study / "out").read_text()
         during = far.processes()
         levels = level(far)
-        with monkeypatch.context() as patience:
-            patience.setenv("LEADLINE_WAIT", "1")  # tests wait longer for a host
-            second = leadline("run", study / "far.yaml", "--host", "ssh:app", "--lab", study / "other", cwd=study)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(10)
-    # nobody else ran there
-    assert second.returncode == 1, second.stderr
-    assert "this host is in use by" in " ".join(second.stderr.split())
     # the second trial ran there, at its own level
     assert any("pages.py" in line for line in during), during
     shown = leadline("show", "far", "--json", cwd=study)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from witnesses import matrix
 
 from leadline.guest import accelerator, initramfs, kernels
 from leadline.guest.boot import QEMU, Boot
@@ -272,6 +273,7 @@ def test_kill_9_leaves_nothing_behind(place: Place, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("memory"))
 
 
+@matrix("an emulated boot in real time takes half a minute")
 def test_real_time_runs_with_what_the_test_boot_found(place: Place) -> None:
     found = accelerator.probe(place.host, place.boot, place.directory / "probe")
     boot = replace(place.boot, time="real", cpus=2, accelerator=found.name)

@@ -101,6 +101,7 @@ def test_hosts_tell_how_they_stand(hosts: dict[str, Far], home: Path) -> None:
     assert "nowhere.invalid" in second["why"]
 
 
+@matrix("a leadline is started on each host three times")
 def test_a_dry_run_looks_at_each_host_as_the_run_does(hosts: dict[str, Far], home: Path) -> None:
     (home / "more.yaml").write_text("hosts: [a, b, c, nowhere.invalid]\n")
     command = ("run", "naps.yaml", "--pool", "ssh:more.yaml", "--dry-run")

@@ -19,7 +19,7 @@ STUDIES = 60
     [
         (0.03, 0.0005, 1.0),
         *(pytest.param(*law, marks=LONGER) for law in ((0.0, 0.0, 1.0), (0.1, 0.0, 3.0))),
-        (0.02, 0.01, 3.0),
+        pytest.param(0.02, 0.01, 3.0, marks=LONGER),
     ],
 )
 def test_intervals_hold_the_truth(contention: float, coherency: float, growth: float) -> None:

@@ -79,6 +79,7 @@ def test_large_effects_are_found_with_fewer_trials_and_small_ones_are_not_lost()
     assert trials / 14 < 0.75 * len(plan.trials)
 
 
+@LONGER
 def test_repeated_intervals_cover_whatever_rule_ended_the_study() -> None:
     """Simultaneous intervals after stopping, widened for the looks: all true effects covered in 95 % of studies."""
     plan = make_plan(pseudo_factors(3), Design(replicates=6, sentinels=None))
