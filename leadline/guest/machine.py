@@ -180,7 +180,7 @@ class _Guest:
             if source is not None:
                 self._load(source.state)
             self._monitor.command("cont", time.monotonic() + ANSWER)
-            event = self._monitor.event({"SHUTDOWN", "GUEST_PANICKED"}, until, self._watch())["event"]
+            event = self._monitor.event({"SHUTDOWN", "GUEST_PANICKED"}, until, self._watch())
         except MonitorError as error:
             raise self._lost(str(error)) from None
         except TimeoutError:
@@ -191,7 +191,10 @@ class _Guest:
         if sent.failed is not None:
             sent.failed.evidence = tail(self._console_text())
             raise sent.failed
-        if not sent.finished and (event == "SHUTDOWN" or sent.saved is None):
+        if not sent.finished and event.get("data", {}).get("reason") == "host-signal":
+            message = "QEMU was ended by a signal, which did not come from leadline"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, message, tail(self._console_text()))
+        if not sent.finished and (event["event"] == "SHUTDOWN" or sent.saved is None):
             raise TrialFailure(
                 FailureClass.CONFIGURATION,
                 "the guest switched itself off before its job's end",

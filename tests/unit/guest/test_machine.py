@@ -70,6 +70,11 @@ ENDS = {
         "the guest's results are damaged at 'put x 9 0'",
     ),
     "off": (BEFORE + OFF, "configuration", "the guest switched itself off before its job's end"),
+    "ended by somebody": (
+        BEFORE + OFF.replace('"SHUTDOWN"', '"SHUTDOWN", "data": {"guest": false, "reason": "host-signal"}'),
+        "infrastructure",
+        "QEMU was ended by a signal, which did not come from leadline",
+    ),
 }
 
 
