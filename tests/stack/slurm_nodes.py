@@ -5,6 +5,9 @@ that every node has the host's lease to itself; their hooks put them back.
 
 With ``kernels`` Slurm "boots" a node: its reboot program ends the daemon and starts it again, for some features with a
 personality (personality(2)) in which the kernel calls itself 2.6: another name of the same kernel.
+
+With ``far`` nodes are hosts of far_hosts.py as well: their jobs run in the network of that host, the others of a gang
+are reached by its sshd, and hooks put that host back, too. Slurm's daemons stay in the network of this machine.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from far_hosts import Far
 
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scontrol", "unshare", "ip")
 _CONTROLLER, _FIRST_NODE = 26817, 27001
@@ -71,6 +76,11 @@ _HOOK = """#!/bin/sh
 export PATH={path}
 test -e {home}/broken.$SLURMD_NODENAME && exit 1
 {home}/leadline restore > {home}/log/hook.$SLURMD_NODENAME 2>&1
+test $? -le 1 || exit 1
+{also}
+"""
+_ALSO_FAR = """
+{home}/leadline restore --host ssh:$SLURMD_NODENAME >> {home}/log/hook.$SLURMD_NODENAME 2>&1
 test $? -le 1
 """
 _KERNELS = """
@@ -110,6 +120,10 @@ setsid sh -c "
 _LEADLINE = """#!/bin/sh
 export LEADLINE_STATE={home}/leadline-$SLURMD_NODENAME PYTHONPATH={checkout}
 exec unshare -n sh -c 'ip link set lo up; exec "$0" -m leadline "$@"' {python} "$@"
+"""
+_FAR_LEADLINE = """#!/bin/sh
+export LEADLINE_STATE={home}/leadline-$SLURMD_NODENAME PYTHONPATH={checkout}
+exec nsenter -t $(cat {home}/run/far.$SLURMD_NODENAME) -n {python} -m leadline "$@"
 """
 
 
@@ -199,9 +213,11 @@ def _write_kernels(home: Path, names: tuple[str, ...], kernels: Mapping[str, str
 
 
 @contextmanager
-def slurm(home: Path, count: int, kernels: Mapping[str, str] | None = None) -> Iterator[Slurm]:
+def slurm(
+    home: Path, count: int, kernels: Mapping[str, str] | None = None, far: Mapping[str, Far] | None = None
+) -> Iterator[Slurm]:
     """So many nodes, ``n1`` on, all idle. ``kernels``: features of each, the first active, with what stands before
-    the daemon's command once it was booted.
+    the daemon's command once it was booted. ``far``: the host that each node is.
     """
     for folder in ("state", "run", "log", "spool"):
         (home / folder).mkdir(parents=True)
@@ -220,8 +236,11 @@ def slurm(home: Path, count: int, kernels: Mapping[str, str] | None = None) -> I
     (home / "slurm.conf").write_text(conf)
     (home / "cgroup.conf").write_text(_CGROUP)
     checkout = Path(__file__).resolve().parents[2]
-    for name, text in (("hook", _HOOK), ("leadline", _LEADLINE)):
-        script = text.format(home=home, path=os.environ["PATH"], checkout=checkout, python=sys.executable)
+    for name, host in (far or {}).items():
+        (home / "run" / f"far.{name}").write_text(f"{host.init}\n")
+    also = _ALSO_FAR.format(home=home) if far else ""
+    for name, text in (("hook", _HOOK), ("leadline", _FAR_LEADLINE if far else _LEADLINE)):
+        script = text.format(home=home, path=os.environ["PATH"], checkout=checkout, python=sys.executable, also=also)
         (home / name).write_text(script)
         (home / name).chmod(0o755)
     (home / "munge.key").write_bytes(os.urandom(64))
