@@ -98,9 +98,9 @@ def test_a_gang_of_three_roles_of_which_one_host_is_lost(place: tuple[Path, Slur
         directory = Path(trial["directory"])
         facts = json.loads((directory / "logs" / "host.json").read_text())
         _, application, database = facts["host"].split("+")
-        assert facts["reached.by"] == f"ssh:{application}"
-        assert facts["reached.address"] == hosts[application].address
-        assert facts["database.reached.by"] == f"ssh:{database}"
+        assert facts["host.reached.by"] == f"ssh:{application}"
+        assert facts["host.reached.address"] == hosts[application].address
+        assert facts["host.database.reached.by"] == f"ssh:{database}"
         assert (directory / "database-host" / "logs" / "postgres.log").exists()
         assert trial["responses"]["database_cpu_per_transaction"] > 0
     # nothing is left on the hosts, and every setting is put back
