@@ -127,7 +127,9 @@ class SlurmPool(Pool):
 
     def room(self, jobs: int) -> int:
         able = sum(map(takes_jobs, self.hosts())) // self._together
-        return able + min(able, _AHEAD) - jobs
+        # With kernels none waits: it would have the node between two boots of a block, whose next job needs that node.
+        ahead = 0 if self.where.kernels else min(able, _AHEAD)
+        return able + ahead - jobs
 
     def usable(self) -> bool:
         return self.room(0) > 0

@@ -42,7 +42,7 @@ def test_each_plot_of_a_block_runs_on_the_kernel_that_slurm_booted(
     other = subprocess.run([*NAMED.split(), "uname", "-r"], capture_output=True, text=True, check=True).stdout.strip()
     assert other != usual
     wrong = "1.0-never"
-    with slurm(tmp_path / "slurm", 2, {"usual": USUAL, "other": NAMED, "wrong": USUAL}) as nodes:
+    with slurm(tmp_path / "slurm", 1, {"usual": USUAL, "other": NAMED, "wrong": USUAL}) as nodes:
         kernels = {usual: "usual", other: "other", wrong: "wrong"}
         (tmp_path / "pool.yaml").write_text(f"leadline: {nodes.leadline}\nkernels: {json.dumps(kernels)}\n")
         (tmp_path / "naps.yaml").write_text(naps(2, runs=1, factors=f"kernel.release: ['{usual}', '{other}']"))
@@ -91,7 +91,7 @@ dead_man: 60s
 
 @pytest.mark.timeout(3000)
 @pytest.mark.skipif(bool(cannot_share()), reason=cannot_share())
-@matrix("an emulated machine is rebooted by Slurm, a quarter of an hour")
+@matrix("an emulated machine is rebooted by Slurm, half an hour")
 def test_slurm_boots_the_kernels_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         kernels = [provision(name, print) for name in ("6.1-cloud", "6.12-cloud")]

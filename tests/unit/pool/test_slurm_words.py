@@ -62,6 +62,7 @@ def test_states_of_hosts(fakes: Path) -> None:
         PoolHost("n4", HostState.DOWN, "Not responding"),
     ]
     assert (pool.room(0), pool.room(1), pool.room(2)) == (2, 1, 0)  # one runs, one waits for its end
+    assert SlurmPool(Partition(kernels={"6.1": "k61"})).room(0) == 1  # nothing between the boots of a block
     pool.drain("n1", "it has no JDK 25")
     assert pool.hosts()[0] == PoolHost("n1", HostState.DRAINED, "it has no JDK 25")
     assert not pool.usable()
