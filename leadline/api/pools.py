@@ -20,6 +20,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import Testbed
 from leadline.pool.base import HostState, Looked, Pool, PoolHost
 from leadline.pool.files import SshHosts, read_pool
+from leadline.pool.gang import name_of, on_hosts
 from leadline.pool.job import Ending, How, Job, look_at, read_job, run_job
 from leadline.pool.slurm import SlurmPool
 from leadline.pool.ssh import SshPool
@@ -55,13 +56,16 @@ def over_pool(
 
 def job(source: str, host: str, watcher: Watcher) -> Ending:
     """Run the job of a file, or of standard input (``-``), for as long as that is open; what it leaves goes beside the
-    file, or to standard output as a tar archive. Raises UsageError for what is no job of this version.
+    file, or to standard output as a tar archive. ``host``: its name, or those of a gang with commas between.
+
+    Raises UsageError for what is no job of this version.
     """
-    name = host or platform.node()
+    hosts_ = (host or platform.node()).split(",")
+    name = name_of(hosts_)
     if source != "-":
-        told = read_job(read_text(Path(source)))
+        told = on_hosts(read_job(read_text(Path(source))), hosts_)
         return run_job(told, name, _place_of(told, watcher), Path(source).parent)
-    told = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
+    told = on_hosts(read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace")), hosts_)
     threading.Thread(target=_until_closed, name="input", daemon=True).start()
     with Scratch() as target:
         ending = run_job(told, name, _place_of(told, watcher), target)
@@ -80,7 +84,15 @@ def look(host: str, watcher: Watcher) -> Ending:
 
 
 def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
-    return lambda lab, _file: NodeTestbed(lab, told.kernels, watcher, told.disposable)
+    def place(lab: Path, file: StudyFile) -> Testbed:
+        stack = file.study.stack
+        if stack.ssh is None:
+            return NodeTestbed(lab, told.kernels, watcher, told.disposable)
+        from leadline.far.testbed import FarTestbed
+
+        return FarTestbed(lab, stack.ssh, stack.database_ssh, watcher, told.disposable)
+
+    return place
 
 
 def _until_closed() -> None:

@@ -10,24 +10,19 @@ from leadline.far.host import FarHost, FarHosts
 from leadline.far.system import FarSystem
 from leadline.host.local import LocalHost
 from leadline.lab.machine import check_far_machine
+from leadline.lab.overssh import check_over_ssh
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import MachineTestbed, RunOptions
-from leadline.lab.web import web_servers
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.hosts import SshHost
 from leadline.model.knob import Knob
 from leadline.stack.registry import application_of
 from leadline.stack.running import require_none_running
 from leadline.stack.servers.agent import ensure_agent
-
-_NOT_THERE = {  # keys of a study -> why not on a host over SSH, and what to write
-    ("design", "rotation"): "no instances stand side by side on a host over SSH: leave the rotation out",
-    ("design", "duet"): "no instances stand side by side on a host over SSH: leave the duet out",
-}
 
 
 class FarTestbed(MachineTestbed):
@@ -53,12 +48,7 @@ class FarTestbed(MachineTestbed):
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
         """Also asks the hosts. Raises UsageError for one that cannot be used."""
         study = file.study
-        for (part, key), why in _NOT_THERE.items():
-            if getattr(getattr(study, part), key) is not None:
-                raise UsageError(f"{file.where((part, key))}: {why}")
-        if named := web_servers(study):
-            path = ("factors" if "web.server" in study.factors else "settings", "web.server")
-            raise UsageError(f"{file.where(path)}: no web server ({', '.join(named)}) is started on a host over SSH")
+        check_over_ssh(file)
         place = file.where(("stack", "hosts" if study.stack.hosts else "host"))
         try:
             for host in self._hosts():
@@ -88,6 +78,7 @@ class FarTestbed(MachineTestbed):
             budget=options.budget,
             give_up=options.give_up,
             opened=options.opened,
+            part=options.part,
         )
         try:
             return run.execute(options.fresh, options.go_on)

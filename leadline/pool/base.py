@@ -60,18 +60,36 @@ class Wish:
 
 @dataclass(frozen=True)
 class Looked:
-    """How the hosts of a pool stand before a run, and how many of them run a block ``at_once``."""
+    """How the hosts of a pool stand before a run, and how many blocks run ``at_once``. ``roles``: what runs on each
+    host of a block.
+    """
 
     pool: str
     hosts: Sequence[PoolHost]
     at_once: int
+    roles: Sequence[str] = ("driver",)
 
     def lines(self) -> list[str]:
-        return [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
+        told = [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
+        if len(self.roles) > 1:
+            told.append(f"each block asks for {len(self.roles)} hosts at the same time: {', '.join(self.roles)}")
+        return told
+
+    @property
+    def over(self) -> str:
+        """What the study is spread over."""
+        if len(self.roles) > 1:
+            return f"{self.at_once} gang{'s' if self.at_once > 1 else ''} of {len(self.roles)} hosts"
+        return f"{self.at_once} host{'s' if self.at_once > 1 else ''}"
 
     def document(self) -> dict[str, Any]:
         """As JSON types."""
-        return {"name": self.pool, "at_once": self.at_once, "hosts": [asdict(host) for host in self.hosts]}
+        return {
+            "name": self.pool,
+            "at_once": self.at_once,
+            "roles": list(self.roles),
+            "hosts": [asdict(host) for host in self.hosts],
+        }
 
 
 class Pool(Protocol):
@@ -93,11 +111,14 @@ class Pool(Protocol):
         PoolSilentError.
         """
 
+    def gather(self, hosts: int) -> None:
+        """Every job is given so many hosts at the same time from now on. Raises UsageError where it cannot be."""
+
     def room(self, jobs: int) -> int:
         """How many more jobs than these would start now. Raises PoolSilentError."""
 
     def usable(self) -> bool:
-        """Whether any host may be given a job, now or later."""
+        """Whether hosts enough for a job may be given to one, now or later."""
 
     def submit(self, directory: Path, title: str, wish: Wish) -> str:
         """Start a job, or have it wait for a host; its name in the pool. Raises LeadlineError."""
@@ -125,7 +146,13 @@ def takes_jobs(host: PoolHost) -> bool:
     return host.state in (HostState.FREE, HostState.BUSY)
 
 
-def without_hosts(pool: str, hosts: Sequence[PoolHost]) -> str:
-    """Why none of a pool's hosts can be given a job."""
-    told = [f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in hosts]
-    return f"no host of {pool} can take a block: {'; '.join(told) or 'it has none'}"
+def without_hosts(pool: str, hosts: Sequence[PoolHost], needed: int = 1) -> str:
+    """Why a pool has not the hosts that a job needs at the same time."""
+    able = [host.name for host in hosts if takes_jobs(host)]
+    told = "; ".join(
+        f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in hosts if not takes_jobs(host)
+    )
+    if needed == 1:
+        return f"no host of {pool} can take a block: {told or 'it has none'}"
+    has = f"{', '.join(able)} can" if len(able) > 1 else f"only {able[0]} can" if able else "none can"
+    return f"a block needs {needed} hosts of {pool} at the same time, and {has}{f'; {told}' if told else ''}"

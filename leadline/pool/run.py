@@ -33,6 +33,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
 from leadline.pool.facts import facts_of
+from leadline.pool.gang import blamed, roles
 from leadline.pool.job import BUNDLE, Ending, How, job_of, read_ending
 from leadline.pool.kernels import boots, kernels_of
 
@@ -321,8 +322,10 @@ class PoolRun:
         block, host = flight.claim.block, ending.host
         said = ending.said or "no reason was given"
         if ending.how in (How.REFUSED, How.NOT_RESTORED):
-            self.pool.drain(host, said)
-            self.watcher.message(f"{host} gets no more jobs: {said}")
+            hosts = blamed(host, said)
+            for one in hosts:
+                self.pool.drain(one, said)
+            self.watcher.message(f"{', '.join(hosts)} {'gets' if len(hosts) == 1 else 'get'} no more jobs: {said}")
         elif ending.how is How.BUSY:
             self._not_before[block] = time.monotonic() + _BUSY
             self.watcher.message(f"block {block + 1} waits: {host}: {said}")
@@ -371,7 +374,7 @@ class PoolRun:
         return None
 
     def _without_hosts(self) -> str:
-        return without_hosts(self.pool.name, self.pool.hosts())
+        return without_hosts(self.pool.name, self.pool.hosts(), len(roles(self.file.study)))
 
     def _room(self) -> int:
         flying = len(self._flights)

@@ -59,6 +59,7 @@ class SlurmPool(Pool):
     outlives: bool = True
     pause: float = 1.0  # its controller serves others, too
     _drained: dict[str, str] = field(default_factory=dict)
+    _together: int = 1  # hosts of a job
 
     @property
     def program(self) -> list[str]:
@@ -85,7 +86,11 @@ class SlurmPool(Pool):
         return [f"--partition={self.where.partition}"] if self.where.partition else []
 
     def hosts(self) -> list[PoolHost]:
-        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *self._partition()])
+        return self._hosts(self._partition())
+
+    def _hosts(self, of: Sequence[str]) -> list[PoolHost]:
+        """Those of sinfo's options."""
+        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *of])
         found: dict[str, PoolHost] = {}
         for line in told.splitlines():
             name, state, reason = (word.strip() for word in line.split("|", 2))
@@ -117,19 +122,27 @@ class SlurmPool(Pool):
         }
         return [_able(host, constraints, features.get(host.name, [])) for host in self.hosts()]
 
+    def gather(self, hosts: int) -> None:
+        self._together = hosts
+
     def room(self, jobs: int) -> int:
-        able = sum(map(takes_jobs, self.hosts()))
-        return able + min(able, _AHEAD) - jobs
+        able = sum(map(takes_jobs, self.hosts())) // self._together
+        # With kernels none waits: it would have the node between two boots of a block, whose next job needs that node.
+        ahead = 0 if self.where.kernels else min(able, _AHEAD)
+        return able + ahead - jobs
 
     def usable(self) -> bool:
         return self.room(0) > 0
 
     def submit(self, directory: Path, title: str, wish: Wish) -> str:
         program = shlex.join([*self.program, "pool", "job", str(directory / JOB)])
-        script = f'#!/bin/sh\nexec {program} --as "$SLURMD_NODENAME"\n'
+        host = "$SLURMD_NODENAME"
+        if self._together > 1:
+            host = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -s -d,)'
+        script = f'#!/bin/sh\nexec {program} --as "{host}"\n'
         options = [
             *("--parsable", f"--job-name={title}", f"--output={directory / OUTPUT}", f"--chdir={directory}"),
-            *("--nodes=1", "--ntasks=1", "--exclusive", "--no-requeue", "--open-mode=append"),
+            *(f"--nodes={self._together}", "--ntasks-per-node=1", "--exclusive", "--no-requeue", "--open-mode=append"),
             *self._partition(),
             *([f"--exclude={','.join(sorted(self._drained))}"] if self._drained else []),
             *([f"--constraint={self.where.kernels[wish.kernel]}"] if wish.kernel else []),
@@ -157,7 +170,17 @@ class SlurmPool(Pool):
             return name, JobStatus(JobState.RUNNING, host)
         if state == "COMPLETED":
             return name, JobStatus(JobState.ENDED, host)
-        return name, JobStatus(JobState.LOST, host, f"Slurm says {state}{f' ({why})' if why else ''}")
+        return name, JobStatus(JobState.LOST, host, f"Slurm says {state}{f' ({why})' if why else ''}{self._gone(host)}")
+
+    def _gone(self, hosts: str) -> str:
+        """Which of a gang's hosts take no more jobs, and why."""
+        if self._together == 1 or not hosts:
+            return ""
+        return "".join(
+            f"; {host.name} is {host.state}: {host.why or 'no reason is known'}"
+            for host in self._hosts([f"--nodes={hosts}"])
+            if not takes_jobs(host)
+        )
 
     def cancel(self, name: str) -> None:
         self._ask(["scancel", name])

@@ -120,6 +120,12 @@ class SshPool(Pool):
             if host.name not in self._drained and not self._runs_on(host) and self._rests.get(host.name, 0.0) < now
         ]
 
+    def gather(self, hosts: int) -> None:
+        if hosts > 1:
+            raise UsageError(
+                f"--pool {self.name}: a list of hosts gives each block one; Slurm gives several (--pool slurm)"
+            )
+
     def room(self, jobs: int) -> int:  # noqa: ARG002 - those of this run are known
         return len(self._free())
 

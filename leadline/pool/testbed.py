@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from leadline.host.paths import cache_dir
+from leadline.lab.overssh import check_over_ssh
 from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult
@@ -15,6 +16,7 @@ from leadline.lab.testbed import LocalTestbed, RunOptions
 from leadline.model.errors import UsageError
 from leadline.model.hosts import KERNEL
 from leadline.pool.base import Looked, Pool, takes_jobs, without_hosts
+from leadline.pool.gang import roles
 from leadline.pool.job import job_of
 from leadline.pool.kernels import BootedHost, kernels_of
 from leadline.pool.run import PoolRun
@@ -49,17 +51,18 @@ class PoolTestbed(LocalTestbed):
         self.host = _AnyHost(pool.kernels, disposable, {"cache": cache_dir()})
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
-        """Raises UsageError as planning on this host does, for a study that names hosts of its own and for a pool
-        without a host; PoolSilentError for one that does not answer.
+        """Raises UsageError as planning on this host does, for a study that names hosts of its drivers and for a pool
+        without the hosts of a job; PoolSilentError for one that does not answer.
         """
-        stack = file.study.stack
-        if stack.ssh is not None or file.study.drivers:
-            key = ("drivers",) if file.study.drivers else ("stack",)
+        stack, together = file.study.stack, roles(file.study)
+        if file.study.drivers:
             raise UsageError(
-                f"{file.where(key)}: the study names hosts of its own, a pool gives each block one: leave"
+                f"{file.where(('drivers',))}: the study names hosts of its drivers, a pool gives each block one: leave"
                 " them out, or run it without --pool"
             )
-        if stack.host != "local":
+        if len(together) > 1:
+            check_over_ssh(file)
+        elif stack.host != "local":
             raise UsageError(
                 f"{file.where(('stack', 'host'))}: a pool runs services on its hosts, no guests: write local"
             )
@@ -69,8 +72,15 @@ class PoolTestbed(LocalTestbed):
                 f"{file.where((part, KERNEL))}: {self.pool.name} boots no kernels: write `kernels` in slurm:FILE.yaml,"
                 " or take --host ssh:NAME"
             )
+        if len(together) > 1 and (KERNEL in file.study.factors or KERNEL in file.study.settings):
+            part = "factors" if KERNEL in file.study.factors else "settings"
+            raise UsageError(
+                f"{file.where((part, KERNEL))}: a pool boots kernels for studies on one host: leave the hosts out of"
+                " `stack`, or run it without --pool"
+            )
+        self.pool.gather(len(together))
         if not self.pool.usable():
-            raise UsageError(f"--pool: {without_hosts(self.pool.name, self.pool.hosts())}")
+            raise UsageError(f"--pool: {without_hosts(self.pool.name, self.pool.hosts(), len(together))}")
         return super().plan(file, idle_settings)
 
     def look(self, file: StudyFile, planned: Planned) -> Looked:
@@ -83,10 +93,11 @@ class PoolTestbed(LocalTestbed):
         kernels = kernels_of(planned.plan, planned.settings)
         job = job_of(file, planned.plan, 0, blocks[0], "look", disposable=self.disposable, kernels=kernels)
         hosts = self.pool.look(asdict(job))
-        able = sum(map(takes_jobs, hosts))
+        together = roles(file.study)
+        able = sum(map(takes_jobs, hosts)) // len(together)
         if not able:
-            raise UsageError(f"--pool: {without_hosts(self.pool.name, hosts)}")
-        return Looked(self.pool.name, hosts, min(able, len(blocks), self._most or able))
+            raise UsageError(f"--pool: {without_hosts(self.pool.name, hosts, len(together))}")
+        return Looked(self.pool.name, hosts, min(able, len(blocks), self._most or able), together)
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         def settle(study_id: int) -> str:

@@ -38,6 +38,8 @@ _GRUB_PACKAGES = ("grub-common", "grub2-common", "grub-pc-bin")
 _GRUB_MODULES = ("biosdisk", "part_msdos", "ext2", "normal", "linux", "configfile", "loadenv", "test", "echo", "serial")
 _DISK, _SECTOR, _FIRST = 1_200 << 20, 512, 2048  # bytes of the disk, of a sector; the partition's first sector
 _MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4")
+_VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
+_SHARING = ("fuse", "virtiofs")  # modules
 _UNITS = (
     *("reboot.target", "shutdown.target", "umount.target", "final.target", "poweroff.target"),
     *("systemd-reboot.service", "systemd-poweroff.service"),
@@ -60,6 +62,17 @@ _SSHD = """[Service]
 ExecStart=/usr/sbin/sshd -D -e -f /dev/null -h /etc/ssh/key -o PidFile=none -o UsePAM=no -o StrictModes=no \
 -o MaxSessions=50 -o AuthorizedKeysFile=/root/.ssh/authorized_keys
 RuntimeDirectory=sshd
+StandardError=tty
+TTYPath=/dev/console
+[Unit]
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+"""
+# What runs at each boot, with this machine's files below /host.
+_SERVICE = """[Service]
+ExecStart=/bin/sh /etc/service.sh
+StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/console
 [Unit]
@@ -120,32 +133,49 @@ def missing() -> str:
     return next((f"there is no {path}" for path in _SYSTEMD if not path.exists()), "")
 
 
+def cannot_share() -> str:
+    """Why such a host cannot have this machine's files here; empty where it can."""
+    return missing() or ("" if Path(_VIRTIOFSD).exists() else f"there is no {_VIRTIOFSD} (qemu-system-common)")
+
+
 @contextlib.contextmanager
-def booted_host(name: str, kernels: Sequence[Kernel], place: Path, memory: str = "768m") -> Iterator[Booted]:
+def booted_host(
+    name: str, kernels: Sequence[Kernel], place: Path, memory: str = "768m", service: str = ""
+) -> Iterator[Booted]:
     """A host in one network with this one, whose GRUB offers ``kernels``, the first as the usual one, and ``BROKEN``.
 
-    ``place / "bin"`` has an ``ssh`` that knows it. Raises FileNotFoundError where GRUB cannot be had.
+    ``place / "bin"`` has an ``ssh`` that knows it. ``service``: a shell script that it runs at each boot, with this
+    machine's files below /host. Raises FileNotFoundError where GRUB cannot be had.
     """
     place.mkdir(parents=True, exist_ok=True)
     for key in ("id", "host"):
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key)
-    disk, console = _disk(kernels, place), place / "console.txt"
+    disk, console = _disk(kernels, place, service), place / "console.txt"
     wrapper = _client(name, place)
     link = f"lk{os.getpid() % 2**24:x}"
     _run("ip", "tuntap", "add", "dev", link, "mode", "tap")
     process: subprocess.Popen[bytes] | None = None
+    files: subprocess.Popen[bytes] | None = None
     try:
         _run("ip", "addr", "add", f"{NETWORK}.1/24", "dev", link)
         _run("ip", "link", "set", link, "up")
         with (place / "qemu.txt").open("wb") as log:
-            process = subprocess.Popen(_machine(disk, console, link, memory), stdin=subprocess.DEVNULL, stderr=log)
+            argv = _machine(disk, console, link, memory)
+            if service:
+                shared = place / "files.socket"
+                options = "source=/,cache=auto,sandbox=chroot"
+                share = [_VIRTIOFSD, f"--socket-path={shared}", "-o", options]
+                files = subprocess.Popen(share, stdin=subprocess.DEVNULL, stderr=log)
+                argv += _sharing(shared, memory)
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log)
         host = Booted(name, console, wrapper)
         _until_it_answers(host, process, 600)
         yield host
     finally:
-        if process is not None:
-            process.kill()
-            process.wait(10)
+        for each in (process, files):
+            if each is not None:
+                each.kill()
+                each.wait(10)
         subprocess.run(["ip", "link", "delete", link], check=False, timeout=30)
 
 
@@ -154,6 +184,16 @@ def _machine(disk: Path, console: Path, link: str, memory: str) -> list[str]:
     argv += ["-no-user-config", "-vga", "std", "-display", "none", "-serial", f"file:{console}"]
     argv += ["-drive", f"file={disk},if=virtio,format=raw,cache=unsafe", "-device", "virtio-net-pci,netdev=net"]
     return [*argv, "-netdev", f"tap,id=net,ifname={link},script=no,downscript=no"]
+
+
+def _sharing(socket: Path, memory: str) -> list[str]:
+    deadline = time.monotonic() + 10
+    while not socket.exists():
+        assert time.monotonic() < deadline, "virtiofsd does not begin"
+        time.sleep(0.05)
+    backed = f"memory-backend-memfd,id=mem,size={memory},share=on"
+    argv = ["-object", backed, "-numa", "node,memdev=mem", "-chardev", f"socket,id=files,path={socket}"]
+    return [*argv, "-device", "vhost-user-fs-pci,chardev=files,tag=host"]
 
 
 def _until_it_answers(host: Booted, process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -184,11 +224,11 @@ def _client(name: str, place: Path) -> Path:
 # -- its disk
 
 
-def _disk(kernels: Sequence[Kernel], place: Path) -> Path:
+def _disk(kernels: Sequence[Kernel], place: Path, service: str) -> Path:
     """A disk with a boot sector, GRUB after it and one partition."""
     grub, root, disk = place / "grub", place / "root", place / "disk"
     _fetch_grub(grub)
-    _root(root, grub, kernels, place)
+    _root(root, grub, kernels, place, service)
     core = place / "core.img"
     images = grub / "usr/lib/grub/i386-pc"
     prefix = ("-O", "i386-pc", "-d", images, "-p", "(hd0,msdos1)/boot/grub", "-o", core)
@@ -219,7 +259,7 @@ def _fetch_grub(into: Path) -> None:
         _run("dpkg-deb", "-x", package, into)
 
 
-def _root(root: Path, grub: Path, kernels: Sequence[Kernel], place: Path) -> None:
+def _root(root: Path, grub: Path, kernels: Sequence[Kernel], place: Path, service: str) -> None:
     """The partition's files."""
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
@@ -238,13 +278,15 @@ def _root(root: Path, grub: Path, kernels: Sequence[Kernel], place: Path) -> Non
     sent = (path for _, path in bundle().files if ".so" in path.suffixes)
     _libraries(root, [*programs, *of_grub, *sorted(root.rglob("lib-dynload/*.so")), *sent])
     _configuration(root, place)
+    if service:
+        _serve(root, service)
     for kernel in kernels:
         shutil.copyfile(kernel.image, root / "boot" / f"vmlinuz-{kernel.release}")
         busybox = Path(shutil.which("busybox") or "")
         tree = {
             "bin/busybox": Node(busybox.resolve(), mode=0o755),
             "init": Node(_INIT.encode(), mode=0o755),
-            **initramfs.modules(kernel.modules, _MODULES, ()),
+            **initramfs.modules(kernel.modules, (*_MODULES, *(_SHARING if service else ())), ()),
         }
         initramfs.write(tree, root / "boot" / f"initrd.img-{kernel.release}")
     os.link(root / "boot" / f"vmlinuz-{kernels[0].release}", root / "boot" / f"vmlinuz-{BROKEN}")
@@ -313,6 +355,20 @@ def _configuration(root: Path, place: Path) -> None:
     shutil.copy(place / "host", root / "etc/ssh/key")
     (root / "etc/ssh/key").chmod(0o600)
     shutil.copy(place / "id.pub", root / "root/.ssh/authorized_keys")
+
+
+def _serve(root: Path, service: str) -> None:
+    (root / "host").mkdir()
+    _copy(root, [Path(found) for name in ("chroot", "mountpoint") if (found := shutil.which(name))])
+    units = root / "etc/systemd/system"
+    (units / "service.service").write_text(_SERVICE)
+    target = units / "default.target"
+    target.write_text(target.read_text() + "Wants=service.service\n")
+    (root / "etc/service.sh").write_text(
+        "mount -t virtiofs host /host\n"
+        "for each in proc sys dev; do mount --rbind /$each /host/$each; done\n"
+        f"mount -t tmpfs none /host/run\n{service}"
+    )
 
 
 def _run(*command: str | Path) -> None:

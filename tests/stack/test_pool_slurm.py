@@ -122,3 +122,33 @@ def test_jobs_outlive_leadline_and_end_when_it_is_interrupted(place: tuple[Path,
     done = leadline("run", "naps.yaml", "--pool", "slurm:pool.yaml", "--json", cwd=home)
     assert done.returncode == 0, done.stderr
     assert [trial["state"] for trial in json.loads(done.stdout)["trials"]] == ["done"] * 2 * BLOCKS
+
+
+SIDE_BY_SIDE = """
+study: side-by-side
+question: What does a larger heap cost?
+stack: { server: tomcat, mode: direct }
+workload: { users: 4, variables: { think: 100ms }, ramp_up: 1s, steady: 6s, ramp_down: 1s,
+            warm_up: { load: 2s, pause: 1s, cycles: 1, until: cycles } }
+factors: { jvm.heap: [128m, 160m] }
+design: { replicates: 2, seed: 3, rotation: { slot: 2s, warm_up_slot: 1s } }
+responses: [throughput, p50]
+"""
+
+
+@matrix("servers side by side on two nodes")
+def test_a_rotation_is_one_job(place: tuple[Path, Slurm]) -> None:
+    home, _ = place
+    (home / "side.yaml").write_text(SIDE_BY_SIDE)
+    done = leadline("run", "side.yaml", "--pool", "slurm:pool.yaml", "--hosts", "2", "--json", cwd=home, timeout=900)
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4, done.stderr
+    # both instances of a block had the load in turns, on one node
+    ended = rows(home / "lab", "select block, host from blocks where state = 'ended'")
+    assert sorted(int(str(block)) for block, _ in ended) == [0, 1]
+    starts: dict[int, set[float]] = {}
+    for trial in trials:
+        summary = json.loads((Path(trial["directory"]) / "driver" / "summary.json").read_text())
+        starts.setdefault(trial["planned"]["block"], set()).add(round(summary["started_unix_ns"] / 1e9, 1))
+    assert [len(found) for found in starts.values()] == [1, 1]

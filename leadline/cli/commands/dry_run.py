@@ -89,7 +89,7 @@ def print_plan(
         say(f"not checked: {text}")
     for text in pool.lines() if pool is not None else []:
         say(text)
-    over = "" if pool is None else f" over {pool.at_once} host{'s' if pool.at_once > 1 else ''}"
+    over = "" if pool is None else f" over {pool.over}"
     say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}{over}")
     if missing:
         sizes = ", ".join(f"{one.name} {one.size / 1e6:.0f} MB" for one in missing)

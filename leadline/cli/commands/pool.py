@@ -48,7 +48,12 @@ def hosts_(
 
 def job_(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A job's file; - is standard input.")],
-    host: Annotated[str, typer.Option("--as", help="The name of this host in the pool; its own if absent.")] = "",
+    host: Annotated[
+        str,
+        typer.Option(
+            "--as", help="Names of the job's hosts in the pool, commas between, this one first; its own if absent."
+        ),
+    ] = "",
     look_: Annotated[
         bool, typer.Option("--look", help="Say only whether it could run here now; with - as the file.")
     ] = False,

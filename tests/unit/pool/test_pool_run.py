@@ -67,6 +67,8 @@ class FakePool:
     def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
         return self.hosts()
 
+    def gather(self, hosts: int) -> None: ...
+
     def room(self, jobs: int) -> int:
         return BLOCKS - jobs
 

@@ -62,6 +62,7 @@ def test_states_of_hosts(fakes: Path) -> None:
         PoolHost("n4", HostState.DOWN, "Not responding"),
     ]
     assert (pool.room(0), pool.room(1), pool.room(2)) == (2, 1, 0)  # one runs, one waits for its end
+    assert SlurmPool(Partition(kernels={"6.1": "k61"})).room(0) == 1  # nothing between the boots of a block
     pool.drain("n1", "it has no JDK 25")
     assert pool.hosts()[0] == PoolHost("n1", HostState.DRAINED, "it has no JDK 25")
     assert not pool.usable()
@@ -77,6 +78,21 @@ def test_a_job_has_a_node_for_itself_and_is_never_requeued(fakes: Path) -> None:
     for word in ("--exclusive", "--no-requeue", "--nodes=1", "--exclude=n3", "--time=60"):
         assert word in called
     assert f"exec '/opt/lead line' pool job {fakes}/job.json --as" in (fakes / "sbatch.in").read_text()
+
+
+def test_a_job_of_a_gang_has_nodes_for_itself_and_says_which_was_lost(fakes: Path) -> None:
+    fake(fakes, "sinfo", "n1|idle|none\nn2|down*|Not responding\nn3|idle|none\nn4|idle|none\nn5|idle|none\n")
+    fake(fakes, "sbatch", "19\n")
+    fake(fakes, "squeue", "19|NODE_FAIL|n[1-3]|None\n")
+    pool = SlurmPool(Partition())
+    pool.gather(3)
+    assert (pool.room(0), pool.usable()) == (2, True)  # one of four nodes, and one that waits for its end
+    assert pool.submit(fakes, "leadline-spread-1-b1", Wish()) == "19"
+    assert "--nodes=3 --ntasks-per-node=1 --exclusive --no-requeue" in (fakes / "called").read_text()
+    assert '--as "$(scontrol show hostnames "$SLURM_JOB_NODELIST"' in (fakes / "sbatch.in").read_text()
+    lost = pool.states(["19"])["19"]
+    assert lost == JobStatus(JobState.LOST, "n[1-3]", "Slurm says NODE_FAIL; n2 is down: Not responding")
+    assert "--nodes=n[1-3]" in (fakes / "called").read_text()
 
 
 def test_a_job_asks_for_its_kernel_on_the_host_of_the_one_before(fakes: Path) -> None:

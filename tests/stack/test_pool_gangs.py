@@ -1,0 +1,110 @@
+"""A stack over several hosts as one gang: a real Slurm gives each block three nodes, whose roles the study names.
+
+The nodes are hosts with roots, networks and processes of their own (far_hosts.py) and one kernel, this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import leadline
+from far_hosts import Far, far_hosts
+from far_hosts import missing as no_hosts
+from slurm_nodes import Slurm, missing, slurm
+from test_far_host import KNOB, TWO, level
+from witnesses import matrix, until
+
+import leadline as package
+from leadline.host.paths import cache_dir
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(bool(missing() or no_hosts()), reason=missing() or no_hosts()),
+    matrix("a stack over three hosts, of which one is lost, some minutes"),
+]
+STUDY = TWO.replace("study: two", "study: gang").replace("replicates: 2", "replicates: 2, blocks: by-replicate")
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Path, Slurm, dict[str, Far]]]:
+    hidden = [Path(package.__file__).resolve().parents[1], cache_dir(), tmp_path_factory.getbasetemp()]
+    (tmp_path / "gang.yaml").write_text(STUDY)
+    with far_hosts(["n1", "n2", "n3", "n4"], tmp_path / "far", hidden) as hosts:
+        monkeypatch.setenv("PATH", f"{tmp_path / 'far' / 'bin'}:{os.environ['PATH']}")
+        with slurm(tmp_path / "slurm", 4, far=hosts) as nodes:
+            (tmp_path / "pool.yaml").write_text(f"leadline: {nodes.leadline}\n")
+            for name, value in nodes.environment.items():
+                monkeypatch.setenv(name, value)
+            yield tmp_path, nodes, hosts
+
+
+def rows(lab: Path, query: str) -> list[tuple[object, ...]]:
+    try:
+        with sqlite3.connect(f"file:{lab / 'lab.sqlite'}?mode=ro", uri=True) as found:
+            return found.execute(query).fetchall()
+    except sqlite3.Error:
+        return []
+
+
+def test_a_gang_of_three_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm, dict[str, Far]]) -> None:
+    home, nodes, hosts = place
+    before = {name: level(far) for name, far in hosts.items()}
+    dry = leadline("run", "gang.yaml", "--pool", "slurm:pool.yaml", "--dry-run", cwd=home)
+    assert dry.returncode == 0, dry.stderr
+    assert "each block asks for 3 hosts at the same time: driver, application, database" in dry.stdout
+    assert "over 1 gang of 3 hosts" in dry.stdout
+    out = home / "out"
+    command = [sys.executable, "-m", "leadline", "run", "gang.yaml", "--pool", "slurm:pool.yaml"]
+    with out.open("w") as told:
+        run = subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        until(lambda: len(rows(home / "lab", "select 1 from blocks where state = 'ended'")) == 1, 600, out.read_text())
+        # the second block is on the same three hosts: the application's dies in the middle
+        until(lambda: any("java" in line for line in hosts["n2"].processes()), 300, "no second block")
+        nodes.kill("n2", steps=True)
+        os.kill(hosts["n2"].init, signal.SIGKILL)
+        code = run.wait(900)
+    finally:
+        run.kill()
+        run.wait(10)
+    said = out.read_text()
+    assert code == 0, said
+    # what was lost is said, and its host
+    assert "n2 is down" in said or "n2 gets no more jobs" in said, said
+    assert nodes.states()["n2"].rstrip("*") == "down"
+    # the block was run again as a whole, on the hosts that were left
+    ended = rows(home / "lab", "select block, host from blocks where state = 'ended' order by ended")
+    assert [host for _, host in ended] == ["n1+n2+n3", "n1+n3+n4"], said
+    assert {block for block, _ in ended} == {0, 1}
+    assert len(rows(home / "lab", "select 1 from blocks where state != 'ended'")) == 1
+    doubled = "select count(*) from attempts where failure is null group by trial_id"
+    assert {number for (number,) in rows(home / "lab", doubled)} == {1}
+    # each role ran on its own host
+    shown = leadline("show", "gang", "--json", cwd=home)
+    trials = json.loads(shown.stdout)["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4
+    for trial in trials:
+        directory = Path(trial["directory"])
+        facts = json.loads((directory / "logs" / "host.json").read_text())
+        _, application, database = facts["host"].split("+")
+        assert facts["host.reached.by"] == f"ssh:{application}"
+        assert facts["host.reached.address"] == hosts[application].address
+        assert facts["host.database.reached.by"] == f"ssh:{database}"
+        assert (directory / "database-host" / "logs" / "postgres.log").exists()
+        assert trial["responses"]["database_cpu_per_transaction"] > 0
+    # nothing is left on the hosts, and every setting is put back
+    for name in ("n1", "n3", "n4"):
+        assert hosts[name].processes() == []
+        assert level(hosts[name]) == before[name], KNOB
+    assert not (home / "lab" / "pool").exists()

@@ -1,0 +1,89 @@
+"""Studies whose services have hosts of their own, over a pool: which role is on which host, and which is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.errors import UsageError
+from leadline.pool.base import HostState, Looked, PoolHost, without_hosts
+from leadline.pool.files import Partition, SshHosts
+from leadline.pool.gang import blamed, name_of, placed, roles
+from leadline.pool.slurm import SlurmPool
+from leadline.pool.ssh import SshPool
+from leadline.pool.testbed import PoolTestbed
+
+
+def study(stack: str, more: str = "") -> StudyFile:
+    factors = "factors: { vm.swappiness: [60, 1] }"
+    text = f"study: spread\nquestion: '?'\nstack: {stack}\nworkload: {{ users: 4 }}\n{factors}\n{more}"
+    return parse_study(text, "spread.yaml")
+
+
+ONE = "{ server: tomcat, host: 'ssh:root@app:2222' }"
+TWO = "{ server: tomcat, hosts: { application: 'ssh+sudo:app', database: 'ssh:db' } }"
+SAME = "{ server: tomcat, hosts: { application: 'ssh:app', database: 'ssh:app' } }"
+
+
+@pytest.mark.parametrize(
+    ("stack", "wanted", "hosts", "application", "database"),
+    [
+        (ONE, ["driver", "application and database"], ["n1", "n2"], "ssh:root@n2:2222", None),
+        (SAME, ["driver", "application and database"], ["n1", "n2"], "ssh:n2", None),
+        (TWO, ["driver", "application", "database"], ["n1", "n4", "n7"], "ssh+sudo:n4", "ssh:n7"),
+    ],
+)
+def test_names_of_the_study_stand_for_hosts_of_the_pool(
+    stack: str, wanted: list[str], hosts: list[str], application: str, database: str | None
+) -> None:
+    file = study(stack)
+    assert roles(file.study) == wanted
+    there = placed(file.study, hosts).stack
+    assert str(there.ssh) == application
+    assert (str(there.database_ssh) if there.database_ssh else None) == database
+    with pytest.raises(UsageError, match=f"the job has 1 hosts .*, its roles are {', '.join(wanted)}"):
+        placed(file.study, ["n1"])
+
+
+def test_a_study_on_one_host_stays_as_it_is() -> None:
+    file = study("{ server: tomcat }")
+    assert roles(file.study) == ["driver"]
+    assert placed(file.study, ["n1"]) is file.study
+
+
+def test_the_host_that_a_reason_names_is_to_blame() -> None:
+    gang = name_of(["n1", "n2", "n12"])
+    assert blamed(gang, "ssh:root@n2: cannot be reached") == ["n2"]
+    assert blamed(gang, "ssh+sudo:n12: sudo there does not work") == ["n12"]
+    assert blamed(gang, "ssh:n1.other: cannot be reached") == ["n1", "n2", "n12"]
+    assert blamed("n3", "no JDK") == ["n3"]
+
+
+def test_what_a_pool_cannot_give_a_gang(tmp_path: Path) -> None:
+    listed = SshPool(SshHosts(hosts=("a", "b", "c")), "ssh:hosts.yaml")
+    with pytest.raises(UsageError, match=r"a list of hosts gives each block one; Slurm gives several"):
+        PoolTestbed(tmp_path / "lab", listed).plan(study(TWO))
+    slurm = SlurmPool(Partition(kernels={"6.1": "k61"}))
+    settings = "settings: { kernel.release: '6.1' }\n"
+    with pytest.raises(UsageError, match=r"^spread\.yaml:6: a pool boots kernels for studies on one host"):
+        PoolTestbed(tmp_path / "lab", slurm).plan(study(TWO, settings))
+    rotation = "design: { rotation: { instances: 2 } }\n"
+    with pytest.raises(UsageError, match=r"^spread\.yaml:6: no instances stand side by side on a host over SSH"):
+        PoolTestbed(tmp_path / "lab", slurm).plan(study(TWO, rotation))
+
+
+def test_a_pool_with_too_few_hosts_says_how_many_a_block_needs() -> None:
+    hosts = [PoolHost("n1", HostState.FREE), PoolHost("n2", HostState.DOWN, "Not responding")]
+    assert without_hosts("slurm", hosts, 3) == (
+        "a block needs 3 hosts of slurm at the same time, and only n1 can; n2 is down: Not responding"
+    )
+
+
+def test_a_dry_run_says_what_each_block_asks_for() -> None:
+    hosts = [PoolHost(name, HostState.FREE) for name in ("n1", "n2", "n3", "n4")]
+    looked = Looked("slurm", hosts, 1, ["driver", "application", "database"])
+    assert looked.lines()[-1] == "each block asks for 3 hosts at the same time: driver, application, database"
+    assert looked.over == "1 gang of 3 hosts"
+    assert Looked("slurm", hosts, 4).over == "4 hosts"
