@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.comparisons import Family, effects_of
 from leadline.analysis.hosts import RANDOM_FROM, HostPart, HostsFit, on_hosts
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.model import distributions
 from leadline.model.result import AcrossHosts, Effect, HostEffect, HostSpread, Interval, ResponseKind
 
 ALPHA = 0.05
@@ -134,7 +134,7 @@ def _differing(estimates: Floats, errors: Floats, degrees: Floats) -> tuple[floa
     around = (np.eye(count) - 1 / count) * squares
     upper = float(np.trace(around) ** 2 / np.trace(around @ around))
     lower = float(squares.sum() ** 2 / np.sum(squares**2 / np.maximum(degrees, 1.0)))
-    return max(0.0, between - expected), float(stats.f.sf(between / expected, upper, lower))
+    return max(0.0, between - expected), float(distributions.f.sf(between / expected, upper, lower))
 
 
 def baseline_over_hosts(scale: Scale, sample: Sample, level: float) -> tuple[float, Interval | None, int] | None:
@@ -157,7 +157,7 @@ def baseline_over_hosts(scale: Scale, sample: Sample, level: float) -> tuple[flo
         df = sum(len(one) - 1 for one in blocks)
         inside = sum(float(np.sum((one - one.mean()) ** 2)) for one in blocks) / df
         error = math.sqrt(inside * sum(1 / len(one) for one in blocks)) / len(hosts)
-    middle, reach = float(means.mean()), float(stats.t.ppf((1 + level) / 2, df)) * error
+    middle, reach = float(means.mean()), float(distributions.t.ppf((1 + level) / 2, df)) * error
 
     def back(value: float) -> float:
         return math.exp(value) if scale.log else value

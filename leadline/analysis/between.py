@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 _FEW = 1.0  # degrees of freedom where an analysis tells none
@@ -29,7 +29,7 @@ class Estimate:
     def error(self) -> float:
         """Standard error on the log scale; of an interval that is not symmetric there, by its longer side."""
         sides = (math.log(self.interval.high / self.value), math.log(self.value / self.interval.low))
-        return max(*sides, 0.0) / float(stats.t.ppf((1 + self.interval.level) / 2, max(self.df, _FEW)))
+        return max(*sides, 0.0) / float(distributions.t.ppf((1 + self.interval.level) / 2, max(self.df, _FEW)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def ratio(first: Estimate, second: Estimate, comparisons: int = 1, level: float 
     df = total**4 / float(np.sum(errors**4 / degrees)) if total > 0 else float(degrees.sum())
 
     def interval(at: float) -> Interval:
-        reach = total * float(stats.t.isf((1 - at) / 2, df))
+        reach = total * float(distributions.t.isf((1 - at) / 2, df))
         return Interval(100 * math.expm1(change - reach), 100 * math.expm1(change + reach), level)
 
     return Ratio(100 * math.expm1(change), interval(level), interval(1 - (1 - level) / max(comparisons, 1)))

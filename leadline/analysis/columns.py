@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
@@ -20,6 +19,7 @@ from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
 from leadline.analysis.two_strata import two_strata
 from leadline.analysis.unequal import UnequalFit, unequal
 from leadline.analysis.worlds import worlds_fit
+from leadline.model import distributions
 
 Main = tuple[int, int]  # factor, level
 Pair = tuple[Main, Main]
@@ -204,7 +204,7 @@ def _alike(model: Model, sample: Sample, values: Floats) -> bool:
     if wide.sigma == 0:
         return plain.sigma > 0
     ratio = (plain.df * plain.sigma**2 - wide.df * wide.sigma**2) / gained / wide.sigma**2
-    return bool(stats.f.sf(ratio, gained, wide.df) < ALIKE)
+    return bool(distributions.f.sf(ratio, gained, wide.df) < ALIKE)
 
 
 def own_noise(model: Model, sample: Sample, values: Floats, strata: Strata, fitted: Fit) -> UnequalFit:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
@@ -24,6 +23,7 @@ from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.analysis.two_strata import TwoStrataFit
 from leadline.analysis.unequal import UnequalFit
+from leadline.model import distributions
 from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
 
@@ -100,9 +100,9 @@ class Family:
             common = _common(shared, fit.separate)
             critical = np.full(len(chosen), law.quantile(level, common))
             if common == KNOWN:
-                critical = np.asarray(stats.t.isf(stats.norm.sf(critical), shared), dtype=np.float64)
+                critical = np.asarray(distributions.t.isf(distributions.norm.sf(critical), shared), dtype=np.float64)
             if not isinstance(law, LenthLaw):
-                critical = np.maximum(critical * strict / errors, stats.t.isf((1 - level) / 2, degrees))
+                critical = np.maximum(critical * strict / errors, distributions.t.isf((1 - level) / 2, degrees))
         carried = fit.plain if isinstance(fit, HostsFit) else fit
         ends = carried.ends(chosen, critical) if isinstance(carried, CarriedFit) and law is not None else None
         found = (place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
@@ -112,20 +112,22 @@ class Family:
         """P value of one comparison alone, two-sided."""
         if isinstance(self.law, LenthLaw):
             return self.law.single_sf(self.ratio(place))
-        return float(2 * stats.t.sf(self.ratio(place), self.degrees[place]))
+        return float(2 * distributions.t.sf(self.ratio(place), self.degrees[place]))
 
     def together(self, place: int) -> float:
         """The same with the noise that comparisons judged together rest on."""
         if isinstance(self.law, LenthLaw):
             return self.plain(place)
-        return float(2 * stats.t.sf(abs(float(self.estimates[place])) / float(self.strict[place]), self.shared[place]))
+        return float(
+            2 * distributions.t.sf(abs(float(self.estimates[place])) / float(self.strict[place]), self.shared[place])
+        )
 
     def reach(self, place: int, level: float) -> float:
         """Half the width of the interval of one comparison alone."""
         if isinstance(self.law, LenthLaw):
             critical = self.law.single_quantile(level)
         else:
-            critical = float(stats.t.ppf((1 + level) / 2, self.degrees[place]))
+            critical = float(distributions.t.ppf((1 + level) / 2, self.degrees[place]))
         return critical * float(self.errors[place])
 
     def adjusted(self, place: int) -> float:
@@ -142,7 +144,7 @@ class Family:
             _common(self.shared, self.separate),
         )
         if common == KNOWN:
-            ratio = float(stats.norm.isf(stats.t.sf(ratio, self.shared[place])))
+            ratio = float(distributions.norm.isf(distributions.t.sf(ratio, self.shared[place])))
         found = self.law.sf(ratio, common)
         found = found if isinstance(self.law, LenthLaw) else max(found, self.plain(place))
         return found if self.interim is None else self.interim.repeated(found)
@@ -344,7 +346,7 @@ def cell_means(
     index = {factor.name: number for number, factor in enumerate(table.factors)}
     values, found = scale.into(sample.values), []
     cells = np.array(table.cells)[sample.cells]
-    reach = fit.sigma * float(stats.t.ppf((1 + level) / 2, fit.df)) if fit.df > 0 else None
+    reach = fit.sigma * float(distributions.t.ppf((1 + level) / 2, fit.df)) if fit.df > 0 else None
     for names in dict.fromkeys(one.factors for one in pairs):
         f, g = (index[name] for name in names)
         for a, b in itertools.product(range(len(table.factors[f].levels)), range(len(table.factors[g].levels))):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import Model
 from leadline.analysis.linear import Fit
@@ -16,6 +15,7 @@ from leadline.analysis.table import Sample
 from leadline.analysis.two_strata import TwoStrataFit
 from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.whitening import whiten
+from leadline.model import distributions
 from leadline.model.result import Component, Interval
 
 _PLURAL = {"trial": "trials", "plot": "whole plots", "block": "blocks", "slot": "slots"}
@@ -47,7 +47,7 @@ def _component(scale: Scale, name: str, variance: float, df: float, level: float
     percent = scale.noise(math.sqrt(variance))
     ends = [
         scale.noise(math.sqrt(variance * df / float(quantile)))
-        for quantile in (stats.chi2.ppf((1 + level) / 2, df), stats.chi2.ppf((1 - level) / 2, df))
+        for quantile in (distributions.chi2.ppf((1 + level) / 2, df), distributions.chi2.ppf((1 - level) / 2, df))
         if quantile > 0
     ]
     interval = None

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.linear import fit
 from leadline.analysis.scale import Scale, response_kind
 from leadline.analysis.table import Floats
 from leadline.analysis.unequal import unequal
+from leadline.model import distributions
 from leadline.model.plan import Treatment
 from leadline.model.result import Confirmation, Observation, Verdict
 
@@ -60,7 +60,7 @@ def confirm(
         return nothing("the noise is not known, because no fresh trial is repeated or all gave the same figure")
     solved = unequal(solved, columns, scale.into(values), None, {None: is_chosen.astype(np.int64)})
     value, error, df = (float(of(contrast)[0]) for of in (solved.estimates, solved.errors, solved.degrees))
-    reach = float(stats.t.ppf((1 + level) / 2, df)) * error
+    reach = float(distributions.t.ppf((1 + level) / 2, df)) * error
     percent, interval = scale.percent(value), scale.interval(value, reach, level)
     if percent is None or interval is None:
         return nothing("the change cannot be given in percent of the baseline")
@@ -72,5 +72,5 @@ def confirm(
         f"{words}: {response} changes by {percent:+.2g} % [{interval.low:+.2g}, {interval.high:+.2g}] in "
         f"{counts[0]} fresh trials against {counts[1]} of the baseline."
     )
-    p_value = float(2 * stats.t.sf(abs(value) / error, df))
+    p_value = float(2 * distributions.t.sf(abs(value) / error, df))
     return Confirmation(response, verdict, percent, interval, p_value, *counts, text)

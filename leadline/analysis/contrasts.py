@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
@@ -17,6 +16,7 @@ from leadline.analysis.pooled import Residual, pooled
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
 from leadline.analysis.unequal import FEWEST
+from leadline.model import distributions
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Interval, Observation, Verdict
 
@@ -224,7 +224,7 @@ def _change(
         return Change(Verdict.UNDETERMINED, trials, failed, against, percent, reason=reason)
     df = float(family.degrees[place])
     wide = float(family.critical[place]) * error
-    interval = scale.interval(value, float(stats.t.ppf((1 + level) / 2, df)) * error, level)
+    interval = scale.interval(value, float(distributions.t.ppf((1 + level) / 2, df)) * error, level)
     simultaneous = scale.interval(value, wide, family_level)
     reason = "" if percent is not None and interval and simultaneous else TOO_NOISY
     verdict = Verdict.UNDETERMINED

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.scale import Scale
 from leadline.analysis.strata import centred
 from leadline.analysis.table import Floats, Ints, Sample
+from leadline.model import distributions
 from leadline.model.result import Drift, DriftVerdict, drift_verdict
 
 ALPHA = 0.05
@@ -41,8 +41,8 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     slope = np.eye(1, len(line.beta))
     total = float(line.estimates(slope)[0])
     error = float(line.errors(slope)[0])
-    reach = float(stats.t.ppf((1 + level) / 2, line.df)) * error
-    p_value = float(2 * stats.t.sf(abs(total) / error, line.df))
+    reach = float(distributions.t.ppf((1 + level) / 2, line.df)) * error
+    p_value = float(2 * distributions.t.sf(abs(total) / error, line.df))
     change, interval = scale.percent(total), scale.interval(total, reach, level)
     found = p_value < ALPHA
     if change is None or interval is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from scipy import stats
-
 from leadline.analysis.scale import Scale
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 MARGIN = 2.0  # percent
@@ -24,7 +23,9 @@ def equivalence_p(scale: Scale, value: float, error: float, df: float, margin: f
     ends = margins(scale, margin)
     if ends is None or error <= 0:
         return None
-    return float(max(stats.t.sf((value - ends[0]) / error, df), stats.t.cdf((value - ends[1]) / error, df)))
+    return float(
+        max(distributions.t.sf((value - ends[0]) / error, df), distributions.t.cdf((value - ends[1]) / error, df))
+    )
 
 
 def inside(interval: Interval | None, margin: float | None) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 _CPU = ".cpu_ns"
@@ -80,6 +80,6 @@ def _change(name: str, pairs: Sequence[tuple[Counted, Counted]]) -> Change:
     mean, interval = float(changes.mean()), None
     if len(changes) > 1:
         error = float(changes.std(ddof=1)) / len(changes) ** 0.5
-        reach = float(stats.t.ppf((1 + _LEVEL) / 2, len(changes) - 1)) * error
+        reach = float(distributions.t.ppf((1 + _LEVEL) / 2, len(changes) - 1)) * error
         interval = Interval(mean - reach, mean + reach)
     return Change(name, float(each[:, 0].mean()), mean, interval, len(changes))

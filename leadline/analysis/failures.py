@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import StudyTable
+from leadline.model import distributions
 from leadline.model.errors import BLAMED
 from leadline.model.result import FailureRate, Interval
 
@@ -30,6 +30,8 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
     found: list[tuple[float, tuple[int, int], tuple[int, int], tuple[int, int]]] = []
     if all(trial.failure not in BLAMED for trial in table.observations):
         return ()
+    from scipy import stats  # half a second
+
     for factor, chosen in table.comparisons():
         mine, theirs = _count(table, factor, chosen), _count(table, factor, table.cells[0][factor])
         if mine[0]:
@@ -66,8 +68,8 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
 def clopper_pearson(failed: int, trials: int, level: float = 0.95) -> Interval:
     """Exact interval of a probability, as shares."""
     tail = (1 - level) / 2
-    low = float(stats.beta.ppf(tail, failed, trials - failed + 1)) if failed else 0.0
-    high = float(stats.beta.ppf(1 - tail, failed + 1, trials - failed)) if failed < trials else 1.0
+    low = float(distributions.beta.ppf(tail, failed, trials - failed + 1)) if failed else 0.0
+    high = float(distributions.beta.ppf(1 - tail, failed + 1, trials - failed)) if failed < trials else 1.0
     return Interval(low, high, level)
 
 

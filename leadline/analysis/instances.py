@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.carry import changing_factors
 from leadline.analysis.columns import Model
@@ -21,6 +20,7 @@ from leadline.analysis.scale import Scale
 from leadline.analysis.strata import Strata, Stratum
 from leadline.analysis.table import Floats, Sample
 from leadline.analysis.whitening import whiten
+from leadline.model import distributions
 from leadline.model.result import Component
 
 ALPHA = 0.05
@@ -90,7 +90,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     if between < 1:
         return Instances(fitted, None, False, UNTESTED + "no level is in more than one instance.")
     ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
-    p_value = float(stats.f.sf(ratio, between, wide.df))
+    p_value = float(distributions.f.sf(ratio, between, wide.df))
     exact = replace(within, sigma=wide.sigma)
     chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from leadline.analysis.table import Floats
+from leadline.model import distributions
 
 _DROP = 14.0  # of the log density, at which the tails are cut
 _POINTS = {1: 41, 2: 15, 3: 9}  # along each of so many parameters
@@ -59,12 +60,12 @@ class Mixture:
             spread = np.linalg.norm(np.einsum("jab,kb->jka", self.roots, asked[part]), axis=2) * self.sigmas[:, None]
             far, farther = (self._tail(np.abs(self.moved @ asked[part].T), spread, tail) for tail in _TAILS)
             degrees[part] = _degrees(farther / far, float(self.df))
-            errors[part] = far / stats.t.isf(_TAILS[0] / 2, degrees[part])
+            errors[part] = far / distributions.t.isf(_TAILS[0] / 2, degrees[part])
         return errors, degrees
 
     def _tail(self, away: Floats, spread: Floats, tail: float) -> Floats:
         """Distances (k) from the estimates beyond which the mixture has ``tail``: Newton's method on logarithms."""
-        found = np.log(np.sqrt(self.weights @ (spread**2 + away**2)) * stats.t.isf(tail / 2, max(self.df, 3)))
+        found = np.log(np.sqrt(self.weights @ (spread**2 + away**2)) * distributions.t.isf(tail / 2, max(self.df, 3)))
         for _ in range(30):
             size = np.exp(found)
             ends = (size - away) / spread, (size + away) / spread
@@ -83,7 +84,7 @@ def _density(df: int, at: Floats) -> Floats:
 
 
 _GRID = np.geomspace(1.0, 1e7, 4000)
-_RATIOS = stats.t.isf(_TAILS[1] / 2, _GRID) / stats.t.isf(_TAILS[0] / 2, _GRID)
+_RATIOS = distributions.t.isf(_TAILS[1] / 2, _GRID) / distributions.t.isf(_TAILS[0] / 2, _GRID)
 
 
 def _degrees(ratios: Floats, most: float) -> Floats:

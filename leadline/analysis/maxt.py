@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special
-from scipy.stats import qmc
+import scipy  # loads scipy.optimize at its first use
+from scipy import special
 
 from leadline.analysis.table import Floats
 
@@ -58,7 +58,7 @@ class MaxT:
             low, high = high, high * 2
             if high > 1e12:
                 return high
-        return float(optimize.brentq(lambda c: self.sf(c, df) - (1 - level), low, high, xtol=1e-9, rtol=1e-9))
+        return float(scipy.optimize.brentq(lambda c: self.sf(c, df) - (1 - level), low, high, xtol=1e-9, rtol=1e-9))
 
     def mean_normal(self) -> float:
         """Mean of the maximum when the variance is known (df infinite)."""
@@ -91,6 +91,8 @@ def max_t(scatter: Floats, two_sided: bool = True, standard: bool = True) -> Max
 @lru_cache(maxsize=8)
 def _directions(rank: int, power: int) -> Floats:
     """2 ** ``power`` unit vectors (n, rank)."""
+    from scipy.stats import qmc  # half a second
+
     points = special.ndtri(qmc.Sobol(rank, scramble=True, rng=SEED).random_base2(power))
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True), dtype=np.float64)
 

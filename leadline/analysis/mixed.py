@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, optimize
+import scipy  # loads scipy.optimize at its first use
+from scipy import linalg
 
 from leadline.analysis.integrated import Mixture, mixture
 from leadline.analysis.linear import Fit, fit
@@ -138,7 +139,7 @@ class _Problem:
         found = self._newton(np.full(self.count, 0.2), low, high)
         if found is None:
             start = np.full(self.count, 0.2)
-            solution = optimize.minimize(
+            solution = scipy.optimize.minimize(
                 self.deviance, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-13}
             )
             best = np.asarray(solution.x, dtype=np.float64)

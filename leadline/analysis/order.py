@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 FEWEST = 8  # degrees of freedom with which an effect of the order is looked for
@@ -56,7 +56,7 @@ def order_effects(
         rest = column - base @ np.linalg.lstsq(base.astype(np.float64), column, rcond=None)[0]
         size = float(rest @ logs / (rest @ rest))
         error = logs - columns @ np.linalg.lstsq(columns, logs, rcond=None)[0]
-        reach = float(stats.t.ppf(1 - (1 - level) / 4, df) * np.sqrt(error @ error / df / (rest @ rest)))
+        reach = float(distributions.t.ppf(1 - (1 - level) / 4, df) * np.sqrt(error @ error / df / (rest @ rest)))
         low, mid, high = (100.0 * float(np.expm1(one)) for one in (size - reach, size, size + reach))
         found.append(OrderEffect(name, mid, Interval(low, high, level)))
     return tuple(found)

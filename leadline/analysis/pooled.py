@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 from leadline.analysis.linear import Fit
+from leadline.model import distributions
 
 ALIKE = 0.5  # level of the test by which the noise of others is not used
 
@@ -32,7 +31,7 @@ def pooled(fit: Fit, others: Sequence[Residual]) -> Fit:
     if df <= 0 or fit.df <= 0 or fit.sigma <= 0:
         return fit
     variance = sum(one.df * one.variance for one in others) / df
-    if variance <= 0 or stats.f.sf(fit.sigma**2 / variance, fit.df, df) < ALIKE:
+    if variance <= 0 or distributions.f.sf(fit.sigma**2 / variance, fit.df, df) < ALIKE:
         return fit
     every = fit.df + df
     sigma = float((fit.df * fit.sigma**2 + df * variance) / every) ** 0.5

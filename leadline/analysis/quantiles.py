@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import optimize
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.interim import Interim
@@ -69,7 +69,7 @@ def _shared(inner: Interim | None, level: float, count: int) -> Interim:
     if inner.level >= 1:
         return inner
     repeated = inner.repeated
-    nominal = optimize.brentq(
+    nominal = scipy.optimize.brentq(
         lambda power: repeated(math.exp(power)) - alpha, math.log(1e-14), math.log(1 - inner.level)
     )
     return Interim(1 - math.exp(nominal), lambda p_value: min(1.0, count * repeated(p_value)))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.comparisons import Family
@@ -16,6 +15,7 @@ from leadline.analysis.robust import HEAVY, Shift, shift
 from leadline.analysis.scale import Scale
 from leadline.analysis.selection import key, places
 from leadline.analysis.table import Sample, StudyTable
+from leadline.model import distributions
 from leadline.model.result import Effect, Interval, ResponseKind, Robust, Verdict
 
 _NAMED = 3
@@ -46,7 +46,7 @@ def with_ranks(
             found.append(effect)
             continue
         place = where[name]
-        strict = float(1 - 2 * stats.t.sf(family.critical[place], family.degrees[place]))
+        strict = float(1 - 2 * distributions.t.sf(family.critical[place], family.degrees[place]))
         own = _alone(table, mains[name])
         treated = np.where(sample.cells == own, 1, np.where(sample.cells == 0, 0, -1)).astype(np.int64)
         moved = shift(scaled, treated, sample.blocks, (level, strict))

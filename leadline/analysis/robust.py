@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import Floats, Ints
+from leadline.model import distributions
 
 HEAVY = ("p90", "p95", "p99", "p999", "max")
 _EXACT = 4000  # differences; beyond, the normal law of their count is used
@@ -64,7 +64,7 @@ def _rank(sizes: tuple[tuple[int, int], ...], tail: float) -> int:
         below = np.cumsum(_law(sizes))
         return int(np.searchsorted(below, tail * (1 + 1e-12), side="right"))
     variance = sum(one * other * (one + other + 1) / 12 for one, other in sizes)
-    return max(0, int(np.floor(total / 2 - 0.5 + stats.norm.ppf(tail) * np.sqrt(variance))))
+    return max(0, int(np.floor(total / 2 - 0.5 + distributions.norm.ppf(tail) * np.sqrt(variance))))
 
 
 @lru_cache(maxsize=256)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import Floats, Sample
+from leadline.model import distributions
 from leadline.model.result import RESPONSES, Interval, ResponseKind
 
 _LARGEST = 1e9  # percent; anything beyond says only that the noise is too large
@@ -85,7 +85,7 @@ def baseline_mean(scale: Scale, sample: Sample, level: float) -> tuple[float | N
     centre = float(units.mean())
     if len(units) < 2:
         return back(centre), None
-    reach = float(stats.t.ppf((1 + level) / 2, len(units) - 1) * units.std(ddof=1) / math.sqrt(len(units)))
+    reach = float(distributions.t.ppf((1 + level) / 2, len(units) - 1) * units.std(ddof=1) / math.sqrt(len(units)))
     if scale.log and centre + reach > 600:
         return back(centre), None
     low = back(centre - reach)

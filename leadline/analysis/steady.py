@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import ruptures
 
 from leadline.analysis.table import Floats
 from leadline.model.result import SteadyState
@@ -209,6 +208,8 @@ def _segments(series: Floats, noise: _Noise) -> list[_Segment]:
     shortest = 5 if len(series) >= 60 else 3
     if noise.variance <= 0:
         return [_Segment(0, len(series), float(series.mean()))]
+    import ruptures  # half a second, of which most is scipy.signal
+
     search = ruptures.KernelCPD(kernel="linear", min_size=shortest).fit(series.reshape(-1, 1))
     ends = [0, *(int(end) for end in search.predict(pen=penalty))]
     return [_Segment(start, end, float(series[start:end].mean())) for start, end in pairwise(ends)]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.table import Floats
 
@@ -135,7 +135,7 @@ def exponential(share: Floats, interval: float, length: int, half: int) -> tuple
     grid = np.linspace(*bounds, 40)
     start = grid[int(np.argmin([lack(point) for point in grid]))]
     width = grid[1] - grid[0]
-    found = optimize.minimize_scalar(lack, bounds=(start - width, start + width), method="bounded")
+    found = scipy.optimize.minimize_scalar(lack, bounds=(start - width, start + width), method="bounded")
     curve = shape(float(found.x))
     return math.exp(float(found.x)), max(float(curve @ share) / float(curve @ curve), 0.0)
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import Floats
 from leadline.analysis.washout import FEWEST, exponential, seconds_until_left
+from leadline.model import distributions
 
 _FOLDS = 12
 
@@ -75,7 +75,7 @@ def by_level(slots: Sequence[LevelledSlot], alpha: float = 0.05, interval: float
     errors = math.sqrt(float(rest @ rest) / df) * np.sqrt(np.maximum(np.diag(inverse), 0.0))
     known = errors > 0
     ratios = np.divide(shares[:, 0], errors, out=np.zeros(len(changes)), where=known)
-    adjusted = np.minimum(len(changes) * np.where(known, stats.t.sf(ratios, df), 1.0), 1.0)
+    adjusted = np.minimum(len(changes) * np.where(known, distributions.t.sf(ratios, df), 1.0), 1.0)
     found = []
     for column, (factor, level) in enumerate(changes):
         if adjusted[column] < alpha:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.capacity.cells import Measured, Point
 from leadline.capacity.network import (
@@ -182,7 +182,7 @@ def _fitted(
     done = []
     for delay, other in starts:
         first = [min(0.9 * most[0], delay / unit[0] + 1e-3), min(1.9, other / unit[1] + 1e-3)][: 1 + limited]
-        done.append(optimize.least_squares(errors, first, bounds=([0.0] * len(most), most), max_nfev=40))
+        done.append(scipy.optimize.least_squares(errors, first, bounds=([0.0] * len(most), most), max_nfev=40))
     best = min(done, key=lambda one: float(one.cost))
     return model([float(each) for each in best.x]), 2 * float(best.cost)
 

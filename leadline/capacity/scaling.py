@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads scipy.optimize at its first use
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 from leadline.capacity.cells import cpu_count, held_levels
+from leadline.model import distributions
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
@@ -169,11 +170,11 @@ class _Fit:
         self.n, self.seen = n, np.log(x)
         y = n / x  # linear in 1/rate and in both coefficients over the rate: a first guess without iteration
         columns = np.column_stack([np.ones_like(n), n - 1, n * (n - 1)]) / y[:, None]
-        one, contention, coherency = optimize.nnls(columns, np.ones_like(y))[0]
+        one, contention, coherency = scipy.optimize.nnls(columns, np.ones_like(y))[0]
         start = (contention / one, coherency / one) if one > 0 else (0.1, 0.0)
         self.contention, self.coherency, self.rss = self._least_of_both(start)
         self.rate = self._rate(self.contention, self.coherency)
-        self.bound = (self.rss + _ROUNDING) * (1 + stats.f.ppf(_LEVEL, 1, len(n) - 3) / (len(n) - 3))
+        self.bound = (self.rss + _ROUNDING) * (1 + float(distributions.f.ppf(_LEVEL, 1, len(n) - 3)) / (len(n) - 3))
 
     def _errors(self, contention: float, coherency: float, rate: float | None = None) -> Floats:
         """Log throughput seen less that of the law, at the best rate where none is given."""
@@ -189,7 +190,7 @@ class _Fit:
         def errors(two: Floats, /) -> Floats:
             return self._errors(float(two[0]), float(two[1]), rate)
 
-        done = optimize.least_squares(errors, np.array(start), bounds=(0.0, np.inf), x_scale=0.01)
+        done = scipy.optimize.least_squares(errors, np.array(start), bounds=(0.0, np.inf), x_scale=0.01)
         return float(done.x[0]), float(done.x[1]), float(np.sum(done.fun**2))
 
     def _least_of_one(self, both: Callable[[float], tuple[float, float]]) -> float:
@@ -198,7 +199,7 @@ class _Fit:
         def rss(share: float, /) -> float:
             return float(np.sum(self._errors(*both(share / (1 - share))) ** 2))
 
-        found = optimize.minimize_scalar(rss, bounds=(0.0, 0.999), method="bounded", options={"xatol": 1e-8})
+        found = scipy.optimize.minimize_scalar(rss, bounds=(0.0, 0.999), method="bounded", options={"xatol": 1e-8})
         return min(rss(0.0), float(found.fun))
 
     def rss_of_rate(self, rate: float) -> float:
@@ -223,7 +224,7 @@ class _Fit:
         low = (
             least
             if over(least + 1e-12) <= 0
-            else float(optimize.brentq(over, least + 1e-12, best, xtol=1e-9, rtol=1e-4))
+            else float(scipy.optimize.brentq(over, least + 1e-12, best, xtol=1e-9, rtol=1e-4))
         )
         step = max(best, 1e-3)
         high = best + step
@@ -232,7 +233,7 @@ class _Fit:
             high = best + step
             if high > _MOST:
                 return Interval(low, math.inf)
-        return Interval(low, float(optimize.brentq(over, best, high, xtol=1e-9, rtol=1e-4)))
+        return Interval(low, float(scipy.optimize.brentq(over, best, high, xtol=1e-9, rtol=1e-4)))
 
     def lack_of_fit(self) -> tuple[float, float] | None:
         """P value of the test of the sizes' means around the curve against the noise of their trials, and the root mean
@@ -247,7 +248,7 @@ class _Fit:
         typical = math.sqrt(between / len(self.n))
         if pure <= 1e-15:
             return (0.0 if between > 1e-12 else 1.0), typical
-        return float(stats.f.sf((between / free) / (pure / within), free, within)), typical
+        return float(distributions.f.sf((between / free) / (pure / within), free, within)), typical
 
 
 def _size(fitted: _Fit, n: float) -> Size:

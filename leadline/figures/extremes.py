@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.luck import best_of_null, gain_of_luck
 from leadline.analysis.maxt import max_t
@@ -15,6 +14,7 @@ from leadline.analysis.table import Floats
 from leadline.figures import words
 from leadline.figures.fits import SystemFit
 from leadline.figures.table import ResultTable
+from leadline.model import distributions
 from leadline.model.result import Interval, Luck
 
 NO_BASELINE = "no baseline run has a figure, so there is nothing to gain against"
@@ -182,7 +182,7 @@ def _row(fit: SystemFit, number: int, ratio: float) -> Floats:
 def _mean_interval(values: Floats, level: float) -> Interval | None:
     if len(values) < 2:
         return None
-    reach = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    reach = float(distributions.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
     return Interval(float(values.mean()) - reach, float(values.mean()) + reach, level)
 
 

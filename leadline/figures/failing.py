@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.figures import words
 from leadline.figures.fits import SystemFit
 from leadline.figures.table import ResultTable
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 
@@ -90,8 +90,8 @@ def _counted(counts: Counter[str]) -> dict[str, int]:
 
 def _interval(failed: int, runs: int, level: float) -> Interval:
     tail = (1 - level) / 2
-    low = float(stats.beta.ppf(tail, failed, runs - failed + 1)) if failed else 0.0
-    high = float(stats.beta.ppf(1 - tail, failed + 1, runs - failed)) if failed < runs else 1.0
+    low = float(distributions.beta.ppf(tail, failed, runs - failed + 1)) if failed else 0.0
+    high = float(distributions.beta.ppf(1 - tail, failed + 1, runs - failed)) if failed < runs else 1.0
     return Interval(low, high, level)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.table import Floats
 from leadline.model.result import Interval
@@ -139,4 +139,4 @@ def _solve(excess: Callable[[float], float]) -> float:
         high *= 2
         if high > 1e6 or not math.isfinite(high):
             return high
-    return float(optimize.brentq(excess, 0.0, high, xtol=1e-6, rtol=1e-6))
+    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-6, rtol=1e-6))

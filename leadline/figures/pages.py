@@ -13,9 +13,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scipy import stats
-
 from leadline.figures.study import system_factor
+from leadline.model import distributions
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import Describe, plain_level, treatment_name
 from leadline.model.plan import Plan
@@ -180,7 +179,9 @@ def _mean(values: Sequence[float], back: Callable[[float], float] = float) -> Es
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Estimate(back(mean))
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    reach = (
+        float(distributions.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    )
     return Estimate(back(mean), Interval(back(mean - reach), back(mean + reach), LEVEL))
 
 

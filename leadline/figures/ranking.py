@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import Floats
 from leadline.figures import words
 from leadline.figures.fits import SystemFit
 from leadline.figures.mixed import ModelContrast, judged
 from leadline.figures.table import ResultTable
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 DRAWS = 10_000
@@ -103,6 +103,8 @@ def ranking(table: ResultTable, fits: Sequence[SystemFit], level: float = 0.95) 
     if len(complete) < 2:
         return None
     score = score[:, complete]
+    from scipy import stats  # half a second
+
     ranks = stats.rankdata(score, axis=1)
     systems, count = ranks.shape
     middle = (count + 1) / 2
@@ -141,7 +143,7 @@ def ranking(table: ResultTable, fits: Sequence[SystemFit], level: float = 0.95) 
         margin=margin,
         friedman=friedman,
         p_value=law.p_value if law else None,
-        p_chi_squared=float(stats.chi2.sf(friedman, count - 1)) if friedman is not None else None,
+        p_chi_squared=float(distributions.chi2.sf(friedman, count - 1)) if friedman is not None else None,
         kendall_w=friedman / (systems * (count - 1)) if friedman is not None else None,
         agreement=sum(row.agree for row in ranked),
         left_out=tuple(table.name(settings[n]) for n in range(len(settings)) if n not in complete),

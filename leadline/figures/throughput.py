@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.figures import words
 from leadline.figures.fits import SystemFit
 from leadline.figures.table import ResultTable
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 
@@ -73,7 +73,7 @@ def _system(table: ResultTable, fit: SystemFit, level: float) -> SystemThroughpu
     if fit.baseline is not None and fit.df > 0:
         row = np.zeros(len(fit.means))
         row[-1] = 1.0
-        reach = float(stats.t.ppf((1 + level) / 2, fit.df)) * fit.error(row)
+        reach = float(distributions.t.ppf((1 + level) / 2, fit.df)) * fit.error(row)
         interval = Interval(fit.baseline - reach, fit.baseline + reach, level)
     return SystemThroughput(
         system=fit.system,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.series import SecondResponses, seconds_between
+from leadline.model import distributions
 from leadline.model.errors import UsageError
 
 FORMAT = "leadline-against/1"
@@ -143,7 +143,7 @@ def changes(
     deviations = {name: (small * float(drawn.std()), drawn - drawn.mean()) for name, drawn in ratios.items()}
     scaled = [np.abs(centred) * small / error for error, centred in deviations.values() if error > 0]
     df = one.blocks - 1 if paired else one.blocks + other.blocks - 2
-    wider = float(stats.t.ppf((1 + LEVEL) / 2, df) / stats.norm.ppf((1 + LEVEL) / 2))
+    wider = float(distributions.t.ppf((1 + LEVEL) / 2, df) / distributions.norm.ppf((1 + LEVEL) / 2))
     critical = wider * float(np.quantile(np.max(scaled, axis=0), LEVEL)) if scaled else 0.0
     found = []
     for measure, unit in (("throughput", "per_second"), ("mean", "ms"), *((name, "ms") for name, _ in _QUANTILES)):
@@ -180,6 +180,8 @@ def _errors(one: _Draws, other: _Draws, half: float) -> Change:
 
 
 def _wilson(failed: float, count: float) -> tuple[float, float]:
+    from scipy import stats  # half a second
+
     interval = stats.binomtest(round(failed), round(count)).proportion_ci(LEVEL, method="wilson")
     return float(interval.low), float(interval.high)
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+
+from leadline.model import distributions
 
 NEAR = 0.15  # probes this close to the crossing (difference of logarithms) are used
 BESIDE = 0.05  # probes are placed this far beside it
@@ -93,7 +94,7 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95, near: 
     free = len(used) - rank
     rest = y - matrix @ found
     spread = np.linalg.inv(matrix.T @ matrix) * float(rest @ rest) / free
-    t = float(stats.t.ppf((1 + level) / 2, free))
+    t = float(distributions.t.ppf((1 + level) / 2, free))
     bend = float(found[-1]) if bends else 0.0
     at = _root(float(found[0]), float(found[1]), bend)
     low, high = _bent(found, spread, t, at, near) if bends else _fieller(found, spread, t)
@@ -101,7 +102,7 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95, near: 
     if drifts:
         drift = math.expm1(float(np.clip(-found[2] / found[1], -5, 5)))
         error = math.sqrt(spread[2, 2])
-        drift_p = float(2 * stats.t.sf(abs(found[2]) / error, free)) if error else None
+        drift_p = float(2 * distributions.t.sf(abs(found[2]) / error, free)) if error else None
     load = float(np.clip(at, -1, 1))
     ends = _load(around, low), _load(around, high)
     return Crossing(around * math.exp(load), *ends, len(used), drift, drift_p, float(found[1]))

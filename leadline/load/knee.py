@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from leadline.load.bounds import QUANTILES, Bound
 from leadline.load.crossing import NEAR, Crossing, Probe, crossing
 from leadline.load.series import ALL, SecondResponses
+from leadline.model import distributions
 
 _RESAMPLES = 500
 _LEVEL = 0.95
@@ -339,8 +339,8 @@ def _share(failed: np.ndarray, ok: np.ndarray, draws: np.ndarray) -> Interval:
     tail = (1 - _LEVEL) / 2
     bads, counts = draws @ failed, draws @ (failed + ok)
     low, high = np.quantile(bads[counts > 0] / counts[counts > 0], [tail, 1 - tail])
-    exact_low = 0.0 if bad == 0 else float(stats.beta.ppf(tail, bad, count - bad + 1))
-    exact_high = 1.0 if bad == count else float(stats.beta.ppf(1 - tail, bad + 1, count - bad))
+    exact_low = 0.0 if bad == 0 else float(distributions.beta.ppf(tail, bad, count - bad + 1))
+    exact_high = 1.0 if bad == count else float(distributions.beta.ppf(1 - tail, bad + 1, count - bad))
     return Interval(bad / count, min(float(low), exact_low), max(float(high), exact_high))
 
 
@@ -350,5 +350,5 @@ def _mean(ok: np.ndarray) -> Interval:
     mean = float(ok.mean())
     if len(ok) < 2:
         return Interval(mean, None, None)
-    half = float(stats.t.ppf((1 + _LEVEL) / 2, len(ok) - 1) * ok.std(ddof=1) / math.sqrt(len(ok)))
+    half = float(distributions.t.ppf((1 + _LEVEL) / 2, len(ok) - 1) * ok.std(ddof=1) / math.sqrt(len(ok)))
     return Interval(mean, max(0.0, mean - half), mean + half)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.table import Floats
+from leadline.model import distributions
 from leadline.model.result import Interval
 
 WINDOW = 5.0  # the sum ends at the first lag that is this many autocorrelation times
@@ -66,7 +66,7 @@ def integrated_time(series: Sequence[Floats], level: float = 0.95) -> Autocorrel
     variance = float(covariance[0] + long_run / mean_length)
     time = float(long_run / variance)
     spread = math.sqrt(2 * (2 * window + 1) / total)
-    reach = math.exp(float(stats.norm.ppf((1 + level) / 2)) * spread)
+    reach = math.exp(float(distributions.norm.ppf((1 + level) / 2)) * spread)
     return Autocorrelation(time, Interval(time / reach, time * reach, level), window, total, variance)
 
 

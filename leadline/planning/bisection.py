@@ -18,7 +18,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+
+from leadline.model import distributions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -298,5 +299,5 @@ def _mean(logs: Sequence[Floats]) -> Floats:
 
 
 def _interval(value: float, variance: float, degrees: int) -> Effect:
-    reach = float(stats.t.ppf(0.975, degrees)) * math.sqrt(variance)
+    reach = float(distributions.t.ppf(0.975, degrees)) * math.sqrt(variance)
     return Effect(value, value - reach, value + reach)

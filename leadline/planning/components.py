@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.composite import as_one_factor
@@ -21,6 +20,7 @@ from leadline.analysis.scale import response_kind, scale_of
 from leadline.analysis.strata import innermost
 from leadline.analysis.table import StudyTable, sample_of
 from leadline.analysis.within import within
+from leadline.model import distributions
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Interval, Observation
@@ -114,8 +114,8 @@ def within_component(strata: Strata, level: float = 0.95) -> Component:
     """Between trials of one block: residual mean square with its chi-square interval."""
     df = strata.within_df
     low, high = (
-        float(strata.within / stats.chi2.ppf((1 + level) / 2, df)),
-        float(strata.within / stats.chi2.ppf((1 - level) / 2, df)),
+        float(strata.within / distributions.chi2.ppf((1 + level) / 2, df)),
+        float(strata.within / distributions.chi2.ppf((1 - level) / 2, df)),
     )
     return Component(strata.within / df, Interval(low, high, level), df)
 
@@ -135,12 +135,12 @@ def difference_interval(one: float, n1: int, two: float, n2: int, level: float) 
     """Interval of the difference of two expected mean squares (modified large sample; may be negative)."""
     alpha = (1 - level) / 2
     value = one - two
-    f = float(stats.f.isf(alpha, n1, n2))
-    g1, h2 = 1 - n1 / float(stats.chi2.isf(alpha, n1)), n2 / float(stats.chi2.isf(1 - alpha, n2)) - 1
+    f = float(distributions.f.isf(alpha, n1, n2))
+    g1, h2 = 1 - n1 / float(distributions.chi2.isf(alpha, n1)), n2 / float(distributions.chi2.isf(1 - alpha, n2)) - 1
     g12 = ((f - 1) ** 2 - (g1 * f) ** 2 - h2**2) / f
     below = (g1 * one) ** 2 + (h2 * two) ** 2 + g12 * one * two
-    f = float(stats.f.isf(1 - alpha, n1, n2))
-    h1, g2 = n1 / float(stats.chi2.isf(1 - alpha, n1)) - 1, 1 - n2 / float(stats.chi2.isf(alpha, n2))
+    f = float(distributions.f.isf(1 - alpha, n1, n2))
+    h1, g2 = n1 / float(distributions.chi2.isf(1 - alpha, n1)) - 1, 1 - n2 / float(distributions.chi2.isf(alpha, n2))
     h12 = ((1 - f) ** 2 - (h1 * f) ** 2 - g2**2) / f
     above = (h1 * one) ** 2 + (g2 * two) ** 2 + h12 * one * two
     return value - math.sqrt(max(0.0, below)), value + math.sqrt(max(0.0, above))

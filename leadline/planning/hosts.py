@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.across_hosts import FEWEST
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.hosts import RANDOM_FROM
 from leadline.analysis.power import detectable
+from leadline.model import distributions
 from leadline.model.plan import Plan
 from leadline.model.result import ResponseAnalysis
 from leadline.planning.components import variance_of
@@ -82,9 +82,9 @@ def _on_one(plan: Plan, hosts: int) -> Plan | None:
 
 def _independent(comparisons: int, level: float) -> float:
     """The critical value of the largest of so many |z| that have nothing in common."""
-    return float(stats.norm.isf((1 - level ** (1 / comparisons)) / 2))
+    return float(distributions.norm.isf((1 - level ** (1 / comparisons)) / 2))
 
 
 def _of_family(normal: float, df: float) -> float:
     """The t value with the p value of a normal one."""
-    return float(stats.t.isf(stats.norm.sf(normal), df))
+    return float(distributions.t.isf(distributions.norm.sf(normal), df))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
@@ -27,6 +26,7 @@ from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
+from leadline.model import distributions
 from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Comparison, Plan, Treatment
@@ -266,7 +266,7 @@ def _chance(effect: Effect, final: float, shrink: float) -> float | None:
     """Conditional power of an effect at the last look; None where nothing is known yet."""
     if effect.p_value is None or effect.df is None or not math.isfinite(final) or shrink <= 0:
         return None
-    ratio = float(stats.t.isf(max(effect.p_value, 1e-300) / 2, effect.df))
+    ratio = float(distributions.t.isf(max(effect.p_value, 1e-300) / 2, effect.df))
     return conditional_power(ratio, 1.0, shrink, final)
 
 
@@ -280,7 +280,9 @@ def conditional_power(value: float, error: float, goal: float, bound: float, opt
         return 1.0 if abs(value) > bound * goal else 0.0
     mean = (now * abs(value) + (end - now) * truth) / end
     spread = math.sqrt(end - now) / end
-    return float(stats.norm.sf((bound * goal - mean) / spread) + stats.norm.cdf((-bound * goal - mean) / spread))
+    return float(
+        distributions.norm.sf((bound * goal - mean) / spread) + distributions.norm.cdf((-bound * goal - mean) / spread)
+    )
 
 
 def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool, str]:

@@ -15,13 +15,13 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
-from scipy.stats import qmc
+from scipy import special
 
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.table import Floats
 from leadline.analysis.within import Information
+from leadline.model import distributions
 
 SEED = 3_471
 Spending = Callable[[float, float], float]  # (fraction of the information, alpha) -> alpha spent until there
@@ -34,7 +34,7 @@ def obrien_fleming_spending(fraction: float, alpha: float) -> float:
     """Lan and DeMets' function close to O'Brien and Fleming's boundary, two-sided: alpha/2 is spent on each side."""
     if fraction <= 0:
         return 0.0
-    return float(4.0 * stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(min(fraction, 1.0))))
+    return float(4.0 * distributions.norm.sf(distributions.norm.isf(alpha / 4) / math.sqrt(min(fraction, 1.0))))
 
 
 def pocock_spending(fraction: float, alpha: float) -> float:
@@ -148,6 +148,8 @@ def _simulate(matrices: bytes, degrees: tuple[int, ...]) -> Paths:
     power = _LARGEST
     while power > _SMALLEST and 2**power * width * looks > _WORK:
         power -= 1
+    from scipy.stats import qmc  # half a second
+
     uniform = qmc.Sobol(width * looks, scramble=True, rng=SEED).random_base2(power)
     uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
     weighted = np.zeros((len(uniform), width))

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.columns import Model, fitted_with_strata, own_noise
@@ -21,6 +20,7 @@ from leadline.analysis.power import detectable
 from leadline.analysis.strata import Strata, innermost
 from leadline.analysis.table import Floats, Sample
 from leadline.analysis.within import planned_sample, within
+from leadline.model import distributions
 from leadline.model.plan import Plan
 
 NO_NOISE = "the plan leaves nothing to estimate the noise from; add a replicate or sentinels"
@@ -57,7 +57,7 @@ class Precision:
     def critical(self) -> float:
         if self.own >= self.df:
             return self.law.quantile(self.level, self.df)
-        return float(stats.t.isf(stats.norm.sf(self.law.quantile(self.level, KNOWN)), self.own))
+        return float(distributions.t.isf(distributions.norm.sf(self.law.quantile(self.level, KNOWN)), self.own))
 
     def repeated(self, times: float) -> Precision:
         """The same plan ``times`` as often, with new blocks."""
@@ -102,11 +102,11 @@ def t_power(shift: float, df: float, critical: float) -> float:
     """P(|T| > critical) for noncentral t with ``shift`` and ``df``."""
     shift = abs(shift)
     if df > 10_000:
-        return float(stats.norm.sf(critical - shift) + stats.norm.cdf(-critical - shift))
-    found = float(stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift))
+        return float(distributions.norm.sf(critical - shift) + distributions.norm.cdf(-critical - shift))
+    found = float(distributions.nct.sf(critical, df, shift) + distributions.nct.cdf(-critical, df, shift))
     if math.isfinite(found):
         return min(1.0, max(0.0, found))
-    return float(stats.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
+    return float(distributions.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
 def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:

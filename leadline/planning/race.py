@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.table import Sample, StudyTable, cell_of, sample_of
 from leadline.design.one_at_a_time import treatments as treatments_of
+from leadline.model import distributions
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation
@@ -136,7 +136,7 @@ class Field:
         more = 1.0 if self.higher_is_better else -1.0
         means = dict(zip(known, more * fitted.estimates(contrasts), strict=True))
         # ``together`` lost five times as noisy ones in 10 %
-        reach_of = fitted.errors(rows) * stats.t.isf(alpha, fitted.degrees(rows))
+        reach_of = fitted.errors(rows) * distributions.t.isf(alpha, fitted.degrees(rows))
         reaches = {
             frozenset((known[one], known[other])): float(reach)
             for (one, other), reach in zip(pairs, reach_of, strict=True)

@@ -16,8 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import gammaincinv, logsumexp
 
 Floats = NDArray[np.float64]
 PERCENTILES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 0.99999))
@@ -104,5 +103,6 @@ def _latencies(station: Station, rate: Floats, seen: Floats, mean: float) -> dic
     average = float(np.dot(seen, wait + stay))
     second = float(np.dot(seen, (wait + stay) ** 2 + stages / pool_rate**2 + stay**2))
     ratio = max((second - average**2) / average**2, 1e-6)
-    law = stats.gamma(1 / ratio, scale=ratio * mean)
-    return {"mean": 1000 * mean} | {name: 1000 * float(law.ppf(share)) for name, share in PERCENTILES}
+    return {"mean": 1000 * mean} | {
+        name: 1000 * ratio * mean * float(gammaincinv(1 / ratio, share)) for name, share in PERCENTILES
+    }

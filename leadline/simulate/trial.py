@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from leadline.model.disturbance import MachineUse
 from leadline.model.knob import Level
@@ -234,6 +233,8 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
     strikes = rng.random(count + 1)
     r = noise.autocorrelation
     shocks[1:] *= math.sqrt(1 - r * r)
+    from scipy.signal import lfilter  # half a second
+
     series = lognormal_sigma(noise.seconds) * lfilter([1.0], [1.0, -r], shocks)
     level = lognormal_sigma(noise.trials) * trial
     if noise.blocks:

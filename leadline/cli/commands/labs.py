@@ -6,28 +6,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from leadline.api.labs import (
-    Held,
-    Lab,
-    copy,
-    find_held,
-    init_lab,
-    load_lab,
-    remove,
-    remove_copies,
-    sweep,
-    taken,
-    to_prune,
-    usage,
-)
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from leadline.api.labs import Held, Lab
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
 
@@ -62,6 +51,8 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Make a lab, or check the one that is there: for a team, with its rows in a PostgreSQL database."""
+    from leadline.api.labs import init_lab
+
     store = init_lab(directory, url, artefacts).store
     studies, place = len(store.ids()), store.artefacts and str(store.artefacts.place)
     if json:
@@ -73,6 +64,8 @@ def init(
 
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
+    from leadline.api.labs import load_lab
+
     held = load_lab(lab)
     studies = held.counts()
     tunings = [one.record for one in held.tunings()]
@@ -96,6 +89,8 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print what a lab takes on the disk, by study; a tuning with its studies."""
+    from leadline.api.labs import load_lab, usage
+
     store = load_lab(lab).store
     found = usage(store)
     if json:
@@ -125,6 +120,8 @@ def rm(
     yes: YesOption = False,
 ) -> None:
     """Remove studies or tunings from a lab: trials, results and reports. A study that runs is refused."""
+    from leadline.api.labs import find_held, load_lab
+
     held = load_lab(lab)
     chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
     for one in chosen:
@@ -147,6 +144,8 @@ def prune(
     yes: YesOption = False,
 ) -> None:
     """Remove finished studies and tunings by age or size. Those that run or can be gone on with stay."""
+    from leadline.api.labs import load_lab, sweep, taken, to_prune, usage
+
     if older_than is None and to_size is None:
         raise UsageError("lab prune needs --older-than (30d) or --to-size (20g): nothing was removed")
     before = None if older_than is None else time.time() - _age(older_than)
@@ -179,6 +178,8 @@ def copy_(
     json: JsonOption = False,
 ) -> None:
     """Copy studies or tunings into another lab, with all their trials. What is there already is not copied."""
+    from leadline.api.labs import find_held, load_lab
+
     held = load_lab(lab)
     chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
     _copy(held, chosen, to, json)
@@ -190,11 +191,15 @@ def merge(
     json: JsonOption = False,
 ) -> None:
     """Copy everything of another lab into a lab. What is there already is not copied, so it can be repeated."""
+    from leadline.api.labs import load_lab, usage
+
     found = load_lab(other)
     _copy(found, usage(found.store).held, lab, json)
 
 
 def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None:
+    from leadline.api.labs import copy
+
     if target.resolve() == source.directory:
         raise UsageError(f"{target} is the lab that they come from; name another one")
     done = list(zip((one.name for one in chosen), copy(source, chosen, target), strict=True))
@@ -207,6 +212,8 @@ def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None
 
 def _remove(lab: Lab, chosen: Sequence[Held], yes: bool, copies: bool = False) -> None:
     """Tells what goes; asks on a terminal unless ``yes``. Raises UsageError where nobody can be asked."""
+    from leadline.api.labs import remove, remove_copies, taken
+
     for one in chosen:
         size = _size(one.size if copies or not one.contents else one.kept)
         what = ", copies only" if copies else ""

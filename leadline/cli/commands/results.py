@@ -8,14 +8,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
 from leadline.api.printing import find_browser, print_pdf
-from leadline.api.running import REPORT
-from leadline.api.telling import HTML
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, print_text, say
 
-PDF = "pdf"
+HTML, PDF = "html", "pdf"
 
 
 def register(app: typer.Typer) -> None:
@@ -27,6 +24,8 @@ def register(app: typer.Typer) -> None:
 
 def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print what a study or a tuning found."""
+    from leadline.api.labs import load_lab
+
     found = load_lab(lab).find(study)
     if json:
         print_json(found.document())
@@ -51,6 +50,9 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Write the report: one HTML file that needs no network, or a summary for pull requests and CI."""
+    from leadline.api.labs import load_lab
+    from leadline.api.running import REPORT
+
     found = load_lab(lab).find(study)
     if format_ == HTML:
         page = found.report(out or Path(REPORT))
@@ -81,6 +83,8 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
+    from leadline.api.labs import load_lab
+
     formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",")]
     written = [str(path) for path in load_lab(lab).find(study).export(out, formats)]
     if json:

@@ -7,10 +7,6 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.planning import aa_twin
-from leadline.api.running import open_testbed
-from leadline.api.studies import Study, read
-from leadline.cli.commands.execute import Over, execute
 from leadline.cli.options import (
     BudgetOption,
     DisposableOption,
@@ -58,6 +54,11 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
+    from leadline.api.planning import aa_twin
+    from leadline.api.running import open_testbed
+    from leadline.api.studies import Study, read
+    from leadline.cli.commands.execute import Over, execute
+
     subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
     if host is not None:
         if not isinstance(subject, Study):
@@ -80,4 +81,7 @@ def run(
 
 def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Run the built-in study ``quickstart``: about ten minutes on two cores."""
+    from leadline.api.studies import Study
+    from leadline.cli.commands.execute import execute
+
     execute(Study.read("quickstart"), lab, json=json)

@@ -69,3 +69,13 @@ def test_help_imports_no_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["show"], ["run"], ["lab", "list"]])
+def test_help_loads_no_large_library(words: list[str]) -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from leadline.cli.main import app\n"
+        f"assert CliRunner().invoke(app, [*{words}, '--help']).exit_code == 0\n"
+        "print(*{'altair', 'numpy', 'polars', 'scipy', 'sqlalchemy'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
