@@ -19,6 +19,9 @@ DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/nu
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
 PYTHON_CODE := leadline tests tools $(wildcard bench)
 
+# Hundreds of tests start the command: none compiles its modules anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
 .PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
