@@ -110,7 +110,7 @@ responses: [throughput, database_commits_per_transaction]
 def test_queries_one_by_one_and_a_cache_that_is_off_are_seen_in_the_database(jar: Path, tmp_path: Path) -> None:
     assert jar.is_file()
     (tmp_path / "causes.yaml").write_text(CAUSES)
-    done = leadline("run", "causes.yaml", "--json", cwd=tmp_path)
+    done = leadline("run", "causes.yaml", "--json", cwd=tmp_path, timeout=1200)
     assert done.returncode == 0, done.stderr
     trials = json.loads(done.stdout)["trials"]
     commits: dict[str, list[float]] = {}
