@@ -317,7 +317,8 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
         return "no trial has finished"
     failed = sum(observation.failure is not None for observation in table.observations)
     if failed == len(table.observations):
-        return f"all {failed} trials failed; any design would do once a baseline trial succeeds"
+        every = f"all {failed} trials" if failed > 1 else "the only trial"
+        return f"{every} failed; any design would do once a baseline trial succeeds"
     if sample.size == 0:
         return f"no trial gave a figure for {response}"
     if not sample.is_baseline.any() and not table.screening:

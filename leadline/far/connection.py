@@ -189,7 +189,7 @@ class Connection:
             hint = "; name an alias of ~/.ssh/config, or user@host[:port]"
         elif "Host key verification failed" in said:
             hint = f"; log in once by hand (ssh {shlex.join(self.host.words)}) and check its key"
-        why = _last(errors) or f"no answer within {_OPENING:.0f} s"
+        why = _last(errors).rstrip(".") or f"no answer within {_OPENING:.0f} s"
         return ConnectionLost(self.title, f"cannot be reached: {why}{hint}", said)
 
     # files ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from ruamel.yaml.comments import CommentedMap
@@ -13,6 +14,7 @@ from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
+from leadline.stack.own.artifact import read_artifact
 from leadline.stack.own.classes import too_new
 from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
@@ -85,8 +87,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
         if not in_copy and not beside(own, name).is_file():
-            built = "; build it first" if name.endswith((".jar", ".war", ".ear")) else ""
-            found.append((key, f"there is no file {beside(own, name)}{built}"))
+            found.append((key, f"there is no file {beside(own, name)}{_instead(beside(own, name))}"))
     directories: list[tuple[tuple[str | int, ...], str | None]] = [
         (("directory",), stack.directory),
         (("server_config",), stack.server_config),
@@ -119,6 +120,14 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     return found
 
 
+def _instead(path: Path) -> str:
+    """What to do about a file that is not there."""
+    near = nearest(path.name, [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else [])
+    if near:
+        return f"; did you mean {near}?"
+    return "; build it first" if path.suffix in (".jar", ".war", ".ear") else ""
+
+
 def check_java(own: OwnFile) -> None:
     """Raises UsageError, with the line of the stack file, where this host's JVM cannot load the classes of what
     leadline starts on it.
@@ -133,15 +142,26 @@ def check_java(own: OwnFile) -> None:
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
-    """Properties of the command that the framework would take, and without an effect."""
+    """Properties of the command and the environment that the framework would take, and without an effect."""
     try:
         known = frameworks.catalogue(own)
     except UsageError as error:
-        return [(("catalogue",), str(error))]
+        return [(("catalogue",), f"{error}{_other_catalogue(own)}")]
     words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.words)]
     words += [(("knobs", name, "argument"), knob.argument or "") for name, knob in own.content.knobs.items()]
     given = [(key, found[1]) for key, word in words if (found := re.match(r"(?:--|-D)([\w.-]+)=", word))]
-    return [(key, told) for key, name in given if (told := known.misspelt(name))]
+    wrong = [(key, told) for key, name in given if (told := known.misspelt(name))]
+    variables = [(("environment", name), known.misspelt_variable(name)) for name in own.content.environment]
+    return [*wrong, *((key, told) for key, told in variables if told)]
+
+
+def _other_catalogue(own: OwnFile) -> str:
+    """The catalogue that its artifact has, where that is another one."""
+    with suppress(UsageError):
+        found = read_artifact(artifact(own)).framework
+        if found in frameworks.FRAMEWORKS and found != own.content.catalogue:
+            return f"; write `catalogue: {found}`"
+    return ""
 
 
 def _program(own: OwnFile, word: str) -> bool:

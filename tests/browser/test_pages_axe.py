@@ -30,7 +30,8 @@ def open_all(page: playwright.Page) -> None:
     for y in range(0, page.evaluate("document.documentElement.scrollHeight"), 700):
         page.evaluate(f"window.scrollTo(0, {y})")
         page.wait_for_timeout(20)
-    page.wait_for_function("document.querySelectorAll('[data-figure]:not([data-live])').length === 0")
+    while page.evaluate("document.querySelectorAll('[data-figure]:not([data-live])').length"):
+        page.wait_for_timeout(50)  # wait_for_function evaluates a text, which the page's policy forbids
 
 
 @pytest.mark.parametrize("kind", [kind if kind in ALWAYS else pytest.param(kind, marks=ALIKE) for kind in KINDS])

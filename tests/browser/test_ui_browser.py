@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from readable import CUT_OFF, DRAWN, READABLE
+from readable import CUT_OFF, DRAWN, READABLE, violations
 
 from leadline.api.running import run as run_study
 from leadline.api.studies import Study
@@ -215,6 +215,7 @@ def on_a_phone(page: playwright.Page) -> Iterator[None]:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate(READABLE) == []
+        assert violations(page) == []
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1400, "height": 900})
 

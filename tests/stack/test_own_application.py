@@ -92,3 +92,33 @@ def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
     done = leadline("stack", "check", str(SHOP / "shop.stack.yaml"), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " failed " not in done.stdout
+
+
+CAUSES = f"""\
+study: shop-causes
+question: Where are two mistakes of the shop seen?
+stack: {SHOP}/shop.stack.yaml
+workload: {{ users: 4, ramp_up: 3s, steady: 10s, ramp_down: 0s, timeout: 60s, variables: {{ items: 50 }} }}
+factors: {{ app.one_by_one: [false, true], app.cache: [true, false] }}
+settings: {{ jvm.heap: 256m }}
+design: {{ kind: one-at-a-time, replicates: 2, sentinels: null, seed: 7 }}
+responses: [throughput, database_commits_per_transaction]
+"""
+
+
+@matrix("six starts of the shop take minutes")
+def test_queries_one_by_one_and_a_cache_that_is_off_are_seen_in_the_database(jar: Path, tmp_path: Path) -> None:
+    assert jar.is_file()
+    (tmp_path / "causes.yaml").write_text(CAUSES)
+    done = leadline("run", "causes.yaml", "--json", cwd=tmp_path, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)["trials"]
+    commits: dict[str, list[float]] = {}
+    for trial in trials:
+        assert trial["state"] == "done", trial
+        levels = trial["planned"]["levels"]
+        mistake = "one by one" if levels["app.one_by_one"] else "none" if levels["app.cache"] else "no cache"
+        commits.setdefault(mistake, []).append(trial["responses"]["database_commits_per_transaction"])
+    mean = {mistake: sum(found) / len(found) for mistake, found in commits.items()}
+    assert mean["one by one"] > 5 * mean["none"], mean
+    assert mean["no cache"] > 1.5 * mean["none"], mean

@@ -36,6 +36,21 @@ class Catalogue:
         near = None if known or not group else nearest(last, siblings)
         return f"there is no property {quoted(name)}; did you mean {group}.{near}?" if near else ""
 
+    def misspelt_variable(self, variable: str) -> str:
+        """The same of an environment variable that stands for a property: ``SERVER_TOMCAT_THREADS_MAX``. Only in groups
+        of two words or more: others may be variables of the application's own.
+        """
+        found = _squeezed(re.sub(r"_\d+(_.*)?$", "", variable))  # an entry of a list
+        removed = next((told for name, told in self.removed.items() if _squeezed(name) == found), "")
+        known = {_squeezed(name): name for name in (each.removeprefix(PREFIX) for each in self.knobs)}
+        if removed or found in known or any(found.startswith(_squeezed(name)) for name in self.free):
+            return f"{variable}: {removed}" if removed else ""
+        near = known.get(nearest(found, list(known)) or "", "")
+        group = near.rpartition(".")[0]
+        if "." not in group or not found.startswith(_squeezed(group)):
+            return ""
+        return f"there is no property of the variable {quoted(variable)}; did you mean that of {near}?"
+
 
 def level_of(knob: Knob, told: object) -> Level:
     """The level from what a bean holds: durations in seconds, sizes in bytes. Raises LookupError."""
@@ -56,6 +71,11 @@ def live_value(knob: Knob, level: Level) -> str:
     if knob.kind is Kind.DURATION:
         return str(round(float(level) * 1000))
     return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _squeezed(name: str) -> str:
+    """Letters and digits: alike for a property and for the ways to write its variable."""
+    return re.sub(r"[^A-Z0-9]", "", name.upper())
 
 
 def _canonical(name: str) -> str:

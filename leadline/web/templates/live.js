@@ -18,7 +18,12 @@ function duration(seconds) {
   return `${Math.floor(whole / size)} ${unit}${more ? ` ${more} ${rest[1]}` : ""}`;
 }
 
-const signed = (value) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toPrecision(3).replace(/e.*$/, "")}`;
+/* As the report has it: one digit after the point, none from 100 on. */
+function signed(value) {
+  const digits = Math.abs(value) >= 100 ? 0 : 1, size = Math.abs(value);
+  const text = size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return text === "0.0" ? text : `${value < 0 ? "\u2212" : "+"}${text}`;
+}
 
 async function change(what, key, button) {
   button.disabled = true;
@@ -69,6 +74,10 @@ function effects(holder, study) {
   }));
   for (const row of holder.querySelectorAll(".comparison")) row.draw();  // as wide as it is on the page
 }
+
+addEventListener("resize", () => {
+  for (const row of document.querySelectorAll(".comparison")) row.draw();
+});
 
 function update(article, study) {
   article.querySelector(".simulated").hidden = !study.simulated;

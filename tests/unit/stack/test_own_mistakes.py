@@ -81,7 +81,7 @@ def up() -> Iterator[HTTPServer]:
 @pytest.mark.parametrize(
     ("ready", "said"),
     [
-        ("path: /upp", r"/upp: HTTP 404"),
+        ("path: /upp", "/upp: HTTP 404"),
         ("path: /up, says: { state: running }", r"""/up: b'{"state": "starting"}'"""),
     ],
 )

@@ -77,6 +77,8 @@ def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path
         (', "${port}"', "", 2, "nothing takes the port"),
         (', "${port}"', ', "${port}", "${database.user}"', 2, "is of leadline's own database, and `database` is none"),
         ("app.py", "shop.jar", 2, "there is no file"),
+        ("app.py", "shop.jar", 2, "shop.jar; build it first"),
+        ("app.py", "app.pyz.jar", 2, "did you mean app.py?"),
         ("directory: data", "directory: date", 4, "there is no directory"),
         ("    read_back: { http: /settings, key: pool.size }\n", "", 7, "a knob without read-back"),
         ("{ http: /settings, key: pool.size }", "{ key: pool.size }", 10, "write one of http, jmx, jcmd and file"),
@@ -280,6 +282,32 @@ def test_properties_of_a_spring_boot_jar_are_knobs(tmp_path: Path) -> None:
 )
 def test_properties_without_an_effect_are_told_of(tmp_path: Path, name: str, told: str) -> None:
     assert spring.catalogue(spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7")).misspelt(name) == told
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("SPRING_DATASOURCE_HIKARI_MAXIMUMPOOLSIZEE", f"did you mean that of {POOL}?"),
+        ("SPRING_DATASOURCE_HIKARI_MAXIMUM_POOL_SIZE", ""),
+        ("SPRING_DATASOURCE_URL", ""),
+        ("SERVER_TOMCAT_MAX_THREADS", "server.tomcat.max-threads was removed; write server.tomcat.threads.max"),
+        ("SERVER_NAME", ""),
+        ("SHOP_PACKING", ""),
+    ],
+)
+def test_variables_without_an_effect_are_told_of(tmp_path: Path, variable: str, told: str) -> None:
+    known = spring.catalogue(spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7"))
+    found = known.misspelt_variable(variable)
+    assert found.endswith(told)
+    assert bool(found) == bool(told)
+
+
+def test_the_other_framework_s_catalogue_is_named(tmp_path: Path) -> None:
+    spring_boot_jar(tmp_path / "shop.jar", "spring-boot-3.5.7")
+    path = tmp_path / "shop.stack.yaml"
+    path.write_text('stack: shop\ncommand: [java, -jar, shop.jar, "--server.port=${port}"]\ncatalogue: quarkus\n')
+    with pytest.raises(UsageError, match=r"shop\.stack\.yaml:3: .*write `catalogue: spring-boot`"):
+        read_stack(path)
 
 
 def test_a_study_on_properties_is_checked_against_the_jar(tmp_path: Path) -> None:
