@@ -82,6 +82,6 @@ def _restore_here() -> list[str]:
 
 def _open_entries(host: LocalHost) -> int:
     try:
-        return len(host.journal.open_entries())
+        return len(host.journal.left())
     except LeadlineError:  # restore says what is wrong with it
         return 0

@@ -231,7 +231,7 @@ def check_virtualisation(host: LocalHost) -> Finding:
 
 def check_undo(host: LocalHost) -> Finding:
     """What an earlier run left."""
-    left = host.journal.open_entries()
+    left = host.journal.left()
     if not left:
         return Finding("undo journal", "ok", "nothing to put back")
     lease = host.lease()

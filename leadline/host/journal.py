@@ -212,17 +212,25 @@ class UndoJournal:
         with self._lock:
             return self._load()[0]
 
+    def left(self, of: int | None = None) -> list[Entry]:
+        """The open entries without those of a leadline that still runs, other than process ``of`` (this one)."""
+        return [entry for entry in self.open_entries() if not _in_force(entry, of or os.getpid())]
+
     # -- undoing
 
-    def restore(self) -> list[str]:
+    def restore(self, of: int | None = None) -> list[str]:
         """Undo every open entry, newest first, and verify each; one line for each about what was done.
 
-        Everything is tried even if something fails. Raises RestoreError naming what could not be put back.
+        What belongs to a leadline that still runs, other than process ``of`` (this one), is left alone: where two
+        network namespaces share a state directory, each has a lease of its own. Everything is tried even if something
+        fails. Raises RestoreError naming what could not be put back.
         """
         with self._lock:
             entries, lines = self._load()
             failed = []
             for group in _plan(entries, procfs.boot_id()):
+                if any(_in_force(entry, of or os.getpid()) for entry in group):
+                    continue
                 newest = group[0]
                 if newest.kind in undo.VOLATILE and newest.boot != procfs.boot_id():
                     lines.append(f"{newest.kind} {newest.target}: undone by the reboot since")
@@ -294,6 +302,15 @@ _UNREADABLE = (_Damaged, ValueError, TypeError, KeyError, RecursionError)
 
 def _reason(error: Exception) -> str:
     return "no JSON" if isinstance(error, (ValueError, RecursionError)) else "an entry of another form"
+
+
+def _in_force(entry: Entry, of: int) -> bool:
+    """Whether a process other than ``of`` made the change and still runs."""
+    pid = entry.owner.get("pid")
+    if not isinstance(pid, int) or pid in (of, os.getpid()) or entry.boot != procfs.boot_id():
+        return False
+    found = procfs.read_stat(pid)
+    return found is not None and found.alive and found.start == entry.owner.get("start")
 
 
 def _require_own(handle: int) -> None:

@@ -113,7 +113,7 @@ class LocalHost:
 
     def _may_be_left(self) -> bool:
         try:
-            return bool(self.journal.open_entries())
+            return bool(self.journal.left())
         except LeadlineError:  # unreadable: the watchdog tries for itself
             return True
 
@@ -121,7 +121,7 @@ class LocalHost:
         """What is not as it was before the guarded block, by the journal and by reading every setting back."""
         wrong = []
         try:
-            wrong += [f"{entry.kind} {entry.target}" for entry in self.journal.open_entries()]
+            wrong += [f"{entry.kind} {entry.target}" for entry in self.journal.left()]
         except LeadlineError as error:
             wrong.append(str(error))
         for name, original in self._originals.items():

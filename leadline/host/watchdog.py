@@ -313,7 +313,7 @@ class _Guard:
     def _open(self) -> set[str] | None:
         """Entries that are left to undo; None when the journal cannot be read."""
         try:
-            return {entry.id for entry in self.journal.open_entries()}
+            return {entry.id for entry in self.journal.left(of=self.parent)}
         except (LeadlineError, OSError):
             return None
 
@@ -366,7 +366,7 @@ class _Guard:
     def _restore(self) -> Exit:
         for pause in (*_RETRIES, None):
             try:
-                for line in self.journal.restore():
+                for line in self.journal.restore(of=self.parent):
                     self.log(line)
             except Exception as error:
                 self.log(f"{error or repr(error)}; {'run leadline restore' if pause is None else 'trying again'}")

@@ -372,6 +372,23 @@ def test_restore_after_kill_9_by_another_process(tmp_path: Path) -> None:
     assert (swappiness.read_text(), laptop.read_text()) == ("60", "0")
 
 
+def test_what_another_leadline_changes_that_still_runs_is_left_alone(tmp_path: Path) -> None:
+    """As in two network namespaces with one state directory: each has a lease of its own."""
+    root = tmp_path / "root"
+    swappiness, laptop = setting(root, "swappiness", "60"), setting(root, "laptop_mode", "0")
+    waits = SETS_AND_DIES.replace("os.kill(os.getpid(), signal.SIGKILL)", "print('set', flush=True); sys.stdin.read()")
+    argv = [sys.executable, "-c", waits, tmp_path / "state", root]
+    host = LocalHost(state=tmp_path / "state", root=root)
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "set\n"
+        assert host.restore() == []
+        assert (host.journal.left(), len(host.journal.left(of=other.pid))) == ([], 2)
+        assert (swappiness.read_text(), laptop.read_text()) == ("11", "5")
+        assert len(host.journal.restore(of=other.pid)) == 2  # its watchdog, when it hangs
+        assert (swappiness.read_text(), laptop.read_text()) == ("60", "0")
+
+
 @pytest.mark.parametrize(
     ("kind", "target", "original"),
     [

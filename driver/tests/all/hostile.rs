@@ -1,11 +1,9 @@
 //! Servers that answer wrongly: every failure is counted under its kind, nothing panics, hangs or grows.
 
-mod support;
-
+use crate::support::{answering, nothing_succeeded, page, read_request, reset_on_close, run, server, GET, POST};
 use std::io::{BufReader, Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
-use support::{answering, nothing_succeeded, page, read_request, reset_on_close, run, server, GET, POST};
 
 const SHORT: &str = "--steady 300ms --timeout 150ms";
 

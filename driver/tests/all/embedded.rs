@@ -1,12 +1,10 @@
 //! Pages with what they embed, loaded as a browser does.
 
-mod support;
-
+use crate::support::{answering, nothing_succeeded, page, read_request, reset_on_close, run, server};
 use std::io::{BufReader, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{answering, nothing_succeeded, page, read_request, reset_on_close, run, server};
 
 const PAGE: &str = "
 scenario: pages

@@ -1,10 +1,9 @@
 //! The whole driver under each form of arrivals, against a server that notes when requests came.
 
-mod support;
-
+use crate::support;
+use crate::support::{answering, page, run, GET};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use support::{answering, page, run, GET};
 
 /// A server and the moments (seconds since it began) at which requests came.
 fn noting() -> (String, Arc<Mutex<Vec<f64>>>) {

@@ -1,10 +1,8 @@
 //! Servers that fail behind TLS: every failure is counted under its kind.
 
-mod support;
-
+use crate::support::tls::{extractable, tickets, tls_server, tls_server_of, trusted, TlsStream};
+use crate::support::{nothing_succeeded, page, read_request, reset_on_close, run, server, GET};
 use std::io::{BufReader, Read, Write};
-use support::tls::{extractable, tickets, tls_server, tls_server_of, trusted, TlsStream};
-use support::{nothing_succeeded, page, read_request, reset_on_close, run, server, GET};
 
 fn only(url: &str, scenario: &str, kind: &str) {
     let timeout = if kind == "timeout" { "150ms" } else { "10s" };

@@ -1,9 +1,8 @@
 //! Verdicts: what a run lost is told first, in plain text wherever it goes, and by the exit code.
 
-mod support;
-
+use crate::support;
+use crate::support::{answering, nothing_succeeded, page, run, server, GET};
 use std::time::Duration;
-use support::{answering, nothing_succeeded, page, run, server, GET};
 
 fn nobody() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

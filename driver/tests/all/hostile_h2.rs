@@ -1,10 +1,8 @@
 //! Servers that speak HTTP/2 wrongly: every failure is counted under its kind.
 
-mod support;
-
+use crate::support::h2::{frame, greeting, head, Frames};
+use crate::support::{nothing_succeeded, reset_on_close, run, server, GET, POST};
 use std::time::Duration;
-use support::h2::{frame, greeting, head, Frames};
-use support::{nothing_succeeded, reset_on_close, run, server, GET, POST};
 
 const SHORT: &str = "--steady 250ms --timeout 150ms --http 2";
 

@@ -1,15 +1,14 @@
 //! How requests get there: TLS, HTTP/2, addresses, targets, Unix sockets, against other implementations.
 
-mod support;
-
+use crate::support;
+use crate::support::h2::{h2_server, plain, Answered};
+use crate::support::tls::{config, tls_server, trusted};
+use crate::support::{answering, count, page, read_request, run, server, GET};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::h2::{h2_server, plain, Answered};
-use support::tls::{config, tls_server, trusted};
-use support::{answering, count, page, read_request, run, server, GET};
 
 const COUNTED: &str = "--users 2 --steady 300ms --timeout 5s";
 

@@ -1,7 +1,7 @@
 //! A short, repeatable run of what `fuzz/` fuzzes: valid inputs, changed at random. `LEADLINE_FUZZ=100` makes it a
 //! hundred times as long, with other changes.
 
-#[path = "../fuzz/entries.rs"]
+#[path = "../../fuzz/entries.rs"]
 mod entries;
 
 use leadline_load::random::{Random, Stream};

@@ -1,13 +1,11 @@
 //! What browsers do: redirects, links, fragments, cookies, contents, requests that a server would not look at.
 
-mod support;
-
+use crate::support::h2::{frame, greeting, head, Frames};
+use crate::support::{all_well, answering, count, page, run, server, Request, GET};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::h2::{frame, greeting, head, Frames};
-use support::{all_well, answering, count, page, run, server, Request, GET};
 
 type Seen = Arc<Mutex<HashMap<String, Vec<String>>>>;
 

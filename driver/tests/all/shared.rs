@@ -1,13 +1,12 @@
 //! Connections that sessions share, as behind a proxy.
 
-mod support;
-
+use crate::support;
+use crate::support::tls::{tls_server, trusted};
+use crate::support::{all_well, answering, count, nothing_succeeded, page, read_request, run, server, GET, POST};
 use std::io::{BufReader, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
-use support::tls::{tls_server, trusted};
-use support::{all_well, answering, count, nothing_succeeded, page, read_request, run, server, GET, POST};
 
 /// A session logs in, shows what it was given three times, with the cookie that belongs to it, and logs out.
 const SESSION: &str = r#"

@@ -1,12 +1,10 @@
 //! Connections over HTTP/2 that sessions share: their requests are streams of a few.
 
-mod support;
-
+use crate::support::h2::{frame, greeting, h2_server, head, plain, Answered, Asked, Frames};
+use crate::support::tls::{config, trusted};
+use crate::support::{all_well, count, nothing_succeeded, reset_on_close, run, server, GET, POST};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use support::h2::{frame, greeting, h2_server, head, plain, Answered, Asked, Frames};
-use support::tls::{config, trusted};
-use support::{all_well, count, nothing_succeeded, reset_on_close, run, server, GET, POST};
 
 const SHARED: &str = "--timeout 5s --connections shared --http 2";
 

@@ -1,5 +1,4 @@
 //! Servers that do as a test says, and runs of the real binary against them.
-#![allow(dead_code)] // each test binary uses a part of it
 
 pub mod h2;
 pub mod tls;

@@ -1,13 +1,12 @@
 //! Graphs, loops, feeds, extractions, checks and limits, by the whole driver.
 
-mod support;
-
+use crate::support;
+use crate::support::{answering, page, run, Request};
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
-use support::{answering, page, run, Request};
 
 /// A server that notes each request's path.
 fn noting(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (String, Arc<Mutex<Vec<String>>>) {

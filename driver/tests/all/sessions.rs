@@ -1,12 +1,10 @@
 //! Whole runs against servers that count: sessions, totals, phases, signals, files.
 
-mod support;
-
+use crate::support::{answering, finish, page, run, start, Request, GET};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{answering, finish, page, run, start, Request, GET};
 
 const SHOP: &str = r#"
 scenario: shop

@@ -1,11 +1,11 @@
 //! What a run writes: outcomes, the driver's own rows, times of connections, stamps.
 
-mod support;
+use crate::support;
+use crate::support::{answering, finish, page, run, start};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::{answering, finish, page, run, start};
 
 const THREE: &str = "scenario: three
 pause: { shape: fixed, mean: 20ms }

@@ -1,6 +1,7 @@
 //! Drivers in step, each with its share, and their results merged as those of one.
 
-mod support;
+use crate::support;
+use crate::support::{answering, finish, page, start};
 use leadline_load::measure::intervals::Reader;
 use leadline_load::measure::slice::Times;
 use serde_json::{json, Value};
@@ -8,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
-use support::{answering, finish, page, start};
 
 const SCENARIO: &str = "scenario: several
 pause: { shape: fixed, mean: 20ms }

@@ -1,10 +1,8 @@
 //! Responses that come before their request is sent, that stay unread in the kernel, or that nothing follows.
 
-mod support;
-
+use crate::support::{answering, page, reset_on_close, run, server};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::time::Duration;
-use support::{answering, page, reset_on_close, run, server};
 
 const LARGE: usize = 8_000_000; // more than the kernel keeps for a connection
 
