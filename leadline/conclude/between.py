@@ -9,6 +9,7 @@ from typing import Any
 from leadline.analysis.between import Estimate, Ratio, ratio
 from leadline.analysis.changepoints import FEWEST, Change, changes
 from leadline.conclude.answer import SIMULATED
+from leadline.conclude.wording import signed
 from leadline.model.errors import UsageError
 from leadline.model.naming import level_text
 from leadline.model.record import StudyRecord
@@ -258,7 +259,7 @@ def _answer(first: Run, second: Run, moved: Sequence[Moved], differs: Sequence[s
         assert row.ratio is not None
         bound = row.ratio.simultaneous
         subject = f"the baseline's {row.response}" if row.what == BASELINE else f"{row.what} on {row.response}"
-        words.append(f"{subject} {row.ratio.percent:+.1f} % [{bound.low:+.1f}, {bound.high:+.1f}]")
+        words.append(f"{subject} {signed(row.ratio.percent)} % [{signed(bound.low)}, {signed(bound.high)}]")
     same = sum(row.verdict == "equivalent" for row in moved)
     left = sum(row.verdict == "undetermined" for row in moved)
     told = f"From {first.name} to {second.name}: " + ("; ".join(words) if words else "no figure is told apart")

@@ -137,7 +137,7 @@ class Agent:
 
     def open_entries(self) -> int:
         """Of the undo journal."""
-        return len(self._host.journal.open_entries())
+        return len(self._host.journal.left())
 
     def doctor(self) -> Sequence[Any]:
         """Findings of ``leadline doctor`` there, without those that matter only to who runs leadline."""

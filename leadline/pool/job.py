@@ -133,7 +133,7 @@ def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed])
         left = 0
         if isinstance(place.host, LocalHost):
             place.host.lease().check()
-            left = len(place.host.journal.open_entries())
+            left = len(place.host.journal.left())
     except HostBusyError as error:
         return Ending(How.BUSY, host, str(error))
     except LeadlineError as error:

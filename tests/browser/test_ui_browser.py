@@ -225,7 +225,7 @@ def test_two_runs_are_compared(ui: Ui, opened: playwright.Page) -> None:
     opened.get_by_label("first").select_option("simulated/1")
     opened.get_by_label("second").select_option(f"simulated/{RUNS}")
     opened.get_by_role("button", name="Compare").click()
-    assert "caches@8: the baseline's throughput -" in opened.locator(".answer").inner_text()
+    assert "caches@8: the baseline's throughput \u2212" in opened.locator(".answer").inner_text()
     assert opened.locator(".simulated").is_visible()
     with on_a_phone(opened):
         row = opened.locator("tbody tr", has_text="throughput").first

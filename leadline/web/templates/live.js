@@ -51,7 +51,7 @@ function effect(comparison, response, all) {
   name.textContent = `${comparison.factor} = ${comparison.level}`;
   const verdict = document.createElement("span");
   verdict.className = comparison.verdict;
-  verdict.textContent = comparison.verdict === "undetermined" ? "open" : comparison.verdict;
+  verdict.textContent = comparison.verdict;
   const figure = last.low === null || last.percent === null ? "nothing can be told yet"
     : `${signed(last.percent)} % [${signed(last.low)}, ${signed(last.high)}]`;
   said.append(name, `: ${response} ${figure}, `, verdict);
