@@ -10,7 +10,11 @@ from typing import Any
 from leadline.capacity.answer import Capacity
 from leadline.capacity.answer import answer as answered
 from leadline.capacity.cells import measured
+from leadline.capacity.network import Agents
 from leadline.capacity.scaling import Scaling, scaling_of
+from leadline.load.knobs import load_knobs
+from leadline.load.populations import stated_agents
+from leadline.model.load import RATE, USERS, is_load, load_at
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
 from leadline.report import capacity as text
@@ -56,8 +60,26 @@ def capacity_of(
     pools: Sequence[int] = (),
 ) -> CapacityResult:
     """Fit a study's model, predict ``loads`` and ``pools``. Raises UsageError for a study that tells too little."""
-    points = measured(record, at, cpus, describing(record.study))
+    points = measured(record, at, cpus, describing(record.study), _agents(record))
     return CapacityResult(record, answered(points, loads, pools))
+
+
+def _agents(record: StudyRecord) -> dict[str, tuple[Agents, ...]]:
+    """Of one unit, by the factor that sets how many agents there are, in proportion and with the same cycles."""
+    load, found = record.study.workload, {}
+    knobs = load_knobs(load)
+    for factor in record.plan.factors:
+        if not is_load(factor.name) or factor.name in (USERS, RATE):
+            continue
+        units = []
+        for level in factor.levels:
+            stated = stated_agents(load_at(load, {factor.name: level}, knobs))
+            if stated is None or isinstance(level, str) or level <= 0:
+                break
+            units.append(tuple(Agents(users / level, cycle) for users, cycle in stated))
+        if len(units) == len(factor.levels) and len(set(units)) == 1:
+            found[factor.name] = units[0]
+    return found
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from leadline.capacity.network import Agents
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.load import RATE, USERS
@@ -43,7 +44,8 @@ class Point:
 @dataclass(frozen=True)
 class Measured:
     """A study's points under one setting of what is not load. ``factor``: of the load; ``held``: the other levels in
-    words; ``pool``: the factor that sets how many transactions are inside; ``cpus``: of each station.
+    words; ``pool``: the factor that sets how many transactions are inside; ``cpus``: of each station; ``agents``: of
+    one unit of a load that is neither users nor arrivals.
     """
 
     points: tuple[Point, ...]
@@ -54,6 +56,7 @@ class Measured:
     pool: str | None = None
     failed: int = 0
     notes: tuple[str, ...] = ()
+    agents: tuple[Agents, ...] = ()
 
     @property
     def closed(self) -> bool:
@@ -70,14 +73,16 @@ def measured(
     at: Mapping[str, str] | None = None,
     cpus: float | None = None,
     describe: Describe = plain_level,
+    agents: Mapping[str, Sequence[Agents]] | None = None,
 ) -> Measured:
     """The points of a study at the levels ``at`` of its other factors, as texts; the baseline's where it names none.
 
-    ``cpus``: of the host, where the record does not tell. Raises UsageError for a study that does not vary its load,
+    ``cpus``: of the host, where the record does not tell; ``agents``: of one unit, by the factor that sets how many
+    there are. Raises UsageError for a study that does not vary its load,
     has one load only, or whose trials failed, and for what ``at`` names that the study does not have.
     """
     factors = {factor.name: factor for factor in record.plan.factors}
-    own = [name for name in (USERS, RATE) if name in factors]
+    own = [name for name in (USERS, RATE, *(agents or ())) if name in factors]
     name = record.study.study
     if not own:
         arrivals = record.study.workload.arrivals
@@ -85,8 +90,8 @@ def measured(
         varied = ", ".join(factors)
         if numbers := [each for each in factors if each.startswith("load.") and each != _THINK]:
             raise UsageError(
-                f"{name} varies {numbers[0]}, a number of its scenario, and not how many users or arrivals there are: "
-                "no model can be fitted; leadline knee finds the largest one that keeps the limits"
+                f"{name} varies {numbers[0]}, a number of its scenario, and not how many users, arrivals or agents in "
+                "cycles there are: no model can be fitted; leadline knee finds the largest one that keeps the limits"
             )
         raise UsageError(
             f"{name} does not vary its load (its factors: {varied}): no model can be fitted; "
@@ -124,7 +129,9 @@ def measured(
     if cpus is None and list(stations) == ["cpu"]:
         points = with_rest(points, stations["cpu"])
         roles = {"cpu": tuple(role for role in (*known, REST) if all(role in point.cpu for point in points))}
-    return Measured(tuple(points), load, stations, roles, held, pool, failed)
+    return Measured(
+        tuple(points), load, stations, roles, held, pool, failed, agents=tuple((agents or {}).get(load, ()))
+    )
 
 
 def with_rest(points: Sequence[Point], cpus: float) -> list[Point]:

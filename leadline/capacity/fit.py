@@ -18,6 +18,7 @@ import scipy  # loads scipy.optimize at its first use
 from leadline.capacity.cells import Measured, Point
 from leadline.capacity.network import (
     ROOM,
+    Agents,
     Bounds,
     Delay,
     Floats,
@@ -29,6 +30,8 @@ from leadline.capacity.network import (
     closed_at,
     demand_of,
     opened_at,
+    pace,
+    paced_at,
     rates,
     utilisations,
 )
@@ -42,6 +45,7 @@ BUSY = 0.85  # utilisation of a CPU station that is taken to give out
 _T = 2.0  # a regression's intercept counts from so many standard errors on
 _BETTER = 6.0  # of the Bayesian information criterion: from there on evidence is strong (Kass and Raftery 1995)
 _LEAST = 1e-7  # seconds
+_IN_TIME = 0.95  # of the throughput that the cycles of agents ask for
 _MOST_USERS = 20_000  # beyond, the exact solution takes too long
 
 
@@ -49,7 +53,8 @@ _MOST_USERS = 20_000  # beyond, the exact solution takes too long
 class Model:
     """``demands``: seconds of CPU of one transaction by station, ``processes`` of them by process; ``servers``: CPUs
     that others leave, by station; ``delay`` and ``other`` in seconds; ``think``: by level of the factor that sets it;
-    ``visits``: transactions of one arrival.
+    ``visits``: transactions of one arrival, or a second of one unit of agents; ``agents``: of one unit, with cycles
+    that give these.
     """
 
     closed: bool
@@ -61,6 +66,21 @@ class Model:
     other: float = 0.0
     visits: float = 1.0
     pool: str | None = None
+    agents: tuple[Agents, ...] = ()
+
+    def users(self, load: float) -> int:
+        """Users of a closed load; 0 of arrivals."""
+        return max(1, round(load * self._unit)) if self._unit else 0
+
+    def late(self, load: float, throughput: float) -> bool:
+        """Whether agents fell behind their cycles. What they begin late counts from when it was due, so its response
+        time grows with the length of the trial and is none of the model's.
+        """
+        return bool(self.agents) and throughput < _IN_TIME * load * self.visits
+
+    @property
+    def _unit(self) -> float:
+        return sum(one.users for one in self.agents) if self.agents else float(self.closed)
 
     def nodes(self, pool: int | None = None) -> tuple[Node, ...]:
         """The network inside which a transaction is; ``pool``: the limit of those inside."""
@@ -84,9 +104,12 @@ class Model:
         return self.curve([load], pool, think)[0]
 
     def _at(self, load: float, think: Level | None, rate: Floats, pool: int | None) -> Solution:
-        if self.closed:
+        if self.agents:
+            there = [replace(one, users=load * one.users) for one in self.agents]
+            throughput, response = paced_at(rate[: self.users(load)], there, self._outside(pool))
+        elif self.closed:
             pause = self.think.get(think, self.usual_think)
-            throughput = closed_at(rate[: max(1, round(load))], pause + self._outside(pool))
+            throughput = closed_at(rate[: self.users(load)], pause + self._outside(pool))
             response = max(_LEAST, load / throughput - pause)
         else:
             throughput, response = opened_at(rate, load * self.visits)
@@ -95,14 +118,15 @@ class Model:
 
     def curve(self, loads: Sequence[float], pool: int | None = None, think: Level | None = None) -> list[Solution]:
         """What it predicts for several loads. Raises UsageError for more users than can be solved."""
-        if self.closed and max(loads) > _MOST_USERS:
-            raise UsageError(f"{max(loads):g} users: at most {_MOST_USERS:,} are solved")
-        rate = self.rates(max(1, round(max(loads))) if self.closed else ROOM, pool)
+        most = self.users(max(loads))
+        if most > _MOST_USERS:
+            raise UsageError(f"{most} users: at most {_MOST_USERS:,} are solved")
+        rate = self.rates(most or ROOM, pool)
         return [self._at(load, think, rate, pool) for load in loads]
 
     def over(self, points: Sequence[Point]) -> list[Solution]:
         """The same for many; each pool is solved once."""
-        most = max(1, round(max(point.load for point in points))) if self.closed else ROOM
+        most = self.users(max(point.load for point in points)) or ROOM
         solved = {pool: self.rates(most, pool) for pool in {point.pool for point in points}}
         return [self._at(point.load, point.think_level, solved[point.pool], point.pool) for point in points]
 
@@ -116,6 +140,8 @@ class Model:
     def knee(self, pool: int | None = None, think: Level | None = None) -> float:
         """The load at which the asymptotes cross: users, or arrivals a second at capacity."""
         most = self.bounds(pool).capacity
+        if self.agents:
+            return most / pace(self.agents, demand_of(self.nodes(pool)))
         if not self.closed:
             return most / self.visits
         return (demand_of(self.nodes(pool)) + self.think.get(think, self.usual_think)) * most
@@ -134,14 +160,17 @@ def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model |
     think: dict[Level | None, float] = {}
     for level in {point.think_level for point in points} if measured.closed else ():
         think[level] = float(np.median([point.thinks for point in points if point.think_level == level]))
+    visits = 1.0 if measured.closed else _unit_rate(points) if measured.agents else _visits(points)
+    slower = pace(measured.agents, 0.0) / visits
     start = Model(
         measured.closed,
         demands,
         processes,
         {name: cpus * left for name, cpus in measured.cpus.items()},
         think,
-        visits=1.0 if measured.closed else _visits(points),
+        visits=visits,
         pool=measured.pool,
+        agents=tuple(replace(one, cycle=one.cycle * slower) for one in measured.agents),
     )
     cells = _cells(points)
     if like is not None:
@@ -162,8 +191,8 @@ def _fitted(
 ) -> tuple[Model, float]:
     """``start`` with the delay, and where it is ``limited`` the other resource, of the least squares; and their sum."""
     unit = min(cell.response for cell in cells), 1.0 / max(cell.throughput for cell in cells)
-    weight = math.sqrt(_RESPONSE_WEIGHT)
-    seen = [(math.log(cell.throughput), weight * math.log(max(_LEAST, cell.response))) for cell in cells]
+    weights = [0.0 if start.late(cell.load, cell.throughput) else math.sqrt(_RESPONSE_WEIGHT) for cell in cells]
+    seen = [(math.log(cell.throughput), math.log(max(_LEAST, cell.response))) for cell in cells]
 
     def model(values: Sequence[float]) -> Model:
         other = float(values[1]) * unit[1] if limited else 0.0
@@ -171,11 +200,11 @@ def _fitted(
 
     def errors(values: Floats, /) -> list[float]:
         found = []
-        for (throughput, response), solution in zip(
-            seen, model([float(each) for each in values]).over(cells), strict=True
+        for (throughput, response), weight, solution in zip(
+            seen, weights, model([float(each) for each in values]).over(cells), strict=True
         ):
             found.append(math.log(solution.throughput) - throughput)
-            found.append(weight * math.log(solution.response) - response)
+            found.append(weight * (math.log(solution.response) - response))
         return found
 
     most = [1e3, 2.0][: 1 + limited]
@@ -223,6 +252,12 @@ def _left(points: Sequence[Point], processes: Mapping[str, float], cpus: float) 
     used = {load: [p.throughput for p in points if p.load == load] for load in loads}
     peak = max(float(np.mean(rate)) for rate in used.values()) * sum(processes.values()) / cpus
     return min(1.0, max(1.0 - float(np.mean([point.taken for point in heavy])), peak))
+
+
+def _unit_rate(points: Sequence[Point]) -> float:
+    """Transactions a second of one unit of agents, from the loads at which they were in time."""
+    each = [point.throughput / point.load for point in points]
+    return float(np.median([rate for rate in each if rate >= _IN_TIME * max(each)]))
 
 
 def _visits(points: Sequence[Point]) -> float:

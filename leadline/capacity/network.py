@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads scipy.optimize at its first use
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -55,6 +56,16 @@ class Pool:
 
 
 Node = Station | Delay | Pool
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Users whose next transaction is due a ``cycle`` (seconds, on average) after the last one was, and begins once
+    that one has ended. ``users``: their number.
+    """
+
+    users: float
+    cycle: float
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,36 @@ def closed_at(rate: Floats, think: float) -> float:
     present = np.arange(len(rate))
     state = _chain(np.log((len(rate) - present) / think) - np.log(rate))
     return float(np.dot(state[1:], rate))
+
+
+def pace(agents: Sequence[Agents], response: float) -> float:
+    """Transactions a second that agents begin where each takes ``response`` seconds: all that are due, as who is late
+    catches up, but for agents whose transactions take longer than their cycles.
+    """
+    return sum(one.users / max(response, one.cycle) for one in agents)
+
+
+def paced_at(rate: Floats, agents: Sequence[Agents], delay: float = 0.0) -> tuple[float, float]:
+    """Throughput and response of agents in cycles, ``rate`` (of :func:`rates`) with as many entries as there are.
+
+    As users who think for what a cycle leaves: the response at which the network and the cycles have one throughput.
+    It counts from a transaction's begin, not from when it was due. ``delay``: seconds of it without queueing. An
+    approximation, as the pause depends on what was before it; held against a simulation in
+    tests/unit/capacity/test_capacity_agents.py.
+    """
+    users = len(rate)
+
+    def thinks(response: float) -> float:
+        return max(0.0, users / pace(agents, response) - response)
+
+    def excess(response: float) -> float:
+        return closed_at(rate, thinks(response) + delay) - pace(agents, response)
+
+    low, high = 0.0, 2 * users / float(rate[-1]) + delay
+    while excess(high) < 0:
+        low, high = high, 2 * high
+    response = float(scipy.optimize.brentq(excess, low, high, xtol=1e-9, rtol=1e-7))
+    return pace(agents, response), response
 
 
 def opened(nodes: Sequence[Node], rate_in: float, room: int = ROOM) -> Solution:

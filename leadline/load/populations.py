@@ -1,4 +1,4 @@
-"""How many users a scenario asks for by itself: those of its populations."""
+"""How many users a scenario asks for by itself, and how often they begin: those of its populations."""
 
 from __future__ import annotations
 
@@ -23,3 +23,21 @@ def stated_users(load: Workload) -> int | None:
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None
     return int(sum(found))
+
+
+def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
+    """Users and mean cycle in seconds of every population; None where one does not begin its transactions in cycles,
+    or the scenario has no populations that can be counted.
+    """
+    try:
+        source = Source(find_scenario(load.scenario), sent_variables(load))
+        found = []
+        for name, one in source.tree["populations"].items():
+            where = ("populations", name)
+            if one["pause"]["kind"] != "cycle":
+                return None
+            users = int(source.number(one["users"], (*where, "users")))
+            found.append((users, source.seconds(one["pause"]["mean"], (*where, "pause", "mean"))))
+    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return found

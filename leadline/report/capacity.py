@@ -49,7 +49,8 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
         at = f" at load.think = {describe('load.think', level)}" if level is not None else ""
         yield f"think time by Little's law{at}: {1000 * think:.3g} ms"
     if not data.closed:
-        yield f"transactions of a session: {model.visits:.3g}"
+        what = "transactions a second of a unit, at light load" if data.agents else "transactions of a session"
+        yield f"{what}: {model.visits:.3g}"
     yield ""
     yield from _predictions(found, describe)
     yield ""
@@ -58,7 +59,7 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
         yield (
             f"  {_cell(found, one, describe)}  throughput {one.predicted_throughput:.4g} against {one.throughput:.4g} "
             f"({one.throughput_error:+.1%}), mean response {1000 * one.predicted_response:.3g} against "
-            f"{1000 * one.response:.3g} ms ({one.response_error:+.0%})"
+            f"{1000 * one.response:.3g} ms ({'begun late' if one.late else f'{one.response_error:+.0%}'})"
         )
     yield (f"  mean error: throughput {found.throughput_error:.1%}, response time {found.response_error:.0%}")
     yield ""
@@ -123,7 +124,7 @@ def document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any
                 "throughput_error": one.throughput_error,
                 "response_ms": 1000 * one.response,
                 "predicted_response_ms": 1000 * one.predicted_response,
-                "response_error": one.response_error,
+                "response_error": None if one.late else one.response_error,
             }
             for one in found.left_out
         ],
@@ -186,7 +187,8 @@ def _name(name: str) -> str:
 
 
 def _unit(found: Capacity) -> str:
-    return "users" if found.measured.closed else "sessions/s"
+    data = found.measured
+    return "users" if data.closed else f"units of {data.factor}" if data.agents else "sessions/s"
 
 
 def _numbers(values: Sequence[float]) -> str:
