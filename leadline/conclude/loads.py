@@ -5,7 +5,7 @@ CPUs were. A load is no setting: more of it neither helps nor hurts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from leadline.conclude.wording import size
@@ -47,6 +47,12 @@ class _Load:
     @property
     def follows(self) -> bool:
         return not self.failed and self.share >= _FOLLOWS
+
+    @property
+    def broken(self) -> _Load:
+        """With its good trials that did not keep their limits; all of them where throughput does not follow."""
+        own = [trial for trial in self.good if not self.follows or trial.responses.get("limit_use", 0.0) > 1]
+        return replace(self, good=tuple(own))
 
     @property
     def kept(self) -> int:
@@ -121,10 +127,12 @@ def _limits(loads: Sequence[_Load]) -> str:
 
 
 def _resource(loads: Sequence[_Load]) -> list[str]:
-    """How busy the CPUs were at the first load that throughput or limits did not follow. Where other programs took
-    some, it cannot be told what would have given out first without them.
+    """How busy the CPUs were at the first load of which no trial followed or kept its limits, or else in the trials
+    of the first one that did not. Where other programs took some, it cannot be told what would have given out first
+    without them.
     """
-    beyond = next((load for load in loads if load.good and not (load.follows and load.kept == load.trials)), None)
+    beyond = next((load for load in loads if load.good and len(load.broken.good) == len(load.good)), None)
+    beyond = beyond or next((load.broken for load in loads if load.broken.good), None)
     busy = None if beyond is None else beyond.mean("host_cpu")
     if beyond is None or busy is None:
         return []

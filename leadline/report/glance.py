@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from leadline.conclude.loads import load_of
-from leadline.model.record import StudyRecord
+from leadline.model.knob import Level
+from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import words
 
@@ -56,11 +57,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Glance:
-    """``rows`` hold a setting and, for each of ``axes``, its cell or None. ``left_out``: settings not shown."""
+    """``rows`` hold a setting and, for each of ``axes``, its cell or None. ``left_out``: settings not shown. ``loads``
+    stand in their place where the load alone varies, which neither helps nor hurts: each with its trials' figures.
+    """
 
     axes: tuple[Axis, ...]
     rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
     left_out: int
+    loads: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect]) -> Glance:
@@ -78,7 +82,30 @@ def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect
             by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})[one.response] = cell
     names = [one.response for one in axes]
     rows = tuple((name, tuple(cells.get(response) for response in names)) for name, cells in by_setting.items())
-    return Glance(axes, rows[:SETTINGS], max(0, len(rows) - SETTINGS))
+    loads = _loads(record, load, names) if load is not None and len(record.plan.factors) == 1 else ()
+    return Glance(axes, rows[:SETTINGS], max(0, len(rows) - SETTINGS), loads)
+
+
+def _loads(record: StudyRecord, factor: str, responses: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Ascending: every load, and of each response the least and the greatest of its good trials."""
+    trials: dict[Level, list[TrialRecord]] = {}
+    for trial in record.trials:
+        if trial.failure is not None or trial.responses:
+            trials.setdefault(trial.planned.treatment[factor], []).append(trial)
+    found = []
+    for level, own in sorted(trials.items(), key=lambda item: float(item[0])):
+        failed = sum(trial.failure is not None for trial in own)
+        name = words.setting(record.study, factor, level) + (f" ({failed} of {len(own)} failed)" if failed else "")
+        good = [trial.responses for trial in own if trial.failure is None]
+        found.append((name, tuple(_range([one[each] for one in good if each in one]) for each in responses)))
+    return tuple(found)
+
+
+def _range(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    low, high = words.number(min(values)), words.number(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
 def axis(record: StudyRecord, one: ResponseAnalysis) -> Axis:

@@ -78,6 +78,25 @@ def test_limits_and_what_gave_out_first(beyond: StudyRecord) -> None:
     assert broken[1].startswith("No load kept all limits; at 5 0 of 2 trials did")
 
 
+def test_what_gave_out_is_looked_for_where_no_trial_kept_up(beyond: StudyRecord) -> None:
+    """One trial of a load broke its limits and its twin, half idle, did not: their mean says nothing."""
+    uses = {5: 0.1, 10: 0.1, 20: 0.2, 40: 0.5, 80: 2.5, 160: 9.0}
+    busy = {5: 0.1, 10: 0.2, 20: 0.4, 40: 0.6, 80: 0.99, 160: 1.0}
+    record = with_responses(beyond, limit_use=uses, host_cpu=busy)
+    worse = [
+        replace(trial, responses={**trial.responses, "limit_use": 3.0, "host_cpu": 0.98})
+        if (trial.planned.treatment["load.users"], trial.planned.replicate) == (40, 0)
+        else trial
+        for trial in record.trials
+    ]
+    told = of_loads(replace(record, trials=tuple(worse)), plain_level)
+    assert told[1].startswith("Limits were kept to 20; at 40 1 of 2 trials did")
+    assert told[2].startswith("The CPUs gave out first: 99 % busy at 80, ")
+    lighter = [one for one in worse if int(one.planned.treatment["load.users"]) <= 40]
+    told = of_loads(replace(record, trials=tuple(lighter)), plain_level)
+    assert told[2].startswith("The CPUs gave out first: 98 % busy at 40, ")
+
+
 def with_failures(record: StudyRecord, **which: set[int]) -> StudyRecord:
     """Trials of these ``users`` and ``replicates`` failed."""
     trials = [
