@@ -423,11 +423,11 @@ def test_what_cannot_be_put_back_at_once_is_tried_again(
     guard = _Guard(socket.socket(), journal.path, 0.1, tmp_path / "root", os.getpid())
     real, tries = UndoJournal.restore, []
 
-    def no_file_to_be_had(journal: UndoJournal) -> list[str]:
+    def no_file_to_be_had(journal: UndoJournal, of: int) -> list[str]:
         tries.append(1)
         if len(tries) < 3:
             raise OSError(errno.EMFILE, "Too many open files")
-        return real(journal)
+        return real(journal, of)
 
     monkeypatch.setattr(UndoJournal, "restore", no_file_to_be_had)
     assert guard._restore() is Exit.RESTORED

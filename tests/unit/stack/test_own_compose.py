@@ -154,7 +154,7 @@ def test_containers_are_ended_after_a_crash_by_the_journal(stack_file: Path) -> 
     """The journal is put back by a process that knows nothing but its file."""
     server, host = configured(stack_file)
     process = server.start()
-    words = "from leadline.host.local import LocalHost; LocalHost().restore()"
+    words = f"from leadline.host.local import LocalHost; LocalHost().journal.restore(of={os.getpid()})"
     environment = {**os.environ, "LEADLINE_STATE": str(stack_file.parent / "state"), "PORT": "0"}
     done = subprocess.run([sys.executable, "-c", words], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
