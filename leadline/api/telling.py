@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leadline.report.advice_text import lines as advice_lines
 from leadline.report.advising import Advice
-from leadline.report.ci import HTML
 from leadline.report.figures.files import document as figures_document
 from leadline.report.figures.files import write as write_figures
 from leadline.report.figures.pages import document as pages_document
@@ -16,7 +15,6 @@ from leadline.report.figures.text import lines as figures_lines
 from leadline.report.text import one_line
 
 __all__ = [
-    "HTML",
     "Advice",
     "advice_lines",
     "figures_document",

@@ -107,7 +107,7 @@ class Capacity:
 
     @property
     def response_error(self) -> float:
-        return _mean_error([one.response_error for one in self.left_out if not one.late])
+        return _response_error(self.left_out)
 
 
 def answer(
@@ -269,7 +269,7 @@ def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> li
             f"throughput of loads that were left out is predicted with a mean error of {wrong:.0%}; "
             f"{THROUGHPUT_HOLDS:.0%} is the most at which the model counts"
         )
-    wrong = _mean_error([one.response_error for one in left_out if not one.late])
+    wrong = _response_error(left_out)
     if wrong > RESPONSE_HOLDS:
         found.append(
             f"response times of loads that were left out are predicted with a mean error of {wrong:.0%}; "
@@ -332,6 +332,10 @@ def _growth(points: Sequence[Point], role: str) -> tuple[float, float]:
 
 def _mean_throughput(measured: Measured, load: float) -> float:
     return float(np.mean([point.throughput for point in measured.points if point.load == load]))
+
+
+def _response_error(left_out: Sequence[LeftOut]) -> float:
+    return _mean_error([one.response_error for one in left_out if not one.late])
 
 
 def _mean_error(errors: Sequence[float]) -> float:

@@ -120,7 +120,7 @@ class Model:
         """What it predicts for several loads. Raises UsageError for more users than can be solved."""
         most = self.users(max(loads))
         if most > _MOST_USERS:
-            raise UsageError(f"{most} users: at most {_MOST_USERS:,} are solved")
+            raise UsageError(f"a load of {max(loads):g} has {most:,} users: at most {_MOST_USERS:,} are solved")
         rate = self.rates(most or ROOM, pool)
         return [self._at(load, think, rate, pool) for load in loads]
 

@@ -192,7 +192,7 @@ class _Guest:
             sent.failed.evidence = tail(self._console_text())
             raise sent.failed
         if not sent.finished and event.get("data", {}).get("reason") == "host-signal":
-            message = "QEMU was ended by a signal, which did not come from leadline"
+            message = "QEMU was ended by a signal from outside this run"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, message, tail(self._console_text()))
         if not sent.finished and (event["event"] == "SHUTDOWN" or sent.saved is None):
             raise TrialFailure(

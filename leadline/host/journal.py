@@ -213,15 +213,15 @@ class UndoJournal:
             return self._load()[0]
 
     def left(self, of: int | None = None) -> list[Entry]:
-        """The open entries without those of a leadline that still runs, other than process ``of`` (this one)."""
-        return [entry for entry in self.open_entries() if not _in_force(entry, of or os.getpid())]
+        """The open entries without those of a leadline that still runs, other than this one and process ``of``."""
+        return [entry for entry in self.open_entries() if not _in_force(entry, of)]
 
     # -- undoing
 
     def restore(self, of: int | None = None) -> list[str]:
         """Undo every open entry, newest first, and verify each; one line for each about what was done.
 
-        What belongs to a leadline that still runs, other than process ``of`` (this one), is left alone: where two
+        What belongs to a leadline that still runs, other than this one and process ``of``, is left alone: where two
         network namespaces share a state directory, each has a lease of its own. Everything is tried even if something
         fails. Raises RestoreError naming what could not be put back.
         """
@@ -229,7 +229,7 @@ class UndoJournal:
             entries, lines = self._load()
             failed = []
             for group in _plan(entries, procfs.boot_id()):
-                if any(_in_force(entry, of or os.getpid()) for entry in group):
+                if any(_in_force(entry, of) for entry in group):
                     continue
                 newest = group[0]
                 if newest.kind in undo.VOLATILE and newest.boot != procfs.boot_id():
@@ -304,8 +304,8 @@ def _reason(error: Exception) -> str:
     return "no JSON" if isinstance(error, (ValueError, RecursionError)) else "an entry of another form"
 
 
-def _in_force(entry: Entry, of: int) -> bool:
-    """Whether a process other than ``of`` made the change and still runs."""
+def _in_force(entry: Entry, of: int | None) -> bool:
+    """Whether a process other than ``of`` and this one made the change and still runs."""
     pid = entry.owner.get("pid")
     if not isinstance(pid, int) or pid in (of, os.getpid()) or entry.boot != procfs.boot_id():
         return False

@@ -58,28 +58,31 @@ while ! mount -t ext4 /dev/vda1 /root; do sleep 0.1; done
 for each in proc sys dev; do mount -o move /$each /root/$each; done
 exec switch_root /root /lib/systemd/systemd
 """
-_SSHD = """[Service]
+_UNTIL_SHUTDOWN = """[Unit]
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+"""
+_SSHD = (
+    """[Service]
 ExecStart=/usr/sbin/sshd -D -e -f /dev/null -h /etc/ssh/key -o PidFile=none -o UsePAM=no -o StrictModes=no \
 -o MaxSessions=50 -o AuthorizedKeysFile=/root/.ssh/authorized_keys
 RuntimeDirectory=sshd
 StandardError=tty
 TTYPath=/dev/console
-[Unit]
-DefaultDependencies=no
-Conflicts=shutdown.target
-Before=shutdown.target
 """
+    + _UNTIL_SHUTDOWN
+)
 # What runs at each boot, with this machine's files below /host.
-_SERVICE = """[Service]
+_SERVICE = (
+    """[Service]
 ExecStart=/bin/sh /etc/service.sh
 StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/console
-[Unit]
-DefaultDependencies=no
-Conflicts=shutdown.target
-Before=shutdown.target
 """
+    + _UNTIL_SHUTDOWN
+)
 _MENU = """set root=hd0,msdos1
 serial --unit=0
 terminal_output serial

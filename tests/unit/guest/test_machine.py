@@ -73,7 +73,7 @@ ENDS = {
     "ended by somebody": (
         BEFORE + OFF.replace('"SHUTDOWN"', '"SHUTDOWN", "data": {"guest": false, "reason": "host-signal"}'),
         "infrastructure",
-        "QEMU was ended by a signal, which did not come from leadline",
+        "QEMU was ended by a signal from outside this run",
     ),
 }
 
