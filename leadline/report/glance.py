@@ -140,12 +140,12 @@ def _bent(value: float, logarithmic: bool) -> float:
 def _cell(record: StudyRecord, effect: Effect, place: Callable[[float], float]) -> Cell:
     if effect.percent is None:
         failed = effect.verdict is Verdict.FAILED
-        return Cell(effect.verdict.value, "failed" if failed else "not estimated", effect.reason, None)
+        return Cell(words.verdict(effect), "failed" if failed else "not estimated", effect.reason, None)
     plain = effect.interval or effect.simultaneous
     wide = effect.simultaneous or plain
     ends = [place(end) for of in (plain, wide) for end in ((of.low, of.high) if of else (effect.percent,) * 2)]
     digits = words.decimals(record.study)
     shown = words.change_interval(wide, digits)
     return Cell(
-        effect.verdict.value, f"{words.signed(effect.percent, digits)} %", shown, Mark(place(effect.percent), *ends)
+        words.verdict(effect), f"{words.signed(effect.percent, digits)} %", shown, Mark(place(effect.percent), *ends)
     )

@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from leadline.conclude.answer import SIMULATED
+from leadline.model.load import is_load
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import details, words
@@ -73,7 +74,9 @@ class StudyTable:
         if one.effects:
             rows = [self._row(effect) for effect in one.effects]
             head = ("setting", "change", "95 % interval", "all comparisons", f"{one.counted}s", "verdict")
-            lines += _table(head, rows, [_STYLES[effect.verdict] for effect in one.effects], width)
+            lines += _table(
+                head, rows, ["" if is_load(effect.factor) else _STYLES[effect.verdict] for effect in one.effects], width
+            )
         if one.luck:
             lines.append(
                 Text(
@@ -96,7 +99,7 @@ class StudyTable:
 
     def _row(self, effect: Effect) -> tuple[str, ...]:
         digits = words.decimals(self._record.study)
-        verdict = effect.verdict.value + (f": {one_line(effect.reason)}" if effect.reason else "")
+        verdict = words.verdict(effect) + (f": {one_line(effect.reason)}" if effect.reason else "")
         return (
             one_line(words.setting(self._record.study, effect.factor, effect.level)),
             "–" if effect.percent is None else f"{words.signed(effect.percent, digits)} %",

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from leadline.model.knob import Level
+from leadline.model.load import is_load
 from leadline.model.naming import describing, treatment_name
 from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
-from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind
+from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind, Verdict
 from leadline.model.study import Study
 
 MINUS = "\u2212"
@@ -102,6 +103,13 @@ def value_interval(interval: Interval | None) -> str:
 
 def spread(low: float, high: float, digits: int = 3) -> str:
     return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def verdict(effect: Effect) -> str:
+    """In a word. A load is no setting: what it moves is higher or lower, not better or worse."""
+    if is_load(effect.factor) and effect.verdict in (Verdict.BETTER, Verdict.WORSE):
+        return "higher" if (effect.percent or 0.0) > 0 else "lower"
+    return effect.verdict.value
 
 
 def trials_text(effect: Effect) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
@@ -14,6 +16,7 @@ from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass
 from leadline.model.record import StudyRecord
 from leadline.report.glance import glance
+from leadline.report.text import table
 from leadline.report.view import strongest
 from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truthfile import parse_truth
@@ -58,6 +61,14 @@ def test_a_failed_trial_is_counted_and_is_no_figure(record: StudyRecord) -> None
     failed = replace(first, failure=FailureClass.WORKLOAD, responses={})
     rows = shown(replace(record, trials=tuple(failed if one.id == first.id else one for one in record.trials)))
     assert "to" not in rows["load.users = 80 (1 of 2 failed)"][0]
+
+
+def test_no_load_is_called_better_than_another(record: StudyRecord) -> None:
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(table(record, analysis_of(record)))
+    verdicts = {line.split()[-1] for line in console.export_text().splitlines() if line.startswith("  load.users = ")}
+    assert "higher" in verdicts
+    assert not verdicts & {"better", "worse"}
 
 
 def test_a_study_of_settings_has_none(tmp_path: Path) -> None:
