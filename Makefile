@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Tests of test-beside that follow those of test-host, so that both chains end at about the same time.
-AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels virtual_time))
+AFTER_HOST := $(addprefix tests/stack/test_,$(addsuffix .py,bisect_kernels guest_real kernels pool_slurm pool_ssh virtual_time))
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -40,7 +40,7 @@ check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict ty
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
+	$(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
 	$(call say,"testing with real servers and databases and pages: two chains side by side")
 	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
 

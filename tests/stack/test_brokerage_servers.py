@@ -134,7 +134,7 @@ def request(url: str, body: Any = None, cookie: str = "") -> tuple[int, str, str
         return e.code, e.read().decode(), ""
 
 
-@pytest.mark.parametrize("database", ["postgres", "mariadb"])
+@pytest.mark.parametrize("database", ["postgres", pytest.param("mariadb", marks=OTHER)])
 def test_any_interleaving_ends_in_the_same_data(place: Path, command_log: Path, expected: str, database: str) -> None:
     assert played_on_database(place, command_log, 6, database) == expected
 

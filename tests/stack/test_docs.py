@@ -101,12 +101,19 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """(page, command) of every line that starts with ``$`` in a console block."""
-    lines = []
+    """(page, command) of every line that starts with ``$`` in a console block; once where several lines are one command
+    to the tests' study.
+    """
+    lines: dict[str, tuple[str, str]] = {}
     for page, text in blocks("console"):
-        joined = text.replace("\\\n", " ")
-        lines += [(page, line[2:].split("  #")[0].strip()) for line in joined.splitlines() if line.startswith("$ ")]
-    return lines
+        for line in text.replace("\\\n", " ").splitlines():
+            command = line[2:].split("  #")[0].strip()
+            words = command.split()
+            if not {"--dry-run", *BEFOREHAND}.intersection(words):
+                words = [STORED[0] if word in STORED else word for word in words]
+            if line.startswith("$ "):
+                lines.setdefault(" ".join(words).removeprefix(".venv/bin/"), (page, command))
+    return list(lines.values())
 
 
 def run(study: RealStudy, *arguments: str) -> Result:

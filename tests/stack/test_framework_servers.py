@@ -79,6 +79,8 @@ def test_an_application_that_does_not_start_is_told_in_its_words(name: str, tmp_
     assert 'dealership.calls is "remote"; a program without enterprise beans has local only' in failure.evidence
 
 
-@FRAMEWORKS
+@pytest.mark.parametrize(
+    "name", [pytest.param("quarkus", marks=matrix("Spring Boot is told the same way")), "spring-boot"]
+)
 def test_a_port_taken_after_the_check_is_an_infrastructure_failure(name: str, tmp_path: Path) -> None:
     server_cells.port_taken(server_cells.stack(tmp_path, name, "direct", app="dealership"), tmp_path)

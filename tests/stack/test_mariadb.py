@@ -11,7 +11,7 @@ from typing import Any
 
 import mariadb_effects as effects
 import pytest
-from witnesses import over_two_starts, to_run, without_effect
+from witnesses import matrix, over_two_starts, to_run, without_effect
 
 from leadline import catalogue
 from leadline.host.local import LocalHost
@@ -168,6 +168,7 @@ def set_live(database: MariaDb, name: str, level: Level) -> None:
     assert database.read_back(name) == level
 
 
+@matrix("each live level is changed under a load; those of a start are seen here")
 def test_levels_that_change_in_the_running_server_take_effect(home: Path, database: MariaDb) -> None:
     configure(database, home, {"database.log_bin": True, "database.performance_schema": True})
     database.start()

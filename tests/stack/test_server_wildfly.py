@@ -84,7 +84,7 @@ def test_every_knob_with_a_load_and_all_audits(tmp_path: Path) -> None:
     assert "GET /brokerage/" in log.read_text()
 
 
-@matrix("Tomcat and TomEE are told the same way")
+@matrix("TomEE is told the same way")
 def test_an_application_that_does_not_start_is_told_in_its_words(tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, "wildfly", "direct", properties={"brokerage.summary.ttl": "soon"})
     failure = server_cells.refuses_to_start(made, tmp_path, {}, "WildFly could not start the application: .*Startup")
@@ -92,5 +92,6 @@ def test_an_application_that_does_not_start_is_told_in_its_words(tmp_path: Path)
     assert 'brokerage.summary.ttl is "soon"' in failure.evidence.splitlines()[0]
 
 
+@matrix("TomEE and Spring Boot are told the same way")
 def test_a_port_taken_after_the_check_is_an_infrastructure_failure(tmp_path: Path) -> None:
     server_cells.port_taken(server_cells.stack(tmp_path, "wildfly", "direct"), tmp_path)
