@@ -60,7 +60,10 @@ class ComposeServer(CommandServer):
     def provision(self, progress: Progress) -> None:
         """Raises UsageError where what reads compose files, or its engine, does not answer."""
         super().provision(progress)
-        if why := self._silent([*full(self._own, self._compose.command), "version"]) or self._silent(self._there):
+        why = self._silent([*full(self._own, self._compose.command), "version"])
+        if why:
+            why += "; install it, or name what reads compose files here: `command: docker-compose`"
+        if why := why or self._silent(self._there):
             raise UsageError(f"{line_of(self._own, 'compose')}: {why}")
 
     @property

@@ -171,7 +171,7 @@ def test_an_engine_that_does_not_answer_is_told_before_anything_is_noted(stack_f
     words = "fake-compose version" if program == "fake-compose" else "fake ps --quiet"
     path = stack_file.parent / "bin" / program
     path.write_text("#!/bin/sh\necho 'Cannot connect to the daemon' >&2\necho 'and more' >&2\nexit 1\n")
-    told = rf"shop.stack.yaml:2: {words} ended with exit code 1: Cannot connect to the daemon$"
+    told = rf"shop.stack.yaml:2: {words} ended with exit code 1: Cannot connect to the daemon"
     with pytest.raises(UsageError, match=told):
         server.provision(print)
     if program == "fake":
