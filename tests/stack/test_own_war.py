@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import listeners
 import pytest
 from conftest import leadline
 from own_examples import EXAMPLES, built
@@ -184,6 +185,7 @@ def test_levels_go_over_a_configuration_of_ones_own(
     try:
         stack.up(levels, tmp_path / "trial")
         assert {name: stack.read_back(name) for name in levels} == levels
+        assert listeners.beyond_the_loopback(stack) == []
         assert '"trades":0' in fetched(stack.url(), "/quote?id=4")[1]
     finally:
         assert stack.down() == []

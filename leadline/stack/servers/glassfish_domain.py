@@ -84,6 +84,9 @@ def written_over(own: str, settings: Settings, context: ServiceContext, pool: st
     root = ElementTree.fromstring(own)
     config = only(root, "configs/config[@name='server-config']")
     _ports(config, context)
+    if config.find("jms-service") is None:  # as GlassFish adds it, at a fixed port of all addresses
+        made = ElementTree.SubElement(config, "jms-service", {"type": "EMBEDDED", "default-jms-host": "broker"})
+        ElementTree.SubElement(made, "jms-host", {"name": "broker", "lazy-init": "true"})
     for service in config.findall("jms-service"):
         if service.get("type", "EMBEDDED") != "REMOTE":  # it starts a broker, where the application asks for it
             service.set("start-args", f"{service.get('start-args', '')} -Dimq.hostname={_LOOPBACK}".strip())

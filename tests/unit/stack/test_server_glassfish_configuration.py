@@ -398,7 +398,9 @@ def test_levels_go_over_a_domain_of_ones_own(context: ServiceContext, tmp_path: 
     assert (pool.get("max-pool-size"), pool.get("steady-pool-size")) == ("4", "4"), "it cannot keep six of four"
     ports = {node.attrib["name"]: node.attrib["port"] for node in root.iter("network-listener")}
     assert ports == {"http-listener-1": "15701", "admin-listener": "0"}
-    assert root.find("configs/config/jms-service/jms-host[@port='7676']") is None
+    (broker,) = root.iter("jms-host")
+    assert broker.attrib["host"] == "127.0.0.1"
+    assert broker.attrib["port"] not in ("7676", "15701")
     assert [node.attrib["name"] for node in root.iter("application")] == ["other"]
     assert [node.attrib["ref"] for node in root.iter("application-ref")] == ["other"]
     assert (domain / "autodeploy" / "brokerage.war").is_symlink()
@@ -407,6 +409,15 @@ def test_levels_go_over_a_domain_of_ones_own(context: ServiceContext, tmp_path: 
     assert words.index("-Xmx300m") < words.index(f"-Xmx{64 << 20}"), "a level wins"
     assert not [word for word in words if "MaxPermSize" in word or "telnet" in word]
     assert (tmp_path / "mine" / "config" / "domain.xml").read_text() == MINE
+
+
+def test_a_domain_without_a_broker_gets_none_at_a_fixed_port(context: ServiceContext, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "config").mkdir(parents=True)
+    (tmp_path / "mine" / "config" / "domain.xml").write_text(DOMAIN)
+    own(tmp_path / "mine").configure(replace(context, database=None), {})
+    (broker,) = ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot().iter("jms-host")
+    assert broker.attrib["host"] == "127.0.0.1"
+    assert broker.attrib["port"] != "7676"
 
 
 @pytest.mark.parametrize(
@@ -423,3 +434,8 @@ def test_a_directory_that_is_no_domain_is_told(tmp_path: Path, text: str | None,
         (tmp_path / "config" / "domain.xml").write_text(text)
     with pytest.raises(UsageError, match=told):
         _ = own(tmp_path).pool
+
+
+def test_no_archive_is_at_the_root_itself(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="GlassFish takes it from the archive's name: write /name"):
+        own(tmp_path, context_root="/")
