@@ -52,6 +52,7 @@ HOLD_THE_HOST = {
     "test_host_large_pages",
     "test_own_application",
     "test_own_attached",
+    "test_own_compose_real",
     "test_try_real",
     "test_tutorial",
     "test_switchback",

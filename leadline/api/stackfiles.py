@@ -18,10 +18,12 @@ from leadline.lab.system import System
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.owners import KnobOwner
+from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.stack.base import Settings
 from leadline.stack.own.artifact import Artifact, first_file, read_artifact
 from leadline.stack.own.wars import WARS
+from leadline.stack.own.words import line_of
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
 
@@ -119,16 +121,23 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             with steps.step("find what runs" if own.content.attach else "start"):
                 system.start_database(levels, directory)
                 system.start_server(levels, directory)
-            _read_knobs(knobs, levels, system.owners()[0], steps)
+            _read_knobs(knobs, levels, system.owners()[0], own, steps)
             counts = _load(system, directory, steps) if loads else {}
             if own.content.audits:
                 with steps.step("audits") as found:
-                    failed = [f"{one.name}: {one.detail}" for one in system.audit(directory, counts) if not one.passed]
+                    failed = [
+                        f"{line_of(own, 'audits', one.name)}: {one.name}: {one.detail}"
+                        for one in system.audit(directory, counts)
+                        if not one.passed
+                    ]
                     steps.told = _counted(len(own.content.audits), "audit")
                     found.extend(failed)
-        except TrialFailure as failure:
-            if any(line.strip() not in str(failure) for line in failure.evidence.splitlines()):
-                message(failure.evidence)
+        except RestoreError:
+            raise
+        except LeadlineError as failure:  # its step has told it
+            evidence = failure.evidence if isinstance(failure, TrialFailure) else ""
+            if any(line.strip() not in str(failure) for line in evidence.splitlines()):
+                message(evidence)
         finally:
             with steps.step("put levels back" if own.content.attach else "stop") as found:
                 found.extend(system.stop())
@@ -151,19 +160,20 @@ def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str,
     return counts
 
 
-def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, steps: _Steps) -> None:
+def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, own: OwnFile, steps: _Steps) -> None:
     for knob in knobs:
+        where = f"{line_of(own, 'knobs', knob.name)}: " if knob.name in own.content.knobs else ""
         with steps.step(f"read {knob.name}") as found:
             try:
                 level = stack.read_back(knob.name)
             except LookupError as error:
                 if knob.name in levels or not knob.name.startswith("server."):
-                    found.append(str(error))
+                    found.append(f"{where}{error}")
                 steps.told = str(error)
                 continue
             steps.told = knob.format(level)
             if knob.name in levels and level != levels[knob.name]:
-                found.append(f"{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
+                found.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
 
 
 def own_knobs(choice: StackChoice) -> list[Knob]:

@@ -136,7 +136,10 @@ def check_java(own: OwnFile) -> None:
     if not stack.managed or not (stack.war or stack.java_program or "${java}" in stack.words):
         return
     server = war_server(own) if stack.war else CommandServer(own)
-    told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
+    try:
+        told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
+    except UsageError as error:
+        told = str(error)
     if told:
         raise UsageError(f"{line_of(own, 'java' if stack.java else 'war' if stack.war else 'command')}: {told}")
 

@@ -22,7 +22,7 @@ from leadline.model.ownknob import PREFIX, OwnKnob
 from leadline.model.ownparts import Attach, Audit, Command, Compose, Name, OwnDatabase, Ready, SettingsFile, Text
 
 COMMAND = "command"  # in place of a server's name
-ServerName = Literal["liberty", "tomcat", "tomee", "wildfly"]
+ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
 _OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
@@ -229,7 +229,11 @@ class OwnStack(Strict):
         if kind not in ("war", "ear"):
             raise KeyedError(("war",), f"{quoted(self.war)} is no .war and no .ear; a jar is started by a `command`")
         if kind == "ear" and self.server in ("tomcat", "tomee"):
-            raise KeyedError(("war",), f"{self.server} takes no EAR here; write liberty or wildfly")
+            raise KeyedError(("war",), f"{self.server} takes no EAR here; write glassfish, liberty or wildfly")
+        if self.server == "glassfish" and self.context_root == "/":
+            raise KeyedError(
+                ("context_root",), "GlassFish takes it from the archive's name: write /name, or leave it out"
+            )
         for name in ("directory", "catalogue"):
             if getattr(self, name) is not None:
                 raise KeyedError((name,), f"{name} is of a command; a server has `server_config` and `data`")

@@ -47,8 +47,7 @@ def check(made: Stack) -> None:
     """Everything that runs now. An agent has been loaded where levels were read back."""
     found = list(_listeners(made))
     assert {each.role for each in found} >= set(made.processes()), "every service listens"
-    beyond = [str(each) for each in found if each.kind != "unix" and each.address not in _LOOPBACK]
-    assert beyond == []
+    assert beyond_the_loopback(made) == []
     ports = [each.port for each in found if (each.role, each.kind) == ("server", "tcp")]
     broker = _of_the_broker(ports) if made.server.name == "glassfish" else {}
     named = {str(each): _what(each, made) or broker.get(each.port, "") for each in found}
@@ -61,6 +60,11 @@ def check(made: Stack) -> None:
     for role, process in made.processes().items():
         for pid in process.pids():
             _has_no_privileges(role, pid)
+
+
+def beyond_the_loopback(made: Stack) -> list[str]:
+    """Sockets that others than this host reach."""
+    return [str(each) for each in _listeners(made) if each.kind != "unix" and each.address not in _LOOPBACK]
 
 
 def _what(listener: Listener, made: Stack) -> str:

@@ -4,6 +4,7 @@ found, the data audited, everything put back.
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -94,31 +95,39 @@ def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
     assert " failed " not in done.stdout
 
 
-CAUSES = f"""\
-study: shop-causes
-question: Where are two mistakes of the shop seen?
-stack: {SHOP}/shop.stack.yaml
-workload: {{ users: 4, ramp_up: 3s, steady: 10s, ramp_down: 0s, timeout: 60s, variables: {{ items: 50 }} }}
-factors: {{ app.one_by_one: [false, true], app.cache: [true, false] }}
-settings: {{ jvm.heap: 256m }}
-design: {{ kind: one-at-a-time, replicates: 2, sentinels: null, seed: 7 }}
-responses: [throughput, database_commits_per_transaction]
-"""
-
-
-@matrix("six starts of the shop take minutes")
-def test_queries_one_by_one_and_a_cache_that_is_off_are_seen_in_the_database(jar: Path, tmp_path: Path) -> None:
+@matrix("eight starts of the shop take minutes")
+def test_queries_one_by_one_no_cache_and_a_pool_of_one_are_each_seen_at_their_cause(jar: Path, tmp_path: Path) -> None:
     assert jar.is_file()
-    (tmp_path / "causes.yaml").write_text(CAUSES)
+    study = (SHOP / "causes.study.yaml").read_text().replace("stack: ", f"stack: {SHOP}/")
+    for long, short in (("ramp_up: 8s", "ramp_up: 3s"), ("steady: 20s", "steady: 10s")):
+        assert long in study
+        study = study.replace(long, short)
+    (tmp_path / "causes.yaml").write_text(study)
     done = leadline("run", "causes.yaml", "--json", cwd=tmp_path, timeout=1200)
     assert done.returncode == 0, done.stderr
-    trials = json.loads(done.stdout)["trials"]
-    commits: dict[str, list[float]] = {}
-    for trial in trials:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for trial in json.loads(done.stdout)["trials"]:
         assert trial["state"] == "done", trial
         levels = trial["planned"]["levels"]
-        mistake = "one by one" if levels["app.one_by_one"] else "none" if levels["app.cache"] else "no cache"
-        commits.setdefault(mistake, []).append(trial["responses"]["database_commits_per_transaction"])
-    mean = {mistake: sum(found) / len(found) for mistake, found in commits.items()}
-    assert mean["one by one"] > 5 * mean["none"], mean
-    assert mean["no cache"] > 1.5 * mean["none"], mean
+        mistakes = {
+            "one by one": levels["app.one_by_one"],
+            "no cache": not levels["app.cache"],
+            "pool of one": levels["app.spring.datasource.hikari.maximum-pool-size"] == 1,
+        }
+        (mistake,) = [name for name, planted in mistakes.items() if planted] or ["none"]
+        commits = trial["responses"]["database_commits_per_transaction"]
+        found.setdefault(mistake, []).append((commits, waiting(Path(trial["directory"]))))
+    print(found)
+    commits_of = {mistake: sum(commits for commits, _ in each) / len(each) for mistake, each in found.items()}
+    assert commits_of["one by one"] > 5 * commits_of["none"], found
+    assert commits_of["no cache"] > 1.5 * commits_of["none"], found
+    assert commits_of["pool of one"] == pytest.approx(commits_of["none"], rel=0.3), found
+    assert all(callers > 2 for _, callers in found["pool of one"]), found
+    assert all(callers < 1 for _, callers in found["none"]), found
+
+
+def waiting(attempt: Path) -> float:
+    """Callers that wait for a connection, on average over a trial."""
+    with (attempt / "raw" / "agent.csv").open() as rows:
+        values = [float(row["value"]) for row in csv.DictReader(rows) if row["metric"] == "pool.waiting"]
+    return sum(values) / len(values)

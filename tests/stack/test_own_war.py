@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import listeners
 import pytest
 from conftest import leadline
 from own_examples import EXAMPLES, built
@@ -19,7 +20,7 @@ from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
-from leadline.stack.provision import TOMCAT, WILDFLY, fetch
+from leadline.stack.provision import GLASSFISH, TOMCAT, WILDFLY, fetch
 
 pytestmark = pytest.mark.stack
 
@@ -83,6 +84,47 @@ properties: {{ quotes.source: "java:/jdbc/quotes" }}
 """
 
 
+def glassfish(war: Path, base: Path) -> str:
+    """A domain of one's own: pool and options of the JVM in its domain.xml, the driver in its lib."""
+    from leadline.stack.jdbc import DRIVERS
+
+    shutil.copytree(fetch(GLASSFISH, print) / "glassfish7" / "glassfish" / "domains" / "domain1", base)
+    shutil.copy(DRIVERS["postgresql"].jar(), base / "lib")
+    login = {"URL": "${db.url}", "user": "${db.user}", "password": "${db.password}"}
+    properties = "".join(f'<property name="{name}" value="{value}"/>' for name, value in login.items())
+    pool = 'name="QuotesPool" res-type="java.sql.Driver" driver-classname="org.postgresql.Driver" max-pool-size="9"'
+    source = '<jdbc-resource pool-name="QuotesPool" jndi-name="jdbc/quotes"/>'
+    put(base / "config" / "domain.xml", "<resources>", f"<resources>{source}<jdbc-connection-pool {pool}>{properties}"
+        "</jdbc-connection-pool>")  # fmt: skip
+    put(base / "config" / "domain.xml", 'config-ref="server-config">', 'config-ref="server-config"><resource-ref '
+        'ref="jdbc/quotes"/>')  # fmt: skip
+    return f"""\
+stack: quotes
+war: {war}
+server: glassfish
+server_config: {base}
+ready: {{ path: "/quote?id=1", says: {{ id: 1 }} }}
+database: postgres
+properties:
+  db.url: "${{database.jdbc}}"
+  db.user: "${{database.user}}"
+  db.password: "${{database.password}}"
+"""
+
+
+def templated(war: Path, base: Path) -> str:
+    """Leadline's domain with its pool."""
+    del base
+    return f"""\
+stack: quotes
+war: {war}
+server: glassfish
+context_root: /mine
+ready: {{ path: "/quote?id=1", says: {{ id: 1 }} }}
+database: postgres
+"""
+
+
 def shipped(server: str) -> Callable[[Path, Path], str]:
     """The configuration that a server comes with, without a pool."""
 
@@ -117,6 +159,9 @@ OTHER = matrix("another server or its own configuration")
         pytest.param(liberty, {**COMMON, **OF_POOL, **OWN_KNOB}, id="liberty"),
         pytest.param(tomcat, {**COMMON, **OF_POOL, "server.http.compression": True}, id="tomcat"),
         pytest.param(wildfly, {**COMMON, **OF_POOL}, id="wildfly", marks=OTHER),
+        pytest.param(glassfish, {**COMMON, **OF_POOL, "server.http.compression": True}, id="glassfish", marks=OTHER),
+        pytest.param(templated, {**COMMON, **OF_POOL}, id="glassfish-templated", marks=OTHER),
+        pytest.param(shipped("glassfish"), COMMON, id="glassfish-shipped", marks=OTHER),
         pytest.param(shipped("liberty"), COMMON, id="liberty-shipped", marks=OTHER),
         pytest.param(shipped("tomcat"), COMMON, id="tomcat-shipped", marks=OTHER),
         pytest.param(shipped("tomee"), COMMON, id="tomee-shipped", marks=OTHER),
@@ -140,6 +185,7 @@ def test_levels_go_over_a_configuration_of_ones_own(
     try:
         stack.up(levels, tmp_path / "trial")
         assert {name: stack.read_back(name) for name in levels} == levels
+        assert listeners.beyond_the_loopback(stack) == []
         assert '"trades":0' in fetched(stack.url(), "/quote?id=4")[1]
     finally:
         assert stack.down() == []

@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +23,7 @@ from leadline.host.undo_running import CONTAINERS
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
 from leadline.model.ownparts import Compose
 from leadline.model.ownstack import OwnFile, filled
-from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.own.parameters import database_words
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import beside, full, line_of
@@ -57,6 +57,29 @@ class ComposeServer(CommandServer):
         assert self._spec.compose is not None
         return self._spec.compose
 
+    def provision(self, progress: Progress) -> None:
+        """Raises UsageError where what reads compose files, or its engine, does not answer."""
+        super().provision(progress)
+        why = self._silent([*full(self._own, self._compose.command), "version"])
+        if why:
+            why += "; install it, or name what reads compose files here: `command: docker-compose`"
+        if why := why or self._silent(self._there):
+            raise UsageError(f"{line_of(self._own, 'compose')}: {why}")
+
+    @property
+    def _there(self) -> list[str]:
+        return [self._compose.engine, "ps", "--quiet"]
+
+    def _silent(self, words: Sequence[str]) -> str:
+        """Why a command of the engine has no answer; empty where it has one."""
+        try:
+            done = here.run(words, timeout=_ASK)
+        except OSError as error:
+            return f"{shlex.join(words)}: {error}"
+        said = (done.stderr or done.stdout).strip().splitlines()
+        last = f": {said[0][:300]}" if said else ""
+        return f"{shlex.join(words)} ended with exit code {done.returncode}{last}" if done.returncode else ""
+
     # a start -------------------------------------------------------------------------------------------------
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
@@ -72,6 +95,8 @@ class ComposeServer(CommandServer):
         if why := context.host.port_taken(context.http_port):
             told = f"{line_of(self._own, 'port' if self._spec.port else 'compose')}: port {context.http_port} is taken"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{told} ({why}); end what listens there")
+        if why := self._silent(self._there):  # what it could not end must not be started
+            raise self._refused(why, "")
         self._started, self._answer, self._answer_by, self._process = time.monotonic(), None, None, None
         over = context.directory / "compose.override.yaml"
         environment = self._environment(context)
@@ -145,8 +170,9 @@ class ComposeServer(CommandServer):
         said = f"{done.stdout}{done.stderr}".strip()
         if done.returncode:
             last = said.splitlines()[-1][-300:] if said else "without a word"
+            program = words[: words.index("--project-name")] if "--project-name" in words else words[:1]
             verb = next((word for word in words if word in ("up", "ps", "inspect")), "")
-            raise self._refused(f"{words[0]} {verb} ended with exit code {done.returncode}: {last}", said)
+            raise self._refused(f"{shlex.join(program)} {verb} ended with exit code {done.returncode}: {last}", said)
         return done.stdout
 
     def _refused(self, why: str, said: str) -> TrialFailure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,13 +17,18 @@ def beside(own: OwnFile, name: str) -> Path:
     return Path(own.file).parent / expanded(name)
 
 
-def line_of(own: OwnFile, key: str) -> str:
-    """Where a stack file says a key of its first level, as its errors are told: ``shop.stack.yaml:3``."""
+def line_of(own: OwnFile, key: str, inside: str = "") -> str:
+    """Where a stack file says a key of its first level, or the first line from there on with the word ``inside``, as
+    its errors are told: ``shop.stack.yaml:3``.
+    """
     try:
         lines = Path(own.file).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         lines = []
     at = next((number for number, line in enumerate(lines, 1) if line.startswith(f"{key}:")), None)
+    if at is not None and inside:
+        word = re.compile(rf"(?<![\w.-]){re.escape(inside)}(?![\w.-])")
+        at = next((number for number, line in enumerate(lines[at - 1 :], at) if word.search(line)), at)
     return Path(own.file).name if at is None else f"{Path(own.file).name}:{at}"
 
 

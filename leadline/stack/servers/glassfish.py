@@ -91,30 +91,41 @@ class GlassFish(JavaServer):
         written = domain / "config" / "domain.xml"
         write_private(written, full)
         self.keep("domain.xml", kept)
+        self.furnish(context)
         if settings.get(knobs.TLS.name) and context.certificate is not None:
             store = domain / "config" / "keystore.jks"
             store.unlink(missing_ok=True)
             context.certificate.write_keystore(store, _STORE_PASSWORD, glassfish_domain.KEY)
+
+    @staticmethod
+    def furnish(context: ServiceContext) -> None:
+        """What every domain gets: an administrator, its log, the archive."""
+        domain, application = context.directory / "domain", context.application
         write_private(domain / "config" / "admin-keyfile", glassfish_domain.administrator())
         (domain / "config" / "logging.properties").write_text(template("glassfish-logging.properties"))
-        application = context.application
         (domain / "autodeploy" / f"{application.file_name}{application.archive.suffix}").symlink_to(application.archive)
 
-    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
-        domain, home = context.directory / "domain", self.unpacked
-        config = domain / "config"
-        argv = [
-            str(self.java_home(context) / "bin" / "java"),
-            "-cp",
-            str(home / "modules" / "glassfish.jar"),
-            *_SIZING,  # a level comes later and wins
-            *self.jvm_options(context),
+    def options_of_domain(self, context: ServiceContext) -> list[str]:
+        """Options of the JVM that its domain.xml gives to asadmin."""
+        config = context.directory / "domain" / "config"
+        return [
+            *_SIZING,
             *_JAVA_OPTIONS,
-            f"-javaagent:{home / 'lib' / 'monitor' / 'flashlight-agent.jar'}",
             f"-Djava.security.policy={config / 'server.policy'}",
             f"-Djava.security.auth.login.config={config / 'login.conf'}",
             f"-Djavax.net.ssl.keyStore={config / 'keystore.jks'}",
             f"-Djavax.net.ssl.trustStore={config / 'cacerts.jks'}",
+        ]
+
+    def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
+        domain, home = context.directory / "domain", self.unpacked
+        argv = [
+            str(self.java_home(context) / "bin" / "java"),
+            "-cp",
+            str(home / "modules" / "glassfish.jar"),
+            *self.options_of_domain(context),
+            *self.jvm_options(context),  # a level comes later and wins
+            f"-javaagent:{home / 'lib' / 'monitor' / 'flashlight-agent.jar'}",
             f"-Dcom.sun.aas.instanceRoot={domain}",
             f"-Dcom.sun.aas.installRoot={home}",
             "com.sun.enterprise.glassfish.bootstrap.GlassFishMain",
@@ -128,15 +139,20 @@ class GlassFish(JavaServer):
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         del levels
-        return glassfish_levels.changes(self._settings, settings, self.context.application)
+        return glassfish_levels.changes(self._settings, settings, self.pool_name)
+
+    @property
+    def pool_name(self) -> str:
+        """Of the pool whose knobs these are; empty where there is none."""
+        return self.context.application.data_source.name
 
     def question(self) -> Mapping[str, str]:
-        return {**glassfish_levels.question(self.context.application), **glassfish_messaging.QUESTION}
+        return {**glassfish_levels.question(self.pool_name), **glassfish_messaging.QUESTION}
 
     def expected_beans(self) -> Collection[str]:
         # Asking for them only begins their registration, which a thread of its own does.
         return [
-            *glassfish_levels.expected(self.context.application),
+            *glassfish_levels.expected(self.pool_name),
             *glassfish_messaging.expected(self.context, self._settings),
         ]
 

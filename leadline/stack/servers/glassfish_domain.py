@@ -37,7 +37,7 @@ def written(
     root = ElementTree.fromstring(shipped)
     config = only(root, "configs/config[@name='server-config']")
     _pool(root, database, context.application.data_source)
-    _ports(config, context.http_address, context.http_port)
+    _ports(config, context)
     _broker(config, broker, messaging.in_use(context))
     if settings.get(knobs.TLS.name):
         _tls(config)
@@ -77,7 +77,37 @@ def _pool(root: ElementTree.Element, database: Mapping[str, str], source: DataSo
         _property(pool, name, database[f"leadline.database.{name.lower()}"])
 
 
-def _ports(config: ElementTree.Element, address: str, port: int) -> None:
+def written_over(own: str, settings: Settings, context: ServiceContext, pool: str, broker: int) -> str:
+    """A domain of the user's with the levels over it, ports as above, and without the application as it was deployed
+    there; ``pool``: the one that has knobs, empty where there is none. Raises UsageError for levels that contradict.
+    """
+    root = ElementTree.fromstring(own)
+    config = only(root, "configs/config[@name='server-config']")
+    _ports(config, context)
+    if config.find("jms-service") is None:  # as GlassFish adds it, at a fixed port of all addresses
+        made = ElementTree.SubElement(config, "jms-service", {"type": "EMBEDDED", "default-jms-host": "broker"})
+        ElementTree.SubElement(made, "jms-host", {"name": "broker", "lazy-init": "true"})
+    for service in config.findall("jms-service"):
+        if service.get("type", "EMBEDDED") != "REMOTE":  # it starts a broker, where the application asks for it
+            service.set("start-args", f"{service.get('start-args', '')} -Dimq.hostname={_LOOPBACK}".strip())
+            for host in service.findall("jms-host"):
+                host.set("host", _LOOPBACK)
+                host.set("port", str(broker))
+    application = context.application
+    for deployed in root.findall("applications/application"):
+        name = deployed.get("name")
+        if name == application.file_name or deployed.get("context-root") == application.context_root:
+            only(root, "applications").remove(deployed)
+            for parent in root.iter("server"):
+                for reference in parent.findall(f"application-ref[@ref='{name}']"):
+                    parent.remove(reference)
+    added(config, "ejb-container")
+    added(added(config, "monitoring-service"), "module-monitoring-levels")
+    glassfish_levels.apply_over(root, settings, pool)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _ports(config: ElementTree.Element, context: ServiceContext) -> None:
     for parent in list(config.iter()):
         for found in list(parent):
             if found.get("name") == "http-listener-2":  # TLS
@@ -85,8 +115,8 @@ def _ports(config: ElementTree.Element, address: str, port: int) -> None:
     only(config, "http-service/virtual-server[@id='server']").set("network-listeners", _LISTENER)
     for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
         ours = listener.get("name") == _LISTENER
-        listener.set("address", address if ours else _LOOPBACK)
-        listener.set("port", str(port) if ours else "0")
+        listener.set("address", context.http_address if ours else _LOOPBACK)
+        listener.set("port", str(context.http_port) if ours else "0")
     for found in config.findall("iiop-service/iiop-listener"):
         if found.find("ssl") is not None:  # of calls from outside, which there are none of
             only(config, "iiop-service").remove(found)

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from leadline import catalogue
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
-from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs
 from leadline.stack.servers.beans import beans
 
@@ -106,21 +105,28 @@ _OWN = {row.knob: row for row in _TABLE}
 _KNOBS = catalogue.load("glassfish")
 _CONNECTIONS, _KEPT = (int(str(_KNOBS[knob.name].default)) for knob in (knobs.MAX_CONNECTIONS, knobs.MIN_CONNECTIONS))
 
+_BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
+
 
 def _bean_attribute(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("-"))
 
 
-def expected(application: Deployment) -> list[str]:
-    """Canonical names of the beans that must be there."""
-    pool = f"name={application.data_source.name},"
-    return [f"amx:{pool if kind == 'pool' else ''}{name}" for kind, name in _BEANS.items()]
+def _names(pool: str) -> dict[str, str]:
+    """Canonical names of the beans by element; without a pool's where ``pool`` is empty."""
+    kinds = [kind for kind in _BEANS if pool or kind != "pool"]
+    return {kind: f"amx:{f'name={pool},' if kind == 'pool' else ''}{_BEANS[kind]}" for kind in kinds}
 
 
-def question(application: Deployment) -> dict[str, str]:
+def expected(pool: str) -> list[str]:
+    """Canonical names of the beans that must be there; ``pool`` may be empty."""
+    return list(_names(pool).values())
+
+
+def question(pool: str) -> dict[str, str]:
     """What the agent is asked. The beans appear only after the operation."""
     found = {"invoke.0": "amx-support:type=boot-amx|bootAMX"}
-    for kind, name in zip(_BEANS, expected(application), strict=True):
+    for kind, name in _names(pool).items():
         own = (_bean_attribute(each) for row in _TABLE if row.element == kind for each in row.attributes)
         found[f"bean.{kind}"] = f"{name}|{','.join(own)}"
     return found
@@ -130,6 +136,28 @@ def apply(root: ElementTree.Element, settings: Settings, pool: str) -> None:
     """Set the attributes of the levels in a domain's tree; ``pool`` names its pool. Raises UsageError."""
     for (kind, attribute), value in _attributes(settings).items():
         only(root, _ELEMENTS[kind].format(pool=pool)).set(attribute, value)
+
+
+def apply_over(root: ElementTree.Element, settings: Settings, pool: str) -> None:
+    """The same over a domain that has numbers of its own: those hold beside the levels, and what is kept is lowered to
+    a level below it.
+    """
+    own: dict[str, Level] = {}
+    for row in (_OWN[knob.name] for pair in _BOUNDS for knob in pair):
+        element = root.find(_ELEMENTS[row.element].format(pool=pool))
+        if element is not None and (number := element.get(row.attribute, "")).isdecimal():
+            own[row.knob] = int(number)
+    for least, most in _BOUNDS:
+        kept, limit = own.get(least.name), settings.get(most.name)
+        if isinstance(kept, int) and isinstance(limit, int):
+            own[least.name] = min(kept, limit)
+    apply(root, {**own, **settings}, pool)
+
+
+def lacking(root: ElementTree.Element) -> str:
+    """The first element that has knobs and that a domain of one's own lacks; empty where it has all."""
+    wanted = (path for kind, path in _ELEMENTS.items() if kind not in ("pool", "beans", "monitoring"))
+    return next((path for path in wanted if root.find(path) is None), "")
 
 
 def _attributes(settings: Settings) -> dict[tuple[str, str], str]:
@@ -150,14 +178,14 @@ def _attributes(settings: Settings) -> dict[tuple[str, str], str]:
     return values
 
 
-def changes(before: Settings, after: Settings, application: Deployment) -> dict[str, str]:
+def changes(before: Settings, after: Settings, pool: str) -> dict[str, str]:
     """What the agent sets so that the levels ``after`` take the place of those ``before``. Raises UsageError."""
     was, wanted = _attributes(before), _attributes(after)
     most, default = ("pool", _OWN[knobs.MAX_CONNECTIONS.name].attribute), str(_CONNECTIONS)
     falls = int(wanted.get(most, default)) < int(was.get(most, default))
     # It refuses a maximum below what is kept, so the one comes after the other, or before it.
     keys = sorted((key for key in wanted if wanted[key] != was.get(key)), key=lambda key: (key == most) == falls)
-    names = dict(zip(_BEANS, expected(application), strict=True))
+    names = _names(pool)
     told = [f"{names[kind]}|{_bean_attribute(name)}|{wanted[kind, name]}" for kind, name in keys]
     return {f"set.{number:02}": each for number, each in enumerate(told)}
 

@@ -43,6 +43,7 @@ case "$*" in
   *" up "*) echo "$SIZE $PORT $@" > up; sleep 60 > /dev/null 2>&1 & echo $! > pid ;;
   *" ps "*) echo 4711 ;;
   "inspect "*) echo "$(cat pid) 0 sha256:0" ;;
+  "ps --quiet"|version) ;;
   "logs "*) echo "2026-01-01T00:00:02Z last"; echo "2026-01-01T00:00:01Z first" >&2 ;;
   *" down "*) echo "$PORT $@" > down; kill "$(cat pid)" ;;
   *) exit 3 ;;
@@ -161,6 +162,22 @@ def test_containers_are_ended_after_a_crash_by_the_journal(stack_file: Path) -> 
     assert ended(process)
     assert int((stack_file.parent / "down").read_text().split()[0]) == server.context.http_port
     assert host.journal.open_entries() == []
+
+
+@pytest.mark.parametrize("program", ["fake-compose", "fake"])
+def test_an_engine_that_does_not_answer_is_told_before_anything_is_noted(stack_file: Path, program: str) -> None:
+    server, host = configured(stack_file)
+    server.provision(print)
+    words = "fake-compose version" if program == "fake-compose" else "fake ps --quiet"
+    path = stack_file.parent / "bin" / program
+    path.write_text("#!/bin/sh\necho 'Cannot connect to the daemon' >&2\necho 'and more' >&2\nexit 1\n")
+    told = rf"shop.stack.yaml:2: {words} ended with exit code 1: Cannot connect to the daemon"
+    with pytest.raises(UsageError, match=told):
+        server.provision(print)
+    if program == "fake":
+        with pytest.raises(TrialFailure, match=told):
+            server.start()
+        assert host.journal.open_entries() == [], "nothing has to be ended"
 
 
 def test_an_engine_that_fails_is_told_with_the_line(stack_file: Path) -> None:

@@ -137,6 +137,14 @@ def test_a_jar_for_a_newer_java_is_refused_before_its_start(tmp_path: Path, key:
         assert f"next.stack.yaml:{line}: {told}name the home of a newer one by `java`" in str(caught.value)
 
 
+def test_a_java_that_is_not_there_is_told_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").touch()
+    path = tmp_path / "a.stack.yaml"
+    path.write_text('stack: a\ncommand: [java, -jar, a.jar, "${port}"]\njava: /no/such\n')
+    with pytest.raises(UsageError, match=r"a\.stack\.yaml:3: no JDK in /no/such"):
+        choice_of(str(path))
+
+
 BOOT = "Spring-Boot-Version: 3\nStart-Class: a.B\nMain-Class: Loader\n"
 PLAIN = "Main-Class: a.B\n"
 

@@ -248,9 +248,30 @@ def test_a_check_starts_it_once_and_tells_every_step(
     told = {step.name: step.wrong or step.told for step in steps}
     assert told["read app.size"] == "4"
     assert told["read app.wait"] == "250ms"
-    assert told["audits"].startswith("counted: the driver counted no transaction 'item'")
+    assert told["audits"].startswith("toy.stack.yaml:17: counted: the driver counted no transaction 'item'")
     assert [step.name for step in steps if step.wrong] == ["audits"]
     assert [step.name for step in steps][-2:] == ["stop", "put the host back"]
+
+
+def test_a_check_tells_a_mistake_once_and_with_its_line(
+    stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(LocalHost, "lease", lambda _: nullcontext())
+    text = stack_file.read_text().replace("scenario: toy.scenario.yaml\n", "").replace("key: pool.size }", "key: no }")
+    stack_file.write_text(text.replace("key: pool.size,", "key: pool.size, "))
+    steps: list[Step] = []
+    assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
+    (wrong,) = [step.wrong for step in steps if step.name == "read app.size"]
+    assert wrong.startswith("toy.stack.yaml:6: the response has no 'no'")
+
+    def refuses(*_: object) -> None:
+        raise UsageError("toy.stack.yaml:2: no")
+
+    monkeypatch.setattr("leadline.lab.real.RealSystem.prepare", refuses)
+    steps.clear()
+    assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
+    assert [step.wrong for step in steps if step.wrong] == ["toy.stack.yaml:2: no"]
 
 
 def test_properties_of_a_spring_boot_jar_are_knobs(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ from server_context import PASSWORD, queued, server_context
 from leadline.host.base import Host, Process
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
+from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
+from leadline.stack.own.wars.glassfish import OwnGlassFish
 from leadline.stack.servers import agent, common, glassfish_levels, glassfish_messaging
 from leadline.stack.servers.glassfish import GlassFish
 
@@ -120,7 +122,7 @@ def test_live_levels_are_attributes_of_beans(context: ServiceContext) -> None:
     most, least = "server.datasource.max_connections", "server.datasource.min_connections"
 
     def set_for(before: dict[str, Level], after: dict[str, Level]) -> list[str]:
-        found = glassfish_levels.changes(before, after, context.application)
+        found = glassfish_levels.changes(before, after, context.application.data_source.name)
         return [
             found[name].partition("name=brokerage,pp=/domain/resources,type=jdbc-connection-pool|")[2]
             for name in sorted(found)
@@ -171,7 +173,7 @@ def test_a_queue_has_its_resources_and_levels(context: ServiceContext) -> None:
     assert next(root.iter("transaction-service")).attrib == {"automatic-recovery": "true"}
     server = GlassFish()
     server.configure(context, {})
-    own = glassfish_levels.question(context.application)
+    own = glassfish_levels.question(context.application.data_source.name)
     assert dict(server.question()) == {**own, **glassfish_messaging.QUESTION}
     assert len(server.question()) == len(own) + len(glassfish_messaging.QUESTION), "under names of their own"
     (service,) = configured(queued(context), {}).iter("jms-service")
@@ -349,3 +351,91 @@ def test_a_bean_that_never_comes_is_named_after_the_time_to_be_ready(
     with pytest.raises(LookupError, match=said):
         server.answer()
     assert agent.asked == before + 1, "the time is not waited for again"
+
+
+MINE = (
+    DOMAIN.replace(
+        "</resources>",
+        """  <jdbc-connection-pool name="MyPool" max-pool-size="20" steady-pool-size="6"/>
+  </resources>
+  <applications>
+    <application name="mine" context-root="/brokerage"/><application name="other" context-root="/other"/>
+  </applications>""",
+    )
+    .replace(
+        "<http-service>",
+        """<jms-service type="EMBEDDED" default-jms-host="h"><jms-host name="h" host="any" port="7676"/></jms-service>
+    <system-property name="WHO" value="me"/>
+    <java-config>
+      <jvm-options>-Xmx300m</jvm-options>
+      <jvm-options>[|8]-XX:MaxPermSize=9m</jvm-options>
+      <jvm-options>[9|]-Dmine=${com.sun.aas.instanceRoot}/${WHO}</jvm-options>
+      <jvm-options>-Dosgi.shell.telnet.port=6666</jvm-options>
+    </java-config>
+    <http-service>""",
+    )
+    .replace(
+        '<server name="server">', '<server name="server"><application-ref ref="mine"/><application-ref ref="other"/>'
+    )
+)
+
+
+def own(domain: Path, **more: str) -> OwnGlassFish:
+    content = {"stack": "brokerage", "war": "a.war", "server": "glassfish", "server_config": str(domain), **more}
+    return OwnGlassFish(OwnFile(file="/a.stack.yaml", content=OwnStack.model_validate(content)))
+
+
+def test_levels_go_over_a_domain_of_ones_own(context: ServiceContext, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "config").mkdir(parents=True)
+    (tmp_path / "mine" / "config" / "domain.xml").write_text(MINE)
+    server, context = own(tmp_path / "mine"), replace(context, database=None)
+    assert "server.tls" not in {knob.name for knob in server.knobs()}
+    server.configure(context, {"server.datasource.max_connections": 4, "jvm.heap": 64 << 20})
+    domain = context.directory / "domain"
+    root = ElementTree.parse(domain / "config" / "domain.xml").getroot()
+    pool = root.find("resources/jdbc-connection-pool[@name='MyPool']")
+    assert pool is not None
+    assert (pool.get("max-pool-size"), pool.get("steady-pool-size")) == ("4", "4"), "it cannot keep six of four"
+    ports = {node.attrib["name"]: node.attrib["port"] for node in root.iter("network-listener")}
+    assert ports == {"http-listener-1": "15701", "admin-listener": "0"}
+    (broker,) = root.iter("jms-host")
+    assert broker.attrib["host"] == "127.0.0.1"
+    assert broker.attrib["port"] not in ("7676", "15701")
+    assert [node.attrib["name"] for node in root.iter("application")] == ["other"]
+    assert [node.attrib["ref"] for node in root.iter("application-ref")] == ["other"]
+    assert (domain / "autodeploy" / "brokerage.war").is_symlink()
+    words, _ = server.command(context)
+    assert f"-Dmine={domain}/me" in words
+    assert words.index("-Xmx300m") < words.index(f"-Xmx{64 << 20}"), "a level wins"
+    assert not [word for word in words if "MaxPermSize" in word or "telnet" in word]
+    assert (tmp_path / "mine" / "config" / "domain.xml").read_text() == MINE
+
+
+def test_a_domain_without_a_broker_gets_none_at_a_fixed_port(context: ServiceContext, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "config").mkdir(parents=True)
+    (tmp_path / "mine" / "config" / "domain.xml").write_text(DOMAIN)
+    own(tmp_path / "mine").configure(replace(context, database=None), {})
+    (broker,) = ElementTree.parse(context.directory / "domain" / "config" / "domain.xml").getroot().iter("jms-host")
+    assert broker.attrib["host"] == "127.0.0.1"
+    assert broker.attrib["port"] != "7676"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "has no config/domain.xml"),
+        ("<server/>", "begins with <server>, not with <domain> as GlassFish's"),
+        (MINE.replace("http-thread-pool", "mine"), "thread-pools/thread-pool.* where leadline writes levels"),
+    ],
+)
+def test_a_directory_that_is_no_domain_is_told(tmp_path: Path, text: str | None, told: str) -> None:
+    (tmp_path / "config").mkdir()
+    if text is not None:
+        (tmp_path / "config" / "domain.xml").write_text(text)
+    with pytest.raises(UsageError, match=told):
+        _ = own(tmp_path).pool
+
+
+def test_no_archive_is_at_the_root_itself(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="GlassFish takes it from the archive's name: write /name"):
+        own(tmp_path, context_root="/")

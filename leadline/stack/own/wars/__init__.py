@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from leadline.model.ownstack import OwnFile
 from leadline.stack.own.wars.base import WarServer
+from leadline.stack.own.wars.glassfish import OwnGlassFish
 from leadline.stack.own.wars.liberty import OwnLiberty
 from leadline.stack.own.wars.tomcat import OwnTomcat, OwnTomEE
 from leadline.stack.own.wars.wildfly import OwnWildFly
 
 WARS: Mapping[str, type[WarServer]] = {
+    "glassfish": OwnGlassFish,
     "liberty": OwnLiberty,
     "tomcat": OwnTomcat,
     "tomee": OwnTomEE,

@@ -23,7 +23,7 @@ from leadline.stack.own.words import beside
 from leadline.stack.servers import messaging
 
 POOL = "server.datasource."
-_LEAVES = shutil.ignore_patterns("log", "logs", "tmp", "temp", "work", "workarea")
+_LEAVES = ("log", "logs", "tmp", "temp", "work", "workarea")
 
 
 class WarServer(Parameters):
@@ -152,9 +152,10 @@ class WarServer(Parameters):
         return self._own_level(name) if name in self._spec.knobs else super().read_back(name)
 
 
-def copied(source: Path, target: Path) -> None:
-    """A private copy of a server's directory, without what runs have left there."""
-    shutil.copytree(source, target, symlinks=True, ignore=_LEAVES, dirs_exist_ok=True)
+def copied(source: Path, target: Path, *leaves: str) -> None:
+    """A private copy of a server's directory, without what runs have left there, ``leaves`` among it."""
+    ignored = shutil.ignore_patterns(*_LEAVES, *leaves)
+    shutil.copytree(source, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
 
 
 def linked(archive: Path, place: Path) -> None:
