@@ -17,6 +17,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
+    AskedFor,
     AuditResult,
     Companion,
     CompanionContext,
@@ -312,9 +313,10 @@ class Stack(Parts):
         """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""
         self.application.drain(self._direct_url(), self._settings, times)
 
-    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
+    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
-        return self.application.audit(self.endpoint(), self.options.load_units, self.options.data_seed, counts, log)
+        units, seed = self.options.load_units, self.options.data_seed
+        return self.application.audit(self.endpoint(), units, seed, counts, log, load)
 
     # helpers -------------------------------------------------------------------------------------------------
 

@@ -82,6 +82,20 @@ def test_stages_count_as_one_transaction() -> None:
     }
 
 
+def test_what_agents_asked_for_is_audited_for_its_own_scenario() -> None:
+    load = {
+        "scenario": "dealership",
+        "variables": {"injection_rate": "2", "dealer_cycle": "10s", "plant_cycle": "650ms"},
+        "asked": {"browse": 5},
+        "seconds": 60.0,
+        "waiting": 0.5,
+    }
+    told = {"injection_rate": 2.0, "dealer_cycle": 10.0, "plant_cycle": 0.65, "seconds": 60.0, "waiting": 0.5}
+    assert Dealership().audit_files({}, load)["--load"] == {**told, "asked": {"browse": 5}}
+    assert "--load" not in Dealership().audit_files({}, {**load, "scenario": "other"})
+    assert "--load" not in Dealership().audit_files({})
+
+
 def drained(left: list[Any]) -> list[float]:
     """Seconds slept until the drain ended."""
     slept: list[float] = []
