@@ -56,6 +56,7 @@ class ServiceContext:
     java_home: Path | None = None
     http_port: int = 0
     http_address: str = "127.0.0.1"  # of this host, where the server listens
+    calls_port: int = 0  # for remote calls of programs outside, where a server has them on a port of their own
     http_socket: Path | None = None  # a Unix socket to listen on beside the port
     certificate: Certificate | None = None  # for a port that speaks TLS
     database: Endpoint | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import DataSource
+from leadline.stack.deployment import DataSource, Feature
 from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs, messaging
 from leadline.stack.servers.glassfish_levels import added, only
 
@@ -37,7 +37,8 @@ def written(
     root = ElementTree.fromstring(shipped)
     config = only(root, "configs/config[@name='server-config']")
     _pool(root, database, context.application.data_source)
-    _ports(config, context.http_address, context.http_port)
+    called = Feature.REMOTE_CLIENTS in context.application.features
+    _ports(config, context.http_address, context.http_port, context.calls_port if called else 0)
     _broker(config, broker, messaging.in_use(context))
     if settings.get(knobs.TLS.name):
         _tls(config)
@@ -77,7 +78,7 @@ def _pool(root: ElementTree.Element, database: Mapping[str, str], source: DataSo
         _property(pool, name, database[f"leadline.database.{name.lower()}"])
 
 
-def _ports(config: ElementTree.Element, address: str, port: int) -> None:
+def _ports(config: ElementTree.Element, address: str, port: int, calls: int) -> None:
     for parent in list(config.iter()):
         for found in list(parent):
             if found.get("name") == "http-listener-2":  # TLS
@@ -86,9 +87,9 @@ def _ports(config: ElementTree.Element, address: str, port: int) -> None:
     for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
         ours = listener.get("name") == _LISTENER
         listener.set("address", address if ours else _LOOPBACK)
-        listener.set("port", str(port) if ours else "0")
+        listener.set("port", str(port if ours else calls if listener.tag == "iiop-listener" else 0))
     for found in config.findall("iiop-service/iiop-listener"):
-        if found.find("ssl") is not None:  # of calls from outside, which there are none of
+        if found.find("ssl") is not None:  # of calls from other hosts, which there are none of
             only(config, "iiop-service").remove(found)
     for connector in config.iter("jmx-connector"):
         connector.set("enabled", "false")
