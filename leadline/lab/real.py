@@ -30,6 +30,7 @@ from leadline.lab.system import (
 )
 from leadline.lab.together import check_drivers, load_together
 from leadline.lab.web import web_servers
+from leadline.load.asked import asked_in
 from leadline.load.driver import DriverResult, DriverRun, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
@@ -318,9 +319,10 @@ class RealSystem:
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._stack.drain(directory / completion.FILE)
-        found = self._stack.audit(counts, directory / "logs" / "audit.log")
         # Another generator's requests have names of their own: its counts cannot be held against rows.
         own = self._study.workload.generator is None
+        load = asked_in(directory / "driver", self._study.workload.scenario) if own else None
+        found = self._stack.audit(counts, directory / "logs" / "audit.log", load)
         return [AuditRecord(audit.name, audit.passed, audit.detail) for audit in found if own or not audit.counted]
 
     def health(self) -> None:

@@ -17,6 +17,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
+    AskedFor,
     AuditResult,
     Companion,
     CompanionContext,
@@ -146,6 +147,7 @@ class Stack(Parts):
         fixed = self.choice.own.content.fixed_port if self.choice.own else None
         given = (0 if fronted else self.options.http_port) or fixed
         self._http_port = self._url_port = given or self._host.free_port()
+        self._calls_port = self._host.free_port()
         self._start_companions(directory)
         deployment = self.deployment()
         if not deployment.archive.is_file():
@@ -154,6 +156,7 @@ class Stack(Parts):
             self._work / self.server.name,
             directory,
             http_port=self._http_port,
+            calls_port=self._calls_port,
             http_socket=self._socket,
             tls=bool(settings.get(server_knobs.TLS.name)),
             http_address=LOOPBACK if fronted else self.options.http_address,
@@ -193,7 +196,7 @@ class Stack(Parts):
         deployment = self.deployment()
         if deployment.remote_bean is None or isinstance(self.server, SiteServer):
             return None
-        return self.server.remote_client(deployment, deployment.remote_bean, self._http_port)
+        return self.server.remote_client(deployment, deployment.remote_bean, self._http_port, self._calls_port)
 
     def restart_companion(self, name: str) -> float:
         """Start it, also anew after its process has ended; seconds until it answers. Raises TrialFailure."""
@@ -312,9 +315,10 @@ class Stack(Parts):
         """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""
         self.application.drain(self._direct_url(), self._settings, times)
 
-    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path) -> Sequence[AuditResult]:
+    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
-        return self.application.audit(self.endpoint(), self.options.load_units, self.options.data_seed, counts, log)
+        units, seed = self.options.load_units, self.options.data_seed
+        return self.application.audit(self.endpoint(), units, seed, counts, log, load)
 
     # helpers -------------------------------------------------------------------------------------------------
 

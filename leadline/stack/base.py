@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from leadline.host.base import Host, Process
 from leadline.model.errors import LeadlineError
@@ -17,6 +17,7 @@ from leadline.stack.deployment import Deployment, Feature, RemoteClient
 
 Progress = Callable[[str], None]
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
+AskedFor = Mapping[str, Any] | None  # by users who were there the whole time (leadline.load.asked); None: others
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class ServiceContext:
     java_home: Path | None = None
     http_port: int = 0
     http_address: str = "127.0.0.1"  # of this host, where the server listens
+    calls_port: int = 0  # for remote calls of programs outside, where a server has them on a port of their own
     http_socket: Path | None = None  # a Unix socket to listen on beside the port
     certificate: Certificate | None = None  # for a port that speaks TLS
     database: Endpoint | None = None
@@ -242,8 +244,14 @@ class Application(Protocol):
         """
 
     def audit(
-        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+        self,
+        database: Endpoint,
+        load_units: int,
+        seed: int,
+        counts: Mapping[str, Mapping[str, int]],
+        log: Path,
+        load: AskedFor = None,
     ) -> Sequence[AuditResult]:
         """Check the data after a run. ``counts``: transaction -> {"ok": n, "failed": n} as the driver counted them
-        over the whole run (ramps and drain included).
+        over all runs (warm-up, ramps and drain included).
         """

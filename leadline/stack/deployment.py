@@ -92,13 +92,15 @@ class RemoteBean:
 @dataclass(frozen=True)
 class RemoteClient:
     """How another program reaches a remote bean of a running server: ``class_path`` of the server's own client,
-    ``naming`` the properties of its JNDI context, ``bean`` the name there, ``options`` of the JVM.
+    ``naming`` the properties of its JNDI context, ``bean`` the name there or a ``corbaname`` address, ``options`` of
+    the JVM, ``reads`` what the jars need beside themselves.
     """
 
     class_path: tuple[Path, ...]
     naming: Mapping[str, str]
     bean: str
     options: tuple[str, ...] = ()
+    reads: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Parts:
         self._placement = placement  # of the last start
         self.front = Front(host, self._work / "web", placement, observe, names)
         self._settings: Settings = {}  # of the last start of the server
-        self._http_port = 0
+        self._http_port = self._calls_port = 0
         self._url_port = 0
         self._elsewhere: Endpoint | None = None
         self._web_versions: dict[str, str] = {}
@@ -201,6 +201,7 @@ class Parts:
         directory: Path,
         *,
         http_port: int = 0,
+        calls_port: int = 0,
         http_socket: Path | None = None,
         tls: bool = False,
         http_address: str | None = None,
@@ -214,6 +215,7 @@ class Parts:
             placement=self._placement,
             java_home=Path(self.choice.java) if self.choice.java else None,
             http_port=http_port,
+            calls_port=calls_port,
             http_address=http_address or self.options.http_address,
             http_socket=http_socket,
             certificate=self.front.certificate if tls else None,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from leadline.host import procfs
 from leadline.host.privilege import USERS
-from leadline.stack.applications.dealership.supplier import Supplier
+from leadline.stack.applications.dealership.beside import Beside
 from leadline.stack.assembly import Stack
 
 _LISTEN = "0A"
@@ -86,18 +86,23 @@ def _what(listener: Listener, made: Stack) -> str:
         return "the application: its own"
     if listener.role == "server" and listener.port == urlsplit(made._direct_url()).port:
         return "the application: its own"
-    if listener.role == "supplier" and listener.port == _port_of_supplier(made):
+    if listener.role == "supplier" and listener.port == _port_of(made, "supplier"):
         return "the supplier emulator: none, it takes orders"
     if listener.role == "server" and server == "glassfish":
         return _of_glassfish(listener.port)
-    if listener.role == "server" and server == "liberty" and made._settings.get("app.calls") == "remote":
+    if listener.role == "caller" and listener.port == _port_of(made, "caller"):
+        return "the remote caller: none, it takes requests of the plant"
+    if listener.role == "caller" and server in ("glassfish", "liberty"):
+        return _of_an_orb(listener.port) or ("ORB: serves nobody" if _stopped_accepting(listener.port) else "")
+    remotely = "remote" in (made._settings.get("app.calls"), made._settings.get("app.agents"))
+    if listener.role == "server" and server == "liberty" and remotely:
         return _of_an_orb(listener.port) or ("ORB: serves nobody" if _stopped_accepting(listener.port) else "")
     return ""
 
 
-def _port_of_supplier(made: Stack) -> int | None:
-    supplier = made.companions.get("supplier")
-    return urlsplit(supplier.url).port if isinstance(supplier, Supplier) else None
+def _port_of(made: Stack, name: str) -> int | None:
+    companion = made.companions.get(name)
+    return urlsplit(companion.url).port if isinstance(companion, Beside) else None
 
 
 def _of_glassfish(port: int) -> str:

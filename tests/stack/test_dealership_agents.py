@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import listeners
 import pytest
 import server_cells
 from witnesses import matrix
@@ -21,7 +22,7 @@ PLANT = (*OFTEN, "claim_large", "complete", "cancel_work", "request_parts", "sta
 @matrix("a minute each; PlantApiTest and the unit tests of the caller run")
 @pytest.mark.parametrize(
     ("server", "mode"),
-    [("wildfly", "direct"), ("wildfly", "session")],
+    [(server, mode) for server in ("wildfly", "tomee", "glassfish", "liberty") for mode in ("direct", "session")],
 )
 def test_agents_call_the_server_remotely(server: str, mode: str, tmp_path: Path) -> None:
     made = server_cells.stack(tmp_path, server, mode, app="dealership")
@@ -29,6 +30,7 @@ def test_agents_call_the_server_remotely(server: str, mode: str, tmp_path: Path)
     made.up({"app.agents": "remote"}, trial)
     try:
         assert made.read_back("app.agents") == "remote"
+        listeners.check(made)
         run = DriverRun(
             server_cells.DEALERSHIP,
             made.url(),

@@ -26,6 +26,7 @@ WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 MODULES = ("common", "dealership-core", "dealership-tools")
 TOOLS = WORKLOADS / "dealership-tools" / "target" / "dealership-tools.jar"
 PORT = 15560
+DEALERS = ("browse", "purchase", "purchase_large", "manage_sell", "manage_cancel")
 
 
 def command(database: Endpoint, *arguments: str | Path) -> list[str | Path]:
@@ -82,6 +83,13 @@ def load_play_and_audit(database: Postgres, process: Process, directory: Path) -
         kill_and_start(database, process)
         counts = playing.result(timeout=120)
     assert sum(count["ok"] for count in counts.values()) > 400
+    # Nobody paced the players: cycles with which agents would have asked as often.
+    asked = {name: sum(count.values()) for name, count in counts.items()}
+    dealers = sum(asked[name] for name in DEALERS)
+    load = {"injection_rate": 1, "seconds": 1000, "waiting": 0, "asked": asked}
+    load |= {"dealer_cycle": 9300 / dealers, "plant_cycle": 3 * 0.8 / 6.09 * 1000 / asked["schedule"]}
+    (directory / "load.json").write_text(json.dumps(load))
+    counted += ["--load", directory / "load.json"]
     audits = tools(endpoint, "audit", *supplier, *counted)["audits"]
     names = {audit["name"] for audit in audits}
     documented = (WORKLOADS.parent / "docs" / "reference" / "dealership-data.md").read_text()

@@ -17,7 +17,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.stack.base import AuditResult, Companion, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Companion, Endpoint, Progress, Settings
 from leadline.stack.maven import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
@@ -128,18 +128,28 @@ class JavaApplication(ABC):
                 evidence(done),
             )
 
-    def audit_files(self, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
+    def audit_files(
+        self,
+        counts: Mapping[str, Mapping[str, int]],
+        load: AskedFor = None,  # noqa: ARG002
+    ) -> Mapping[str, object]:
         """Options of the audits that name a file, and its content as JSON."""
         plain = {name: {key: int(count[key]) for key in _COUNTS if key in count} for name, count in counts.items()}
         return {"--counts": plain}
 
     def audit(
-        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+        self,
+        database: Endpoint,
+        load_units: int,
+        seed: int,
+        counts: Mapping[str, Mapping[str, int]],
+        log: Path,
+        load: AskedFor = None,
     ) -> Sequence[AuditResult]:
         """All audits, also those that did not pass. Raises TrialFailure(infrastructure) when they could not be run."""
         with Scratch(shared=True) as scratch:
             arguments = _scale(load_units, seed)
-            for option, content in self.audit_files(counts).items():
+            for option, content in self.audit_files(counts, load).items():
                 file = scratch / f"{option.strip('-')}.json"
                 file.write_text(json.dumps(content), encoding="utf-8")
                 file.chmod(0o644)  # read by another user

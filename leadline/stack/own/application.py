@@ -17,7 +17,7 @@ from leadline.model.errors import nearest, quoted
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.stack import local
-from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.opaque import Opaque
 from leadline.stack.own import sql
@@ -89,9 +89,11 @@ class OwnApplication(Opaque):
 
     # the audits ----------------------------------------------------------------------------------------------
 
-    def audit(self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path) -> Sequence[AuditResult]:
+    def audit(
+        self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path, load: AskedFor = None
+    ) -> Sequence[AuditResult]:
         """All audits, also those that did not pass."""
-        del load_units, seed
+        del load_units, seed, load
         return [self._checked(audit, database, counts, log) for audit in self._own.content.audits]
 
     def _checked(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> AuditResult:

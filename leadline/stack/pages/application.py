@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from leadline.model.study import ALONE
-from leadline.stack.base import AuditResult, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.opaque import Opaque
 from leadline.stack.pages import site
@@ -56,10 +56,16 @@ class Pages(Opaque):
         del database, load_units, seed, log
 
     def audit(
-        self, database: Endpoint, load_units: int, seed: int, counts: Mapping[str, Mapping[str, int]], log: Path
+        self,
+        database: Endpoint,
+        load_units: int,
+        seed: int,
+        counts: Mapping[str, Mapping[str, int]],
+        log: Path,
+        load: AskedFor = None,
     ) -> Sequence[AuditResult]:
         """Whether the trivial page, a page and some files come byte by byte, and what is not there does not."""
-        del database, load_units, seed, counts, log
+        del database, load_units, seed, counts, log, load
         client, wanted = Client(urlsplit(self._url).port or 80), site.contents()
         asked = [site.TRIVIAL, "pages/000001.html", *(site.file_name(number) for number in (1, 2, site.FILES))]
         wrong = [told for name in asked if (told := _other(client, name, wanted[name]))]

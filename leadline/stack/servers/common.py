@@ -79,9 +79,11 @@ class JavaServer(Changing[ServiceContext]):
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         """The command line and the environment that start the server in the foreground."""
 
-    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int) -> RemoteClient:
-        """How a program outside calls this bean; for servers with the feature REMOTE_CLIENTS."""
-        del application, bean, http_port
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
+        """How a program outside calls this bean, at the port for HTTP or one of its own; for servers with the feature
+        REMOTE_CLIENTS.
+        """
+        del application, bean, http_port, calls_port
         raise LeadlineError(f"{self.title} takes no remote calls of other programs")
 
     @abstractmethod

@@ -11,6 +11,8 @@ from typing import ClassVar
 from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import GLASSFISH, Artefact
 from leadline.stack.servers import (
     evidence,
@@ -61,6 +63,7 @@ class GlassFish(JavaServer):
     name: ClassVar[str] = "glassfish"
     title: ClassVar[str] = "GlassFish"
     distribution: ClassVar[Artefact] = GLASSFISH
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     temporary: ClassVar[tuple[str, ...]] = ("domain/generated", "domain/osgi-cache")
     plain_http2: ClassVar[bool] = False
     # Its OSGi configuration (config/osgi.properties) knows no later execution environment.
@@ -133,6 +136,21 @@ class GlassFish(JavaServer):
             *("-type", "DAS", "-verbose", "true", "-debug", "false"),
         ]
         return argv, {}
+
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
+        """Its own client, over IIOP; the jar names the others that it needs."""
+        del http_port
+        return RemoteClient(
+            (self.unpacked / "lib" / "gf-client.jar",),
+            {
+                "java.naming.factory.initial": "com.sun.enterprise.naming.SerialInitContextFactory",
+                "org.omg.CORBA.ORBInitialHost": LOOPBACK,
+                "org.omg.CORBA.ORBInitialPort": str(calls_port),
+            },
+            f"java:global/{application.file_name}/{bean.bean}!{bean.interface}",
+            (*_JAVA_OPTIONS, f"-Dcom.sun.corba.ee.ORBServerHost={LOOPBACK}"),  # its ORB listens, too
+            (self.unpacked,),
+        )
 
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import DataSource
+from leadline.stack.deployment import DataSource, Feature
 from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs, messaging
 from leadline.stack.servers.glassfish_levels import added, only
 
@@ -108,6 +108,7 @@ def written_over(own: str, settings: Settings, context: ServiceContext, pool: st
 
 
 def _ports(config: ElementTree.Element, context: ServiceContext) -> None:
+    calls = context.calls_port if Feature.REMOTE_CLIENTS in context.application.features else 0
     for parent in list(config.iter()):
         for found in list(parent):
             if found.get("name") == "http-listener-2":  # TLS
@@ -116,9 +117,9 @@ def _ports(config: ElementTree.Element, context: ServiceContext) -> None:
     for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
         ours = listener.get("name") == _LISTENER
         listener.set("address", context.http_address if ours else _LOOPBACK)
-        listener.set("port", str(context.http_port) if ours else "0")
+        listener.set("port", str(context.http_port if ours else calls if listener.tag == "iiop-listener" else 0))
     for found in config.findall("iiop-service/iiop-listener"):
-        if found.find("ssl") is not None:  # of calls from outside, which there are none of
+        if found.find("ssl") is not None:  # of calls from other hosts, which there are none of
             only(config, "iiop-service").remove(found)
     for connector in config.iter("jmx-connector"):
         connector.set("enabled", "false")

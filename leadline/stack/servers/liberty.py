@@ -13,7 +13,8 @@ from xml.sax.saxutils import quoteattr
 from leadline.host.textfile import write_private
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import evidence, knobs, liberty_levels, liberty_messaging, messaging
 from leadline.stack.servers.common import Answer, JavaServer
@@ -29,6 +30,7 @@ _FEATURES = {
     Feature.BEANS: ("enterpriseBeansLite-4.0",),
     Feature.PERSISTENCE: ("persistence-3.0",),
     Feature.REMOTE: ("enterpriseBeansRemote-4.0",),
+    Feature.REMOTE_CLIENTS: ("enterpriseBeansRemote-4.0",),
     Feature.MESSAGING: liberty_messaging.FEATURES,
 }
 # Of an application whose needs are not known: its archive's kind decides.
@@ -36,6 +38,14 @@ PROFILES = {"web": "webProfile-10.0", "full": "jakartaee-10.0"}
 # Errors of the application (CWWKZ), of features (CWWKF) and of the configuration (CWWKG); CWWKZ0012I: not started.
 _NOT_STARTED = re.compile(r"\bCWWK[ZFG]\d{4}E\b|\bCWWKZ0012I\b")
 _ROOT = 'contextRoot="${leadline.context.root}"'  # in the template
+_ORB = "com.ibm.ws.org.apache.yoko.*.jar"
+_ORB_OPTIONS = (
+    "-Dorg.omg.CORBA.ORBClass=org.apache.yoko.orb.CORBA.ORB",
+    "-Dorg.omg.CORBA.ORBSingletonClass=org.apache.yoko.orb.CORBA.ORBSingleton",
+    "-Djavax.rmi.CORBA.UtilClass=org.apache.yoko.rmi.impl.UtilImpl",
+    f"-Dyoko.orb.oa.endpoint=iiop --bind {LOOPBACK} --host {LOOPBACK}",  # it listens, too
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.io", "java.lang", "java.util")),
+)
 _LAUNCH_VARIABLES = ("JVM_ARGS", "WLP_DEBUG_ADDRESS", "LOG_FILE", "VARIABLE_SOURCE_DIRS", "SERVER_WORKING_DIR")
 
 
@@ -46,6 +56,7 @@ class Liberty(JavaServer):
     title: ClassVar[str] = liberty_levels.TITLE
     distribution: ClassVar[Artefact] = LIBERTY
     temporary: ClassVar[tuple[str, ...]] = (f"output/{SERVER}/workarea",)
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     # Its ORB runs a call inside the server on a thread of the one executor, while the request's waits for it.
     second_thread: ClassVar[bool] = True
 
@@ -109,7 +120,7 @@ class Liberty(JavaServer):
 
     def _overrides(self, context: ServiceContext, settings: Settings, variables: Mapping[str, str]) -> str:
         needed = context.application.features
-        features = [own for feature, names in _FEATURES.items() if feature in needed for own in names]
+        features = list(dict.fromkeys(own for kind, names in _FEATURES.items() if kind in needed for own in names))
         if context.application.profile:
             features = [PROFILES[context.application.profile], "jdbc-4.3"]
         # A level that was set wins: observing must not undo a treatment.
@@ -129,11 +140,22 @@ class Liberty(JavaServer):
         if settings.get(knobs.TLS.name):
             lines.append(liberty_levels.keystore(str(context.directory / KEYSTORE)))
         lines += liberty_messaging.elements(context, settings)
-        if (
-            Feature.REMOTE in needed
-        ):  # its own ORB serves calls inside the server; a fixed port would be in the way of a second one
-            lines.append('  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="-1"/>')
+        if needed & {Feature.REMOTE, Feature.REMOTE_CLIENTS}:
+            # Calls inside the server need no port; a fixed one would be in the way of a second server.
+            port = context.calls_port if Feature.REMOTE_CLIENTS in needed else -1
+            lines.append(f'  <iiopEndpoint id="defaultIiopEndpoint" host="127.0.0.1" iiopPort="{port}"/>')
         return "\n".join([*lines, "</server>", ""])
+
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
+        """The ORB of its client container, without the container: it finds the bean at the naming service."""
+        del http_port
+        lib, interface = self.home / "wlp" / "lib", bean.interface.replace(".", "%5c.")
+        return RemoteClient(
+            tuple(sorted(lib.glob(_ORB))),
+            {},
+            f"corbaname::{LOOPBACK}:{calls_port}#ejb/global/{application.file_name}/{bean.bean}!{interface}",
+            _ORB_OPTIONS,
+        )
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         script = self.home / "wlp" / "bin" / "server"

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Feature
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import messaging, tomee_levels, tomee_messaging
 from leadline.stack.servers.common import Answer
@@ -25,7 +26,7 @@ class TomEE(Tomcat):
     name: ClassVar[str] = "tomee"
     title: ClassVar[str] = "TomEE"
     distribution: ClassVar[Artefact] = TOMEE
-    features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.REMOTE_CLIENTS}
+    features: ClassVar[frozenset[Feature]] = frozenset(Feature)
     # It sets a java.security.Policy, which the JDK refuses from 24 on (JEP 486).
     newest_java: ClassVar[int | None] = 23
 
@@ -43,6 +44,8 @@ class TomEE(Tomcat):
         own = self.driver.persistence_properties.items()
         properties = {f"{unit}.{name}": value for unit in units for name, value in own}
         properties |= tomee_messaging.properties(context, settings)
+        if Feature.REMOTE_CLIENTS in context.application.features:
+            properties["tomee.remote.support"] = "true"
         fixed = template("tomee-system.properties") + "".join(f"{unit}.{_ONE_POOL}\n" for unit in units)
         (conf / "system.properties").write_text(fixed + properties_text(properties))
         self.keep("tomee.xml", resources)
@@ -54,6 +57,20 @@ class TomEE(Tomcat):
         argv, environment = super().command(context)
         # As its bin/catalina.sh does: entity classes are woven by it.
         return [argv[0], f"-javaagent:{self.unpacked / 'lib' / 'openejb-javaagent.jar'}", *argv[1:]], environment
+
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
+        """OpenEJB's client: its protocol in requests of HTTP, to a servlet of TomEE beside the application."""
+        del application, calls_port
+        lib = self.unpacked / "lib"
+        return RemoteClient(
+            tuple(next(lib.glob(name)) for name in ("openejb-client-*.jar", "jakartaee-api-*.jar")),
+            {
+                "java.naming.factory.initial": "org.apache.openejb.client.RemoteInitialContextFactory",
+                "java.naming.provider.url": f"http://{LOOPBACK}:{http_port}/tomee/ejb",
+            },
+            f"{bean.bean}Remote",
+            ("-Dhttp.maxConnections=1000",),  # kept open when idle
+        )
 
     def question(self) -> Mapping[str, str]:
         application = self.context.application

@@ -144,8 +144,9 @@ class WildFly(JavaServer):
         ]
         return argv, {"JBOSS_HOME": str(home)}
 
-    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int) -> RemoteClient:
+    def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
         """Its own client, over the port for HTTP, where a connection is turned into one for calls."""
+        del calls_port
         return RemoteClient(
             (self.unpacked / "bin" / "client" / "jboss-client.jar",),
             {

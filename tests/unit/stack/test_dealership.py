@@ -13,6 +13,9 @@ from leadline.model.study import StackChoice
 from leadline.stack.applications.dealership import Dealership, application
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import modes, stack_catalogue
+from leadline.stack.servers.glassfish import GlassFish
+from leadline.stack.servers.liberty import Liberty
+from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
 
 
@@ -56,11 +59,26 @@ def test_agents_call_remotely_where_the_server_takes_calls_of_programs(
     deployment = app.deployment("direct", {"app.agents": "remote"})
     assert {Feature.BEANS, Feature.REMOTE_CLIENTS} <= deployment.features
     assert deployment.remote_bean is not None
-    client = WildFly().remote_client(deployment, deployment.remote_bean, 9080)
+    client = WildFly().remote_client(deployment, deployment.remote_bean, 9080, 0)
     assert client.bean == "ejb:/dealership/PlantAgents!leadline.dealership.remote.RemoteDealership"
     assert client.naming["java.naming.provider.url"] == "remote+http://127.0.0.1:9080"
     assert [beside.name for beside in app.companions({"app.agents": "remote"})] == ["supplier", "caller"]
     assert app.deployment("direct", {}).remote_bean is None
+    called = deployment, deployment.remote_bean, 9080, 9081
+    monkeypatch.setattr(GlassFish, "unpacked", tmp_path)
+    assert GlassFish().remote_client(*called).naming["org.omg.CORBA.ORBInitialPort"] == "9081"
+    assert Liberty().remote_client(*called).bean == (
+        "corbaname::127.0.0.1:9081#ejb/global/dealership/PlantAgents!leadline%5c.dealership%5c.remote%5c.RemoteDealership"
+    )
+    (tmp_path / "lib").mkdir()
+    for name in ("openejb-client-9.0.0.jar", "jakartaee-api-9.1-M2-tomcat.jar"):
+        (tmp_path / "lib" / name).touch()
+    monkeypatch.setattr(TomEE, "unpacked", tmp_path)
+    client = TomEE().remote_client(*called)
+    assert (client.bean, client.naming["java.naming.provider.url"]) == (
+        "PlantAgentsRemote",
+        "http://127.0.0.1:9080/tomee/ejb",
+    )
     on_wildfly = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="wildfly"))}["app.agents"]
     assert not on_wildfly.refused
     on_tomcat = {k.name: k for k in stack_catalogue(StackChoice(app="dealership", server="tomcat"))}["app.agents"]
@@ -80,6 +98,20 @@ def test_stages_count_as_one_transaction() -> None:
             "claim_large": {"ok": 2, "failed": 1, "skipped": 9},
         }
     }
+
+
+def test_what_agents_asked_for_is_audited_for_its_own_scenario() -> None:
+    load = {
+        "scenario": "dealership",
+        "variables": {"injection_rate": "2", "dealer_cycle": "10s", "plant_cycle": "650ms"},
+        "asked": {"browse": 5},
+        "seconds": 60.0,
+        "waiting": 0.5,
+    }
+    told = {"injection_rate": 2.0, "dealer_cycle": 10.0, "plant_cycle": 0.65, "seconds": 60.0, "waiting": 0.5}
+    assert Dealership().audit_files({}, load)["--load"] == {**told, "asked": {"browse": 5}}
+    assert "--load" not in Dealership().audit_files({}, {**load, "scenario": "other"})
+    assert "--load" not in Dealership().audit_files({})
 
 
 def drained(left: list[Any]) -> list[float]:

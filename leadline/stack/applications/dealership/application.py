@@ -9,12 +9,13 @@ from typing import Any
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
+from leadline.model.units import parse_duration
 from leadline.stack.applications.dealership import knobs
 from leadline.stack.applications.dealership.caller import BEAN, Caller
 from leadline.stack.applications.dealership.supplier import Supplier
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import JavaApplication
-from leadline.stack.base import Companion, Settings
+from leadline.stack.base import AskedFor, Companion, Settings
 from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
 _PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
@@ -111,14 +112,23 @@ class Dealership(JavaApplication):
 
         drain(left, _DRAIN_TIMEOUT)
 
-    def audit_files(self, counts: Mapping[str, Mapping[str, int]]) -> Mapping[str, object]:
-        """The driver's counts, those of `advance-1`, `advance-2`, ... as one, and the supplier's own where it runs."""
+    def audit_files(self, counts: Mapping[str, Mapping[str, int]], load: AskedFor = None) -> Mapping[str, object]:
+        """The driver's counts, those of `advance-1`, `advance-2`, ... as one; the supplier's own where it runs; what
+        the agents of its own scenario asked for.
+        """
         joined: dict[str, dict[str, int]] = {}
         for name, count in counts.items():
             sums = joined.setdefault(name.partition("-")[0], {"ok": 0, "failed": 0, "skipped": 0})
             for key in sums:
                 sums[key] += int(count.get(key, 0))
-        found = super().audit_files(joined)
+        found = dict(super().audit_files(joined))
+        if load is not None and load["scenario"] in self.scenarios():
+            variables = load["variables"]
+            found["--load"] = {
+                "injection_rate": float(variables["injection_rate"]),
+                **{name: parse_duration(variables[name]) for name in ("dealer_cycle", "plant_cycle")},
+                **{name: load[name] for name in ("seconds", "waiting", "asked")},
+            }
         try:
             return {**found, "--emulator": self.supplier.counts()}
         except LookupError:

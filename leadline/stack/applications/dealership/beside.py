@@ -51,8 +51,12 @@ class Beside(Started[CompanionContext]):
     def reset(self, directory: Path) -> None:
         del directory
 
-    def run(self, options: Sequence[str], classes: Sequence[Path], words: Sequence[str]) -> Process:
-        """Start the tools with these options of the JVM, jars after their own, and words of their command line."""
+    def run(
+        self, options: Sequence[str], classes: Sequence[Path], words: Sequence[str], reads: Sequence[Path] = ()
+    ) -> Process:
+        """Start the tools with these options of the JVM, jars after their own (with what else those read), and words
+        of their command line.
+        """
         context, jar = self.context, self._tools()
         java = (self._java_home or find_java()) / "bin" / "java"
         unset = [word for name in JAVA_ENVIRONMENT for word in ("-u", name)]
@@ -65,7 +69,7 @@ class Beside(Started[CompanionContext]):
             cwd=context.directory,
             cpus=context.cpus,
             owns=(context.directory,),
-            reads=(java.parent.parent, jar, *classes),
+            reads=(java.parent.parent, jar, *classes, *reads),
         )
         return self.launch(context.host, spec)
 

@@ -30,7 +30,7 @@ class Caller(Beside):
             raise LeadlineError(f"{self.title} was given no way to call the server")
         words = ["call", "--host", context.listen, "--port", str(context.port), "--bean", client.bean]
         words += [word for key, value in client.naming.items() for word in ("--naming", f"{key}={value}")]
-        return self.run(client.options, client.class_path, words)
+        return self.run(client.options, client.class_path, words, client.reads)
 
     def agents(self) -> str:
         """``remote`` once the server has done a call for it; ``http`` where it does not run. Raises LookupError with

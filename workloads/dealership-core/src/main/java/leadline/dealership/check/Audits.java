@@ -24,6 +24,9 @@ public final class Audits {
 
     private static final double ERRORS = 4;
 
+    /** Transactions of dealers that are logged in. */
+    private static final String[] DEALERS = {"browse", "purchase", "purchase_large", "manage_sell", "manage_cancel"};
+
     /** Rows that a transaction leaves, by its name. */
     private static final Map<String, String> ROWS = rows();
 
@@ -81,11 +84,9 @@ public final class Audits {
                 inputs.asked("purchase_large", "purchase")));
         out.add(vehicles(connection, "vehicles-of-small-orders-are-14", 14, "NOT o.large"));
         out.add(vehicles(connection, "vehicles-of-large-orders-are-140", 140, "o.large"));
-        if (inputs.seconds() > 0) {
-            double units = inputs.scale().units();
-            out.add(rate("dealer-transactions-have-their-rate", units, dealerTransactions(inputs), inputs.seconds()));
-            out.add(rate(
-                    "planned-work-orders-have-their-rate", 0.6 * units, inputs.asked("schedule"), inputs.seconds()));
+        if (inputs.load() != null) {
+            out.add(dealers(inputs.load()));
+            out.add(plant(inputs.load()));
         }
         return out;
     }
@@ -131,7 +132,7 @@ public final class Audits {
     }
 
     private static long dealerTransactions(Inputs inputs) {
-        return inputs.asked("browse", "purchase", "purchase_large", "manage_sell", "manage_cancel");
+        return inputs.asked(DEALERS);
     }
 
     static Audit mix(Inputs inputs) {
@@ -158,14 +159,57 @@ public final class Audits {
                 text("%d of %d are %.4f, expected %.4f +- %.4f", part, all, share, expected, allowed));
     }
 
-    /** {@code perSecond} transactions are to be asked for; arrivals are random. */
-    static Audit rate(String name, double perSecond, long asked, double seconds) {
-        double expected = perSecond * seconds;
-        double allowed = TOLERANCE * expected + ERRORS * Math.sqrt(expected);
+    /** Ten dealers a unit. Of 110 transactions 5 log out and 5 log in again; before the first log-out it is 5 of 105. */
+    static Audit dealers(Load load) {
+        double agents = 10 * load.injectionRate();
+        double each = load.seconds() / mean(load.dealerCycle());
+        long asked = 0;
+        for (String transaction : DEALERS) {
+            asked += load.asked().getOrDefault(transaction, 0L);
+        }
+        return rate(
+                "dealer-transactions-have-their-rate",
+                asked,
+                agents * each * 100 / 110 * free(agents, load),
+                agents * each * 100 / 105,
+                load);
+    }
+
+    /**
+     * Three agents a unit. Every work order takes one of them 6.09 transactions, and 0.8 of them are planned. An agent
+     * begins with one.
+     */
+    static Audit plant(Load load) {
+        double agents = 3 * load.injectionRate();
+        double each = load.seconds() / mean(load.plantCycle()) / 6.09;
+        return rate(
+                "planned-work-orders-have-their-rate",
+                load.asked().getOrDefault("schedule", 0L),
+                agents * 0.8 * each * free(agents, load),
+                agents * 0.8 * (each + 1),
+                load);
+    }
+
+    /** Of cycles that are cut at five times {@code cycle}. */
+    private static double mean(double cycle) {
+        return cycle * (1 - Math.exp(-5));
+    }
+
+    /** Share of {@code agents} that can ask for something, were all that wait for an answer among them. */
+    private static double free(double agents, Load load) {
+        return Math.max(0, 1 - load.waiting() / agents);
+    }
+
+    /** Whether between {@code least} and {@code most} were asked for, within the tolerance and chance. */
+    private static Audit rate(String name, long asked, double least, double most, Load load) {
+        double low = Math.max(0, (1 - TOLERANCE) * least - ERRORS * Math.sqrt(least));
+        double high = (1 + TOLERANCE) * most + ERRORS * Math.sqrt(most);
         return new Audit(
                 name,
-                Math.abs(asked - expected) <= allowed,
-                text("%d in %.1f s, expected %.0f +- %.0f", asked, seconds, expected, allowed));
+                asked >= low && asked <= high,
+                text(
+                        "%d in %.1f s at injection rate %s, expected %.0f to %.0f; %.1f agents waited for answers",
+                        asked, load.seconds(), load.injectionRate(), low, high, load.waiting()));
     }
 
     private static Audit vehicles(Connection connection, String name, double expected, String which)

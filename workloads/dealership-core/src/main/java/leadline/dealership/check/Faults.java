@@ -19,6 +19,9 @@ import leadline.common.DriverCount;
  * that of a run in which everything happened: shipped, open, cancelled and large orders, deliveries.
  */
 public final class Faults {
+    private static final String DEALERS_RATE = "dealer-transactions-have-their-rate";
+    private static final String PLANT_RATE = "planned-work-orders-have-their-rate";
+
     /**
      * What one fault did.
      *
@@ -71,6 +74,7 @@ public final class Faults {
         work(out);
         parts(out);
         counts(out);
+        rates(out);
         return out;
     }
 
@@ -277,6 +281,27 @@ public final class Faults {
                 "large-orders-are-a-tenth"));
     }
 
+    /** Faults of a driver whose agents are not those that were asked for. */
+    private static void rates(List<Fault> out) {
+        out.add(Fault.counts("dealers who ask twice as often", in -> cycles(in, 2, 1), DEALERS_RATE));
+        out.add(Fault.counts("dealers who ask half as often", in -> cycles(in, 0.5, 1), DEALERS_RATE));
+        out.add(Fault.counts("a plant that plans twice as often", in -> cycles(in, 1, 2), PLANT_RATE));
+        out.add(Fault.counts("a plant that plans half as often", in -> cycles(in, 1, 0.5), PLANT_RATE));
+    }
+
+    /** What is expected falls by these factors, so what was asked for is too much by them. */
+    private static Inputs cycles(Inputs in, double dealers, double plant) {
+        Load l = in.load();
+        Load slower = new Load(
+                l.injectionRate(),
+                l.dealerCycle() * dealers,
+                l.plantCycle() * plant,
+                l.seconds(),
+                l.waiting(),
+                l.asked());
+        return new Inputs(in.scale(), in.seed(), in.counts(), in.supplier(), slower);
+    }
+
     private static Inputs supplier(Inputs in, long received, long delivered) {
         SupplierCount s = in.supplier();
         return new Inputs(
@@ -284,12 +309,12 @@ public final class Faults {
                 in.seed(),
                 in.counts(),
                 new SupplierCount(s.received() + received, s.delivered() + delivered, s.pending(), s.failed()),
-                in.seconds());
+                in.load());
     }
 
     private static Inputs with(Inputs in, String transaction, UnaryOperator<DriverCount> change) {
         Map<String, DriverCount> counts = new LinkedHashMap<>(in.counts());
         counts.put(transaction, change.apply(in.count(transaction)));
-        return new Inputs(in.scale(), in.seed(), counts, in.supplier(), in.seconds());
+        return new Inputs(in.scale(), in.seed(), counts, in.supplier(), in.load());
     }
 }

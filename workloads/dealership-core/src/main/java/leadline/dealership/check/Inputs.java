@@ -9,9 +9,9 @@ import leadline.dealership.data.Scale;
  *
  * @param counts by transaction over the whole run; one that is missing counts as never made
  * @param supplier null without a supplier to ask
- * @param seconds what the counts took; 0 leaves the rates out
+ * @param load null leaves the rates out
  */
-public record Inputs(Scale scale, long seed, Map<String, DriverCount> counts, SupplierCount supplier, double seconds) {
+public record Inputs(Scale scale, long seed, Map<String, DriverCount> counts, SupplierCount supplier, Load load) {
     public DriverCount count(String transaction) {
         return counts.getOrDefault(transaction, new DriverCount(0, 0));
     }

@@ -41,14 +41,17 @@ final class AuditCommand implements Callable<Integer> {
                     "address of the supplier emulator, or a file with its counts; without it its audits are left out")
     private String emulator;
 
-    @Option(names = "--seconds", description = "what the counts took; without it the audits of rates are left out")
-    private double seconds;
+    @Option(
+            names = "--load",
+            description = "file with what a closed load of the scenario asked for (docs/reference/dealership-data.md);"
+                    + " without it the audits of rates are left out")
+    private Path load;
 
     @Option(
             names = "--faults",
             description =
                     "plant known faults instead, each in a transaction that is rolled back, and print which audits"
-                            + " noticed; needs --emulator")
+                            + " noticed; needs --emulator and --load")
     private boolean faults;
 
     @Override
@@ -58,7 +61,7 @@ final class AuditCommand implements Callable<Integer> {
                 data.seed(),
                 Documents.counts(counts),
                 emulator == null ? null : Documents.supplier(emulator),
-                seconds);
+                load == null ? null : Documents.load(load));
         return faults ? plant(inputs) : audit(inputs);
     }
 
@@ -83,8 +86,8 @@ final class AuditCommand implements Callable<Integer> {
     }
 
     private int plant(Inputs inputs) throws Exception {
-        if (inputs.supplier() == null) {
-            throw new IllegalArgumentException("--faults needs --emulator");
+        if (inputs.supplier() == null || inputs.load() == null) {
+            throw new IllegalArgumentException("--faults needs --emulator and --load");
         }
         List<Faults.Result> results;
         try (Connection connection = database.open()) {

@@ -21,7 +21,10 @@ final class CallCommand implements Callable<Integer> {
     @Option(names = "--port", required = true, description = "port to listen on; 0 takes a free one")
     private int port;
 
-    @Option(names = "--bean", required = true, description = "JNDI name of the plant's remote interface")
+    @Option(
+            names = "--bean",
+            required = true,
+            description = "JNDI name, or corbaname address, of the plant's remote interface")
     private String bean;
 
     @Option(names = "--naming", description = "property of the JNDI context, KEY=VALUE; repeated")

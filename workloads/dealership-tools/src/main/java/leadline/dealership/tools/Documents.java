@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import leadline.common.DriverCount;
+import leadline.dealership.check.Load;
 import leadline.dealership.check.SupplierCount;
 
 /** The JSON documents that audits read. */
@@ -35,6 +36,22 @@ final class Documents {
         return out;
     }
 
+    static Load load(Path file) throws IOException {
+        Map<String, Object> found = JSON.std.mapFrom(Files.readAllBytes(file));
+        Map<String, Long> asked = new LinkedHashMap<>();
+        if (found.get("asked") instanceof Map<?, ?> counts) {
+            counts.forEach((name, count) -> asked.put((String) name, ((Number) count).longValue()));
+        }
+        String source = file.toString();
+        return new Load(
+                number(source, found, "injection_rate").doubleValue(),
+                number(source, found, "dealer_cycle").doubleValue(),
+                number(source, found, "plant_cycle").doubleValue(),
+                number(source, found, "seconds").doubleValue(),
+                number(source, found, "waiting").doubleValue(),
+                asked);
+    }
+
     /** From a file, or from {@code /orders} of a running emulator when it is an address. */
     static SupplierCount supplier(String fileOrAddress) throws IOException, InterruptedException {
         byte[] bytes = fileOrAddress.startsWith("http://") || fileOrAddress.startsWith("https://")
@@ -42,15 +59,15 @@ final class Documents {
                 : Files.readAllBytes(Path.of(fileOrAddress));
         Map<String, Object> document = JSON.std.mapFrom(bytes);
         return new SupplierCount(
-                number(fileOrAddress, document, "received"),
-                number(fileOrAddress, document, "delivered"),
-                number(fileOrAddress, document, "pending"),
-                number(fileOrAddress, document, "failed"));
+                number(fileOrAddress, document, "received").longValue(),
+                number(fileOrAddress, document, "delivered").longValue(),
+                number(fileOrAddress, document, "pending").longValue(),
+                number(fileOrAddress, document, "failed").longValue());
     }
 
-    private static long number(String source, Map<String, Object> document, String field) throws IOException {
+    private static Number number(String source, Map<String, Object> document, String field) throws IOException {
         if (document.get(field) instanceof Number number) {
-            return number.longValue();
+            return number;
         }
         throw new IOException(source + ": \"" + field + "\" must be a number, got " + document.get(field));
     }

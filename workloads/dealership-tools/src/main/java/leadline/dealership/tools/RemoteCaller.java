@@ -57,7 +57,10 @@ final class RemoteCaller implements AutoCloseable {
     private Dealership remote() throws NamingException {
         Dealership found = remote;
         if (found == null) {
-            found = Caller.of((RemoteDealership) new InitialContext(naming).lookup(bean));
+            found = Caller.of(
+                    bean.startsWith("corbaname:")
+                            ? CorbaBean.find(bean)
+                            : (RemoteDealership) new InitialContext(naming).lookup(bean));
             remote = found;
         }
         return found;
