@@ -100,7 +100,7 @@ transactions:
         }
         _ => page("200 OK", "", "fine"),
     });
-    let run = run(&url, scenario, "--users 1 --steady 100ms --ramp-down 1s");
+    let run = run(&url, scenario, "--users 1 --steady 500ms --ramp-down 1s");
     assert!(run.total("visit", "ok") > 0 && run.total("visit", "failed") == 0, "{}", run.summary);
     let seen = seen.lock().expect("no other panic");
     let visit = ["/in", "/login?next=http://127.0.0.1:9080/x", "/thumb?u=http://x/y", "/go?to=https://x/y"];
@@ -126,7 +126,7 @@ transactions: { visit: [{ get: /in }, { get: /mid }, { get: /out }, { get: /afte
         };
         page("200 OK", set, "")
     });
-    let run = run(&url, scenario, "--users 1 --steady 50ms --ramp-down 1s");
+    let run = run(&url, scenario, "--users 1 --steady 500ms --ramp-down 1s");
     assert!(run.total("visit", "ok") > 1, "{}", run.summary);
     let seen = seen.lock().expect("no other panic");
     assert!(seen.chunks_exact(4).all(|visit| visit == ["/in ", "/mid SID=1", "/out SID=1", "/after "]), "{seen:?}");
@@ -146,7 +146,7 @@ transactions: { visit: [{ post: /, text: 'a,b' }, { post: /own, form: { a: b }, 
         let once = (named("content-type: text/csv"), named("content-"), named("x-kind"), named("x-other"));
         page(if own && once == (1, 2, 1, 1) { "200 OK" } else { "400 Bad" }, "", "")
     });
-    let run = run(&url, scenario, "--users 1 --steady 50ms --ramp-down 1s");
+    let run = run(&url, scenario, "--users 1 --steady 500ms --ramp-down 1s");
     assert!(run.total("visit", "ok") > 1 && run.total("visit", "failed") == 0, "{}", run.summary);
 }
 
@@ -170,7 +170,7 @@ transactions:
       requests: [{ get: /last }]
 ";
     let (url, seen) = noting(|_| page("200 OK", "", "n=2"));
-    let run = run(&url, scenario, "--users 1 --steady 100ms --ramp-down 1s");
+    let run = run(&url, scenario, "--users 1 --steady 500ms --ramp-down 1s");
     assert!(run.total("whole", "ok") > 1 && run.total("whole", "failed") == 0, "{}", run.summary);
     let seen = seen.lock().expect("no other panic");
     let once = "/begin /outer /inner /inner /inner /outer /inner /inner /inner /last /last";
