@@ -283,10 +283,10 @@ public final class Faults {
 
     /** Faults of a driver whose agents are not those that were asked for. */
     private static void rates(List<Fault> out) {
-        out.add(Fault.counts("dealers who ask twice as often", in -> cycles(in, 2, 1), DEALERS_RATE));
-        out.add(Fault.counts("dealers who ask half as often", in -> cycles(in, 0.5, 1), DEALERS_RATE));
-        out.add(Fault.counts("a plant that plans twice as often", in -> cycles(in, 1, 2), PLANT_RATE));
-        out.add(Fault.counts("a plant that plans half as often", in -> cycles(in, 1, 0.5), PLANT_RATE));
+        out.add(Fault.counts("dealers who ask four times as often", in -> cycles(in, 4, 1), DEALERS_RATE));
+        out.add(Fault.counts("dealers who ask a quarter as often", in -> cycles(in, 0.25, 1), DEALERS_RATE));
+        out.add(Fault.counts("a plant that plans four times as often", in -> cycles(in, 1, 4), PLANT_RATE));
+        out.add(Fault.counts("a plant that plans a quarter as often", in -> cycles(in, 1, 0.25), PLANT_RATE));
     }
 
     /** What is expected falls by these factors, so what was asked for is too much by them. */
