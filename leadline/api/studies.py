@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leadline.lab.builtin import on_its_servers
 from leadline.lab.hostchoice import on_host
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study, study_of
 from leadline.lab.studyfile import json_schema as schema_of_studies
@@ -36,7 +37,8 @@ class Study:
     @classmethod
     def read(cls, reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study:
         """A built-in study by its name or a file by its path, with ``key=value`` and ``knob=a,b`` applied."""
-        return cls(find_study(str(reference), overrides, factors))
+        file = find_study(str(reference), overrides, factors)
+        return cls(on_its_servers(file) if file.source != str(reference) else file)
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Study:

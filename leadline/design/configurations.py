@@ -16,8 +16,8 @@ _PATH = ("design", "configurations")
 def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ...]:
     """One treatment for each configuration, in their order; the baseline is one of them.
 
-    Levels are the factors' own. Raises DesignError for an unknown factor or level, for two names of one treatment, and
-    where the baseline is missing.
+    Levels are the factors' own. Raises DesignError for an unknown factor or level, for two names of one treatment, for
+    a factor that no configuration varies, and where the baseline is missing.
     """
     named = design.configurations
     if len(named) < 2:
@@ -42,6 +42,13 @@ def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ..
             "such as `untuned: {}`",
             _PATH,
         )
+    for one in factors:
+        if all(treatment[one.name] == one.baseline for treatment in found):
+            raise DesignError(
+                f"design: no configuration varies {one.name}; give one of them another of its levels, or make it a"
+                " setting",
+                ("factors", one.name),
+            )
     return tuple(found)
 
 

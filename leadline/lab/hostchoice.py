@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ruamel.yaml.comments import CommentedMap
@@ -67,7 +67,7 @@ def on_host(file: StudyFile, word: str) -> Chosen:
         notes += _as_replicates(study.design, tree, given, option)
     places = Places(file.source, tree, given)
     try:
-        return Chosen(StudyFile(validated(Study, places), file.text, places), tuple(notes))
+        return Chosen(replace(file, study=validated(Study, places), places=places), tuple(notes))
     except UsageError as error:
         raise UsageError("\n".join(_of_option(line, option) for line in str(error).splitlines())) from None
 

@@ -83,7 +83,7 @@ def plan_study(
         check_machine(file, host)
     knobs: dict[str, Knob] = {}
     settings: dict[str, Level] = {}
-    skipped: list[str] = []
+    skipped = list(file.left_out)
     factors: list[Factor] = []
     for name, raw in study.settings.items():
         knob = _knob(file, catalogue, name, ("settings", name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -26,11 +26,14 @@ from leadline.model.yamltext import load_yaml
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A study and where it came from. ``where`` finds the place of a key for later errors."""
+    """A study and where it came from. ``where`` finds the place of a key for later errors; ``left_out``: what of the
+    file its servers cannot have.
+    """
 
     study: Study
     text: str
     places: Places
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def source(self) -> str:

@@ -92,7 +92,7 @@ DESIGNS = {
     "configurations": (
         SMALL,
         "kind: configurations, replicates: 4, sentinels: null, seed: 15, configurations: "
-        "{ base: {}, one: { server.a: 20 }, two: { server.a: 20, server.b: 20 } }",
+        "{ base: {}, one: { server.a: 20 }, two: { server.a: 20, server.b: 20, vm.ratio: 40 } }",
         TRUTH,
     ),
 }

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from leadline.api.studies import Study
 from leadline.host.base import Host
 from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
@@ -99,3 +100,28 @@ def test_data_for_less_than_the_injection_rate_are_refused() -> None:
     knobs = [*stack_catalogue(file.study.stack), *load_knobs(file.study.workload)]
     with pytest.raises(UsageError, match=r"load\.injection_rate: .*: units is 60: at least 120 is needed here"):
         plan_study(file, cast(Host, FakeHost()), knobs)
+
+
+@pytest.mark.parametrize("servers", ["--set stack.server=liberty", "--factor stack.server=wildfly,tomee"])
+def test_a_factor_that_its_servers_lack_is_left_out_of_a_built_in_study_and_told(servers: str) -> None:
+    option, value = servers.split()
+    given = {"overrides" if option == "--set" else "factors": [value]}
+    file = Study.read("dealership-calls", **given).file
+    planned = plan_study(file, LocalHost(), study_catalogue(file))
+    assert {factor.name for factor in planned.plan.factors} >= {"app.agents", "app.calls"}
+    lacking = "liberty" if option == "--set" else "tomee"
+    assert planned.skipped == (
+        f"server.calls.by_reference is left out: {lacking} has no knob server.calls.by_reference; wildfly has it",
+    )
+
+
+def test_a_configuration_of_nothing_else_is_left_out_with_it() -> None:
+    file = Study.read("by-reference", ["stack.server=liberty"]).file
+    assert list(file.study.design.configurations) == ["remote-by-value", "local"]
+    assert file.left_out[-1] == "configuration remote-by-reference is left out: it is of nothing else"
+
+
+def test_a_factor_that_an_option_gave_is_refused_where_the_server_lacks_it() -> None:
+    file = Study.read("dealership-calls", ["stack.server=tomee"], ["server.calls.by_reference=off,on"]).file
+    with pytest.raises(UsageError, match=r"^--factor server\.calls\.by_reference=off,on: tomee has no knob"):
+        plan_study(file, LocalHost(), study_catalogue(file))
