@@ -58,7 +58,7 @@ class StudyTable:
         for warning in analysis.warnings:
             yield Text(f"Note: {one_line(warning)}", style="yellow")
         for left_out in record.skipped:
-            yield Text(f"Left out: {one_line(left_out)}", style="yellow")
+            yield Text(one_line(left_out), style="yellow")
 
     def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
         kind = words.kind_of(one.response)

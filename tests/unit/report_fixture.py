@@ -111,7 +111,7 @@ def fake_study(lab: Path, replicates: int = 4) -> tuple[StudyRecord, StudyAnalys
             "note": NASTY,
         },
         trials=tuple(trials),
-        skipped=("vm.nr_hugepages: needs root",),
+        skipped=("vm.nr_hugepages is left out: needs root",),
     )
     return record, _analysis(record)
 

@@ -47,7 +47,7 @@ def test_the_table_says_everything_in_plain_text(study: tuple[StudyRecord, Study
     assert f"−{-effect.percent:.1f} %" in row
     assert row.count("[") == 2
     assert row.endswith("worse")
-    for wanted in ("luck alone", "No drift seen", "Not distinguishable", "failed, configuration", "Left out:"):
+    for wanted in ("luck alone", "No drift seen", "Not distinguishable", "failed, configuration", "is left out:"):
         assert wanted in text
     assert " ".join(text.split()).endswith(analysis.answer)
     assert NASTY in " ".join(text.split())
