@@ -205,7 +205,7 @@ def test_what_is_needed_to_repeat_it_is_there(page: Page, study: tuple[StudyReco
     assert f"seed {record.plan.seed}" in page.words
     for trial in record.plan.trials:
         assert str(trial.seed) in page.words
-    assert "vm.nr_hugepages: needs root" in page.words
+    assert "vm.nr_hugepages is left out: needs root" in page.words
     assert re.search(
         r"vm\.dirty_expire_centisecs 500 3000 30 times 500 4 times 500 4 times 3000 30 times yes", page.words
     )
