@@ -38,7 +38,7 @@ class Study:
     def read(cls, reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study:
         """A built-in study by its name or a file by its path, with ``key=value`` and ``knob=a,b`` applied."""
         file = find_study(str(reference), overrides, factors)
-        return cls(on_its_servers(file) if file.source != str(reference) else file)
+        return cls(on_its_servers(file) if file.is_builtin else file)
 
     @classmethod
     def of(cls, keys: Mapping[str, Any]) -> Study:

@@ -35,7 +35,7 @@ from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
 from leadline.stack import provision
 from leadline.stack.assembly import Stack
-from leadline.stack.base import AskedFor
+from leadline.stack.base import AskedFor, Counts
 from leadline.stack.options import StackOptions
 from leadline.stack.provision import Artefact
 from leadline.stack.registry import server_of
@@ -230,7 +230,7 @@ class Agent:
     def drain(self, key: str, file: str) -> None:
         self._running().drain(self._trial(key) / "raw" / Path(file).name)
 
-    def audit(self, counts: Mapping[str, Mapping[str, int]], key: str, load: AskedFor) -> Sequence[Any]:
+    def audit(self, counts: Counts, key: str, load: AskedFor) -> Sequence[Any]:
         return self._running().audit(counts, self._trial(key) / "logs" / "audit.log", load)
 
     def place(self, key: str) -> str:

@@ -19,7 +19,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.study import StackChoice, Study
 from leadline.stack import provision
-from leadline.stack.base import AskedFor, AuditResult, Endpoint
+from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
 from leadline.stack.registry import application_of, database_of, server_of, stack_catalogue
 
 _EVERYWHERE = "0.0.0.0"
@@ -192,7 +192,7 @@ class FarStack:
         directory = times.parent.parent
         self._hosts.ask("drain", self.key(directory), times.name)
 
-    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
+    def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
         plain = {name: dict(count) for name, count in counts.items()}
         found = self._database.ask("audit", plain, self.key(log.parent.parent), load)
         return [audit for audit in found if isinstance(audit, AuditResult)]

@@ -23,6 +23,8 @@ from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.yamltext import load_yaml
 
+_BUILT_IN = " (built in)"  # in place of where a file is
+
 
 @dataclass(frozen=True)
 class StudyFile:
@@ -34,6 +36,10 @@ class StudyFile:
     text: str
     places: Places
     left_out: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.source.endswith(_BUILT_IN)
 
     @property
     def source(self) -> str:
@@ -62,7 +68,7 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
     if is_file(reference):
         return parse_study(read_text(Path(reference)), reference, overrides, factors)
     if reference in builtin:
-        return parse_study(builtin[reference], f"{reference}.yaml (built in)", overrides, factors)
+        return parse_study(builtin[reference], f"{reference}.yaml{_BUILT_IN}", overrides, factors)
     if not _exists(reference):
         near = nearest(reference, list(builtin))
         hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"

@@ -21,6 +21,7 @@ from leadline.stack.base import (
     AuditResult,
     Companion,
     CompanionContext,
+    Counts,
     Progress,
     Service,
     Settings,
@@ -315,7 +316,7 @@ class Stack(Parts):
         """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""
         self.application.drain(self._direct_url(), self._settings, times)
 
-    def audit(self, counts: Mapping[str, Mapping[str, int]], log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
+    def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
         units, seed = self.options.load_units, self.options.data_seed
         return self.application.audit(self.endpoint(), units, seed, counts, log, load)

@@ -16,6 +16,7 @@ from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment, Feature, RemoteClient
 
 Progress = Callable[[str], None]
+Counts = Mapping[str, Mapping[str, int]]  # transaction -> {"ok": n, "failed": n} as the driver counted them
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
 AskedFor = Mapping[str, Any] | None  # by users who were there the whole time (leadline.load.asked); None: others
 
@@ -244,14 +245,6 @@ class Application(Protocol):
         """
 
     def audit(
-        self,
-        database: Endpoint,
-        load_units: int,
-        seed: int,
-        counts: Mapping[str, Mapping[str, int]],
-        log: Path,
-        load: AskedFor = None,
+        self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path, load: AskedFor = None
     ) -> Sequence[AuditResult]:
-        """Check the data after a run. ``counts``: transaction -> {"ok": n, "failed": n} as the driver counted them
-        over all runs (warm-up, ramps and drain included).
-        """
+        """Check the data after a run; ``counts`` are of all of it (warm-up, ramps and drain included)."""

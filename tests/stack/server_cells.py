@@ -29,6 +29,7 @@ from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
+from leadline.stack import postgres_client as client
 from leadline.stack import probe
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
@@ -97,6 +98,15 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def locked(made: Stack, table: str) -> Iterator[None]:
+    """Inside, nobody else can write to a table. PostgreSQL lets go of it with the connection."""
+    with client.connect(made.endpoint(), timeout=60) as connection:
+        connection.run("BEGIN")
+        connection.run(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+        yield
 
 
 def run(made: Stack, place: Path, levels: Settings, check: Callable[[Stack], None] = lambda _: None) -> Cell:

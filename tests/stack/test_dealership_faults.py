@@ -10,8 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,17 +104,6 @@ def acknowledged(supplier: Supplier) -> set[int]:
     return {int(line.removeprefix("D ")) for line in lines if line.startswith("D ")}
 
 
-@contextmanager
-def held_up(made: Stack) -> Iterator[None]:
-    """Inside, no delivery can be taken in."""
-    with client.connect(made.endpoint(), timeout=60) as connection:
-        connection.run("BEGIN")
-        connection.run("LOCK TABLE delivery IN EXCLUSIVE MODE")
-        yield
-        with suppress(Exception):  # the database may have been killed
-            connection.run("ROLLBACK")
-
-
 IN_DATABASE = "server.messaging.store"
 ASSURED: dict[str, Level] = {"server.messaging.reliability": "assured-persistent"}
 
@@ -148,7 +136,7 @@ def test_deliveries_in_a_killed_store_of_messages_are_taken_in_from_it(
         run = DriverRun(LOAD.model_copy(update={"steady": 70.0}), made.url(), 1, trial / "driver", server_cells.FAST)
         driver = subprocess.Popen(run.argv(), stdout=subprocess.DEVNULL)
         until(lambda: taken_in(made) and supplier.counts()["pending"] >= KEPT, 60, "deliveries come")
-        with held_up(made):
+        with server_cells.locked(made, "delivery"):
             until(
                 lambda: len(acknowledged(supplier) - taken_in(made)) >= KEPT, 30, f"{KEPT} deliveries are in the queue"
             )

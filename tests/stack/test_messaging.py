@@ -167,16 +167,6 @@ def failed(stack: Stack, place: Path, logins: int, buys: int) -> set[str]:
     return {audit.name for audit in stack.audit(counts, place / "tools.log") if not audit.passed}
 
 
-@contextmanager
-def held_up(stack: Stack) -> Iterator[None]:
-    """No order can be settled inside: the ledger is locked."""
-    with client.connect(stack.endpoint(), timeout=60) as connection:
-        connection.run("BEGIN")
-        connection.run("LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE")
-        yield
-        connection.run("ROLLBACK")
-
-
 def kill_server(stack: Stack) -> None:
     process = stack.processes()["server"]
     os.kill(java_pid(LocalFiles(), process), signal.SIGKILL)
@@ -226,7 +216,7 @@ def test_kept_orders_have_one_effect_whatever_happens(server: str, place: Path) 
 
         redelivered_and_dead(stack, place)
 
-        with held_up(stack):
+        with server_cells.locked(stack, "ledger_entry"):
             for number in range(30):
                 broker.buy(f"kept-{number}")
             assert figures(stack)["settled"] == 23 + CROWD
@@ -250,7 +240,7 @@ def in_work_at_once(stack: Stack, place: Path, receivers: int) -> None:
     """
     brokers = [Broker(stack, 101 + number) for number in range(CROWD)]
     waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'ledger_entry'::regclass AND NOT granted"
-    with held_up(stack):
+    with server_cells.locked(stack, "ledger_entry"):
         for number, broker in enumerate(brokers):
             broker.buy(f"crowd-{number}", f"S{number + 10:05}")
         eventually(lambda: run(stack, waiting) == [[receivers]])
@@ -321,7 +311,7 @@ def test_a_killed_server_keeps_what_the_level_promises_and_doubles_nothing(
             others = CROWD
             in_work_at_once(stack, place, MANY)
         assert failed(stack, place, logins=1 + others, buys=5 + others) == set()
-        with held_up(stack):
+        with server_cells.locked(stack, "ledger_entry"):
             for number in range(30):
                 broker.buy(f"held-up-{number}")
             kill_server(stack)

@@ -17,7 +17,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.stack.base import AskedFor, AuditResult, Companion, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
 from leadline.stack.maven import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
@@ -130,7 +130,7 @@ class JavaApplication(ABC):
 
     def audit_files(
         self,
-        counts: Mapping[str, Mapping[str, int]],
+        counts: Counts,
         load: AskedFor = None,  # noqa: ARG002
     ) -> Mapping[str, object]:
         """Options of the audits that name a file, and its content as JSON."""
@@ -138,13 +138,7 @@ class JavaApplication(ABC):
         return {"--counts": plain}
 
     def audit(
-        self,
-        database: Endpoint,
-        load_units: int,
-        seed: int,
-        counts: Mapping[str, Mapping[str, int]],
-        log: Path,
-        load: AskedFor = None,
+        self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path, load: AskedFor = None
     ) -> Sequence[AuditResult]:
         """All audits, also those that did not pass. Raises TrialFailure(infrastructure) when they could not be run."""
         with Scratch(shared=True) as scratch:

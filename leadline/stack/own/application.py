@@ -17,14 +17,13 @@ from leadline.model.errors import nearest, quoted
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.stack import local
-from leadline.stack.base import AskedFor, AuditResult, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.opaque import Opaque
 from leadline.stack.own import sql
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.probe import PROMPT, Client
 
-Counts = Mapping[str, Mapping[str, int]]
 _SHOWN = 12  # digits of an artifact's hash
 
 

@@ -60,11 +60,12 @@ class ComposeServer(CommandServer):
     def provision(self, progress: Progress) -> None:
         """Raises UsageError where what reads compose files, or its engine, does not answer."""
         super().provision(progress)
-        why = self._silent([*full(self._own, self._compose.command), "version"])
-        if why:
-            why += "; install it, or name what reads compose files here: `command: docker-compose`"
-        if why := why or self._silent(self._there):
-            raise UsageError(f"{line_of(self._own, 'compose')}: {why}")
+        where = line_of(self._own, "compose")
+        if why := self._silent([*full(self._own, self._compose.command), "version"]):
+            hint = "install it, or name what reads compose files here: `command: docker-compose`"
+            raise UsageError(f"{where}: {why}; {hint}")
+        if why := self._silent(self._there):
+            raise UsageError(f"{where}: {why}")
 
     @property
     def _there(self) -> list[str]:
@@ -77,8 +78,8 @@ class ComposeServer(CommandServer):
         except OSError as error:
             return f"{shlex.join(words)}: {error}"
         said = (done.stderr or done.stdout).strip().splitlines()
-        last = f": {said[0][:300]}" if said else ""
-        return f"{shlex.join(words)} ended with exit code {done.returncode}{last}" if done.returncode else ""
+        first = f": {said[0][:300]}" if said else ""
+        return f"{shlex.join(words)} ended with exit code {done.returncode}{first}" if done.returncode else ""
 
     # a start -------------------------------------------------------------------------------------------------
 

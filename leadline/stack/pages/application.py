@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from leadline.model.study import ALONE
-from leadline.stack.base import AskedFor, AuditResult, Endpoint, Progress, Settings
+from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.opaque import Opaque
 from leadline.stack.pages import site
@@ -56,13 +56,7 @@ class Pages(Opaque):
         del database, load_units, seed, log
 
     def audit(
-        self,
-        database: Endpoint,
-        load_units: int,
-        seed: int,
-        counts: Mapping[str, Mapping[str, int]],
-        log: Path,
-        load: AskedFor = None,
+        self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path, load: AskedFor = None
     ) -> Sequence[AuditResult]:
         """Whether the trivial page, a page and some files come byte by byte, and what is not there does not."""
         del database, load_units, seed, counts, log, load

@@ -80,9 +80,7 @@ class JavaServer(Changing[ServiceContext]):
         """The command line and the environment that start the server in the foreground."""
 
     def remote_client(self, application: Deployment, bean: RemoteBean, http_port: int, calls_port: int) -> RemoteClient:
-        """How a program outside calls this bean, at the port for HTTP or one of its own; for servers with the feature
-        REMOTE_CLIENTS.
-        """
+        """How a program outside calls this bean, at either port; for servers with the feature REMOTE_CLIENTS."""
         del application, bean, http_port, calls_port
         raise LeadlineError(f"{self.title} takes no remote calls of other programs")
 

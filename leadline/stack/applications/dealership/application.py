@@ -15,7 +15,7 @@ from leadline.stack.applications.dealership.caller import BEAN, Caller
 from leadline.stack.applications.dealership.supplier import Supplier
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import JavaApplication
-from leadline.stack.base import AskedFor, Companion, Settings
+from leadline.stack.base import AskedFor, Companion, Counts, Settings
 from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
 
 _PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
@@ -112,7 +112,7 @@ class Dealership(JavaApplication):
 
         drain(left, _DRAIN_TIMEOUT)
 
-    def audit_files(self, counts: Mapping[str, Mapping[str, int]], load: AskedFor = None) -> Mapping[str, object]:
+    def audit_files(self, counts: Counts, load: AskedFor = None) -> Mapping[str, object]:
         """The driver's counts, those of `advance-1`, `advance-2`, ... as one; the supplier's own where it runs; what
         the agents of its own scenario asked for.
         """
