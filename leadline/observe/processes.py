@@ -16,7 +16,11 @@ from leadline.observe.procfs import process_stat
 from leadline.observe.sampler import Sampler
 
 _INTERPRETER = re.compile(r"(python|perl|ruby|node|java|php|bash|sh$)")
-_PATHS = ("-cp", "-classpath", "--class-path", "-p", "--module-path")  # options of java with a value of their own
+# Options of java with a value of their own.
+_VALUED = (
+    *("-cp", "-classpath", "--class-path", "-p", "--module-path"),
+    *("--add-exports", "--add-modules", "--add-opens", "--add-reads"),
+)
 _OTHERS_EVERY = 3  # samples between two looks at the processes that are none of the study's
 
 
@@ -155,6 +159,6 @@ class ProcessObserver:
 def _script(command_line: str) -> str:
     """Name of what an interpreter runs; nothing else of its command line, which may hold secrets."""
     words = command_line.split("\0")[1:]
-    paths = {at + 1 for at, word in enumerate(words) if word in _PATHS}  # of an option, not what is run
-    first = next((word for at, word in enumerate(words) if word and word[0] != "-" and at not in paths), "")
+    values = {at + 1 for at, word in enumerate(words) if word in _VALUED}  # of an option, not what is run
+    first = next((word for at, word in enumerate(words) if word and word[0] != "-" and at not in values), "")
     return "" if "-c" in words or "-e" in words else first.rpartition("/")[2][:60]

@@ -314,6 +314,7 @@ def test_others_have_the_name_of_their_script_and_kernel_threads_are_apart() -> 
         ("python3\0-c\0import secret\0", ""),
         ("bash\0", ""),
         ("", ""),
+        ("java\0--add-opens\0java.base/sun.security.action=ALL-UNNAMED\0-jar\0/opt/app.jar", "app.jar"),
     ],
 )
 def test_only_the_name_of_a_script_is_kept(line: str, name: str) -> None:
