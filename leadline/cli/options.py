@@ -110,7 +110,8 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a key of the study: --set workload.users=20")
 ]
 FactorOption = Annotated[
-    list[str] | None, typer.Option("--factor", help="Add or replace a factor: --factor jvm.heap=256m,1g")
+    list[str] | None,
+    typer.Option("--factor", help="Add or replace a factor: --factor jvm.heap=256m,1g; one level holds it"),
 ]
 BudgetOption = Annotated[str | None, typer.Option(help="Wall time after which no trial is started: 30m")]
 DisposableOption = Annotated[bool, typer.Option("--disposable", help="This host may hang: allow dangerous levels.")]

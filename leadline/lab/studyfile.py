@@ -178,17 +178,24 @@ def _scalar(option: str, word: str) -> Any:
 
 
 def _set_factor(tree: CommentedMap, factor: str) -> Path_:
-    """Apply ``knob=level,level`` of the command line; returns its path. Raises UsageError."""
+    """Apply ``knob=level,level`` of the command line, or ``knob=level``, which holds the knob; returns its path. Raises
+    UsageError.
+    """
     option = option_of("--factor", factor)
     name, _, levels = factor.partition("=")
-    if not levels or not name.strip():
+    name = name.strip()
+    if not levels or not name:
         raise UsageError(f"{option}: write it as knob=level,level")
     if levels.count(",") >= MOST_LEVELS:
         raise UsageError(f"{option}: more than {MOST_LEVELS} levels")
-    if not isinstance(tree.get("factors"), CommentedMap):
-        tree["factors"] = CommentedMap()
-    tree["factors"][name.strip()] = [_scalar(option, word) for word in levels.split(",")]
-    return ("factors", name.strip())
+    given = [_scalar(option, word) for word in levels.split(",")]
+    key, other = ("factors", "settings") if len(given) > 1 else ("settings", "factors")
+    if isinstance(tree.get(other), CommentedMap):
+        tree[other].pop(name, None)
+    if not isinstance(tree.get(key), CommentedMap):
+        tree[key] = CommentedMap()
+    tree[key][name] = given if len(given) > 1 else given[0]
+    return (key, name)
 
 
 def set_key(tree: CommentedMap, override: str) -> Path_:

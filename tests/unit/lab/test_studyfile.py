@@ -75,6 +75,16 @@ def test_command_line_changes_keys_and_factors() -> None:
     assert file.study.factors["jvm.heap"] == ["1g", "2g"]
 
 
+def test_one_level_on_the_command_line_holds_a_factor_and_more_vary_a_setting() -> None:
+    held = parse_study(GOOD, "x", [], ["jvm.heap=1g"])
+    assert "jvm.heap" not in held.study.factors
+    assert held.study.settings["jvm.heap"] == "1g"
+    assert held.where(("settings", "jvm.heap")) == "--factor jvm.heap=1g"
+    varied = parse_study(GOOD, "x", ["settings.vm.swappiness=10"], ["vm.swappiness=10,60"])
+    assert varied.study.settings == {}
+    assert varied.study.factors["vm.swappiness"] == [10, 60]
+
+
 def test_a_change_without_a_value_is_refused() -> None:
     with pytest.raises(UsageError, match="write it as key=value"):
         parse_study(GOOD, "x", ["budget"])
