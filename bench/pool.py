@@ -1,6 +1,6 @@
 """A study over the nodes of a Slurm that is started on this machine: what a pool costs, and whether it loses anything.
 
-    python -m bench.pool speed [NODES ...]      trials that sleep over 1, 2, 4, 8, 16 nodes
+    python -m bench.pool speed [NODES ...]      trials that sleep over 1, 2, 4, 8, 16 nodes, --sleep SECONDS each
     python -m bench.pool faults [REPETITIONS]   nodes and leadline killed at random, restores that fail
 
 ``speed``: the efficiency is what the trials sleep, over what nodes times wall time would hold; the cost is what a trial
@@ -10,6 +10,7 @@ counted twice, or the verdict is another one.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -28,7 +29,7 @@ from naps import naps  # noqa: E402
 from slurm_nodes import Slurm, missing, slurm  # noqa: E402
 
 NODES = (1, 2, 4, 8, 16)
-ROUNDS, SLEEP = 2, 30  # blocks for each node; seconds of a trial
+ROUNDS, SLEEP = 2, 30.0  # blocks for each node; seconds of a trial
 FAULT_NODES, FAULT_BLOCKS = 4, 6
 LONGEST = 600
 
@@ -62,24 +63,24 @@ def ask(home: Path, query: str) -> list[tuple[object, ...]]:
         return []
 
 
-def speed(counts: list[int]) -> int:
+def speed(counts: list[int], sleep: float) -> int:
     """Efficiency and cost for each number of nodes."""
-    print(f"{ROUNDS} blocks for each node, each of two trials that sleep {SLEEP} s")
+    print(f"{ROUNDS} blocks for each node, each of two trials that sleep {sleep:g} s")
     print(f"{'nodes':>5}  {'trials':>6}  {'wall':>7}  {'efficiency':>10}  {'beside a trial':>14}")
     for count in counts:
         with tempfile.TemporaryDirectory(prefix="pool-") as folder:
             home = Path(folder)
             with slurm(home / "slurm", count) as nodes:
-                lay_out(home, nodes, ROUNDS * count, SLEEP, SLEEP)
+                lay_out(home, nodes, ROUNDS * count, sleep, sleep)
                 began = time.monotonic()
-                code = run(home, nodes).wait(LONGEST)
+                code = run(home, nodes).wait(LONGEST + 4 * ROUNDS * sleep)
             (ended, since) = ask(home, "select max(ended), min(begun) from blocks")[0]
             done = ask(home, "select count(*) from trials where state = 'done'")[0][0]
             if code or done != 2 * ROUNDS * count:
                 print((home / "out").read_text())
                 return 1
             wall = float(str(ended)) - float(str(since))
-            slept = 2 * ROUNDS * SLEEP
+            slept = 2 * ROUNDS * sleep
             whole = time.monotonic() - began
             print(
                 f"{count:5d}  {2 * ROUNDS * count:6d}  {wall:5.1f} s  {slept / wall:10.3f}"
@@ -169,16 +170,17 @@ def check(home: Path, code: int) -> str:
 
 def main() -> int:
     """The command line."""
-    words = sys.argv[1:] or ["speed"]
+    told = argparse.ArgumentParser(prog="python -m bench.pool", description=__doc__.split("\n")[0] if __doc__ else "")
+    told.add_argument("what", choices=["speed", "faults"])
+    told.add_argument("numbers", nargs="*", type=int, help="nodes; of faults how many repetitions")
+    told.add_argument("--sleep", type=float, default=SLEEP, help="seconds of a trial")
+    asked = told.parse_args()
     if why := missing():
         print(why)
         return 2
-    if words[0] == "speed":
-        return speed([int(word) for word in words[1:]] or list(NODES))
-    if words[0] == "faults":
-        return faults(int(words[1]) if len(words) > 1 else 100)
-    print(__doc__)
-    return 2
+    if asked.what == "speed":
+        return speed(asked.numbers or list(NODES), asked.sleep)
+    return faults(*asked.numbers[:1] or [100])
 
 
 if __name__ == "__main__":
