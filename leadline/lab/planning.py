@@ -286,6 +286,11 @@ def first_overhead(study: Study) -> float:
     return EMULATED if study.stack.host == "vm" and kvm.known() != "works" else OVERHEAD
 
 
+def first_guess(study: Study, plan: Plan) -> float:
+    """Wall seconds of one trial of a plan on this machine, on average, before any has been timed."""
+    return cost(study, plan, first_overhead(study)) / len(plan.trials)
+
+
 def load_seconds(study: Study) -> float:
     """Seconds of load in one trial."""
     return study.workload.before_steady + study.workload.steady + study.workload.ramp_down

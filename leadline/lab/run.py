@@ -17,7 +17,7 @@ from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, Looking, NoGate, check_looks
-from leadline.lab.planning import Planned, first_overhead, load_seconds
+from leadline.lab.planning import Planned, first_guess
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
 from leadline.lab.rotation import run_block
@@ -198,7 +198,7 @@ class StudyRun:
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
-        clock = Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, self.elapsed)
+        clock = Clock(first_guess(self.file.study, record.plan), budget, self.elapsed)
         repeat = self.file.study.repeat
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         if self.part is not None:
@@ -231,7 +231,7 @@ class StudyRun:
             if clock.exhausted(len(trials)):
                 return f"the budget is used up with {left} trials left; run again to go on"
             failures = self._with_retries(runner, trials, record, clock.left(left))
-            clock.done(len(trials))
+            clock.done(len(trials), settled=not record.plan.forks or _ends_its_block(trial.planned, record.plan))
             for trial in trials:
                 self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
             for trial, failure in zip(trials, failures, strict=True):
@@ -309,12 +309,16 @@ class Clock:
         self._elapsed = elapsed
         self._begun = elapsed()
         self._trials = 0
+        self._timed: float | None = None  # seconds of a trial
 
-    def done(self, trials: int) -> None:
+    def done(self, trials: int, settled: bool = True) -> None:
+        """``settled``: all that these trials share with others, such as the boot of a world, has paid its share."""
         self._trials += trials
+        if settled:
+            self._timed = (self._elapsed() - self._begun) / self._trials
 
     def per_trial(self) -> float:
-        return (self._elapsed() - self._begun) / self._trials if self._trials else self._guess
+        return self._guess if self._timed is None else self._timed
 
     def left(self, trials: int) -> float:
         return trials * self.per_trial()
@@ -324,6 +328,11 @@ class Clock:
         if self._budget is None or not self._trials:
             return False
         return self._elapsed() - self._begun + self.left(trials) > self._budget
+
+
+def _ends_its_block(trial: PlannedTrial, plan: Plan) -> bool:
+    after = trial.position + 1
+    return after == len(plan.trials) or plan.trials[after].block != trial.block
 
 
 def together(plan: Plan) -> list[list[int]]:

@@ -21,7 +21,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, check_looks
-from leadline.lab.planning import Planned, first_overhead, load_seconds
+from leadline.lab.planning import Planned, first_guess
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.run import Clock, RunResult, Streak, gate, same_beginning
 from leadline.lab.store import Store
@@ -186,7 +186,7 @@ class PoolRun:
         """Everything up to the last block; why it ended before the plan's end, empty if it did not."""
         record = self.store.load(self._study_id)
         budget = self.file.study.budget if self.options.budget is None else self.options.budget
-        clock = Clock(load_seconds(self.file.study) + first_overhead(self.file.study), budget, time.monotonic)
+        clock = Clock(first_guess(self.file.study, record.plan), budget, time.monotonic)
         done = sum(not trial.is_left for trial in record.trials)
         self.watcher.study(self._study_id, record.plan, done, clock.left(len(record.trials) - done))
         looking = gate(self.file.study, self.store, record, self.watcher.message)
