@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from leadline.guest import kernels
+from leadline.guest import counter, kernels
 from leadline.guest.boot import QEMU
 from leadline.guest.machine import INSTALL
 from leadline.host import here, kvm
@@ -140,6 +140,9 @@ class GuestTestbed(MachineTestbed):
             "guest.memory": format_size(guest.memory),
             "guest.cpus": str(guest.cpus),
         }
+        if self._kind == "virtual-time":
+            library = counter.library()
+            about["guest.instructions"] = f"not counted: {library}" if isinstance(library, str) else "counted"
         return GuestHost(self._kind, guest, self._local, about)
 
     def _parallel(self, file: StudyFile) -> int:
