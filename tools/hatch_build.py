@@ -1,4 +1,4 @@
-"""Hatchling hooks: dependencies from requirements.in; the driver, the plugin and the Java archives go into the wheel."""
+"""Hatchling hooks: dependencies from requirements.in; what Cargo and Maven built goes into the wheel."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Binaries(BuildHookInterface[Any]):
             raise FileNotFoundError(f"not built yet: {', '.join(missing)}. `make wheel` builds them and the wheel")
         build_data["force_include"].update({str(path): place for path, place in wanted.items()})
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform_tag(b"".join(path.read_bytes() for path in programs))}"
+        build_data["tag"] = f"py3-none-{platform_tag(b''.join(path.read_bytes() for path in programs))}"
 
 
 def platform_tag(program: bytes, machine: str = "") -> str:

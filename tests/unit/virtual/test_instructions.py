@@ -11,7 +11,19 @@ from leadline.virtual.instructions import Mapped, Symbols, counted
 
 # Lines of /proc/kallsyms of Debian's cloud kernels, addresses and order as there.
 KALLSYMS = {
-    "5.10": """@510@""",
+    "5.10": """\
+ffffffffb1c00000 T _stext
+ffffffffb1c00000 T _text
+ffffffffb1c99de0 t __do_sys_getpid
+ffffffffb1c99de0 T __ia32_sys_getpid
+ffffffffb1c99de0 T __x64_sys_getpid
+ffffffffb1e515a0 T copy_page_range
+ffffffffb1ec7eb0 T __x64_sys_read
+ffffffffb1f5fd40 t proc_tid_io_accounting
+ffffffffb23d59c0 t snmp_seq_show
+ffffffffb28025f2 T _etext
+ffffffffc00e30b0 t port_fops_write	[virtio_console]
+""",
     "6.1": """\
 0000000000000000 A fixed_percpu_data
 ffffffff8d200000 T _stext
