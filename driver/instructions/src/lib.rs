@@ -30,14 +30,22 @@ impl Counter {
 }
 
 struct Block {
+    instructions: u64,
     executions: Counter,
     before: u64, // at the last mark
     longest: u64,
 }
 
+impl Block {
+    fn added(&self) -> u64 {
+        self.executions.value() - self.before
+    }
+}
+
 /// Executions of blocks by address and number of instructions.
 struct Counts {
-    blocks: BTreeMap<(u64, u64), Block>,
+    places: BTreeMap<(u64, u64), usize>,
+    blocks: Vec<Block>,
     marks: Vec<u64>,
     marked: bool,
     longest: u64, // instructions
@@ -46,7 +54,14 @@ struct Counts {
 
 impl Counts {
     const fn new() -> Counts {
-        Counts { blocks: BTreeMap::new(), marks: Vec::new(), marked: false, longest: 0, out: String::new() }
+        Counts {
+            places: BTreeMap::new(),
+            blocks: Vec::new(),
+            marks: Vec::new(),
+            marked: false,
+            longest: 0,
+            out: String::new(),
+        }
     }
 
     fn with(arguments: impl Iterator<Item = String>) -> Result<Counts, String> {
@@ -70,22 +85,26 @@ impl Counts {
 
     /// The count of a block, the same one when it is translated again.
     fn block(&mut self, address: u64, instructions: u64) -> Counter {
-        let new = || Block { executions: Counter::new(), before: 0, longest: 0 };
-        self.blocks.entry((address, instructions)).or_insert_with(new).executions
+        let place = *self.places.entry((address, instructions)).or_insert_with(|| {
+            self.blocks.push(Block { instructions, executions: Counter::new(), before: 0, longest: 0 });
+            self.blocks.len() - 1
+        });
+        self.blocks[place].executions
     }
 
     /// A stretch ends and another begins. What comes before the first mark is no stretch.
     fn mark(&mut self) {
-        let added = |block: &Block| block.executions.value() - block.before;
-        let instructions = self.blocks.iter().map(|((_, each), block)| each * added(block)).sum();
+        let instructions = self.blocks.iter().map(|block| block.instructions * block.added()).sum();
         let longer = (self.marked || self.marks.is_empty()) && instructions > self.longest;
-        for block in self.blocks.values_mut() {
+        for block in &mut self.blocks {
             if longer {
-                block.longest = added(block);
+                block.longest = block.added();
             }
             block.before = block.executions.value();
         }
-        self.longest = self.longest.max(if longer { instructions } else { 0 });
+        if longer {
+            self.longest = instructions;
+        }
         self.marked = true;
     }
 
@@ -93,9 +112,10 @@ impl Counts {
         if self.marks.is_empty() {
             self.mark();
         }
-        for ((address, instructions), block) in &self.blocks {
-            if block.longest > 0 {
-                writeln!(out, "{address:x} {instructions} {}", block.longest)?;
+        for ((address, instructions), place) in &self.places {
+            let executions = self.blocks[*place].longest;
+            if executions > 0 {
+                writeln!(out, "{address:x} {instructions} {executions}")?;
             }
         }
         out.flush()
