@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from leadline.guest import accelerator, counter, initramfs, kernels, machine
+from leadline.guest import accelerator, initramfs, kernels, machine
 from leadline.guest.accelerator import Accelerator
 from leadline.guest.boot import Boot
 from leadline.guest.counter import Counter
@@ -167,10 +167,10 @@ class Guests:
 
     def _forked(self, saved: Saved, text: str, directory: Path, seconds: float) -> Outcome:
         """What it executed is counted where this machine's QEMU and the kernel's symbols allow it."""
-        symbols, library = instructions.symbols_of(saved), counter.library()
-        if isinstance(library, str) or not (marks := symbols.marks()):
+        symbols, plugin = instructions.symbols_of(saved), instructions.plugin(self._study.observe)
+        if isinstance(plugin, str) or not (marks := symbols.marks()):
             return machine.fork(self._local, saved, text, directory, seconds)
-        outcome = machine.fork(self._local, saved, text, directory, seconds, Counter(library, marks))
+        outcome = machine.fork(self._local, saved, text, directory, seconds, Counter(plugin, marks))
         instructions.tell(outcome, symbols)
         return outcome
 
