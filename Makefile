@@ -15,7 +15,7 @@ AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels guest_real kerne
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
-DRIVER_SOURCES := $(shell find driver/src driver/build.rs -name '*.rs' 2>/dev/null) driver/Cargo.toml driver/Cargo.lock
+DRIVER_SOURCES := $(shell find driver/src driver/instructions -name '*.rs' -o -name Cargo.toml) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
 PYTHON_CODE := leadline tests tools $(wildcard bench)
 
@@ -74,7 +74,7 @@ lint-python:
 
 lint-rust:
 	$(call say,"checking Rust: format and lint")
-	$(CARGO) fmt --check --manifest-path driver/Cargo.toml
+	$(CARGO) fmt --all --check --manifest-path driver/Cargo.toml
 	MAKEFLAGS= $(CARGO) clippy --quiet --locked --all-targets --manifest-path driver/Cargo.toml -- -D warnings
 
 lint-java:
@@ -85,7 +85,7 @@ format: check-tools $(VENV)/.dev
 	$(call say,"formatting Python and Rust and Java")
 	$(BIN)/ruff check --quiet --fix $(PYTHON_CODE)
 	$(BIN)/ruff format --quiet $(PYTHON_CODE)
-	$(CARGO) fmt --manifest-path driver/Cargo.toml
+	$(CARGO) fmt --all --manifest-path driver/Cargo.toml
 	$(MVN) -B -q -f workloads/pom.xml spotless:apply
 
 wheel: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## dist/leadline-*.whl with the driver and the Java archives inside
@@ -129,7 +129,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run | $(VENV)/bin/python
 	@touch $@
 
 $(DRIVER): $(DRIVER_SOURCES) | check-tools
-	$(call say,"building the driver leadline-load (Rust)")
+	$(call say,"building the driver leadline-load and the plugin of QEMU (Rust)")
 	MAKEFLAGS= $(CARGO) build --quiet --release --locked --manifest-path driver/Cargo.toml
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Hatchling hooks: dependencies from requirements.in; the driver and the Java archives go into the wheel."""
+"""Hatchling hooks: dependencies from requirements.in; what Cargo and Maven built goes into the wheel."""
 
 from __future__ import annotations
 
@@ -47,15 +47,16 @@ class Binaries(BuildHookInterface[Any]):
         if version == "editable":
             return
         root = Path(self.root)
-        driver = Path(os.environ.get("CARGO_TARGET_DIR", root / "driver" / "target")) / "release" / "leadline-load"
-        wanted = {driver: f"leadline/_bin/{driver.name}"}
+        built = Path(os.environ.get("CARGO_TARGET_DIR", root / "driver" / "target")) / "release"
+        programs = [built / "leadline-load", built / "libleadline_instructions.so"]
+        wanted = {path: f"leadline/_bin/{path.name}" for path in programs}
         wanted |= {root / path: f"leadline/_java/{Path(path).name}" for path in _JAVA}
         missing = [str(path) for path in wanted if not path.is_file()]
         if missing:
             raise FileNotFoundError(f"not built yet: {', '.join(missing)}. `make wheel` builds them and the wheel")
         build_data["force_include"].update({str(path): place for path, place in wanted.items()})
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform_tag(driver.read_bytes())}"
+        build_data["tag"] = f"py3-none-{platform_tag(b''.join(path.read_bytes() for path in programs))}"
 
 
 def platform_tag(program: bytes, machine: str = "") -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from leadline.model.result import Interval
 _CPU = ".cpu_ns"
 _LEVEL = 0.95
 _MOST = 12  # counters of a treatment beside the CPU of each part
+_CALLS, _INSTRUCTIONS = "syscalls.", "instructions."
+_MOST_CALLS, _MOST_INSTRUCTIONS = 8, 15
+_EXECUTED = (_CALLS, _INSTRUCTIONS)
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,9 @@ class Change:
 
 
 def explained(forks: Sequence[Counted], baseline: str) -> dict[str, list[Change]]:
-    """By treatment: CPU of every part, largest change first, then the other counters that changed most against their
-    baseline, plain ones first. Treatments without a world in common with the baseline are left out.
+    """By treatment: CPU of every part, largest change first, then the counters that changed most against their
+    baseline, then system calls by kind and instructions by symbol, largest change first; of all these plain ones
+    first. Treatments without a world in common with the baseline are left out.
     """
     usual = {one.world: one for one in forks if one.treatment == baseline and one.transactions}
     found: dict[str, list[Change]] = {}
@@ -67,10 +72,14 @@ def explained(forks: Sequence[Counted], baseline: str) -> dict[str, list[Change]
 def _changes(pairs: Sequence[tuple[Counted, Counted]]) -> list[Change]:
     names = sorted({name for pair in pairs for one in pair for name in one.counters})
     changes = [_change(name, pairs) for name in names]
-    cpu = sorted((one for one in changes if one.counter.endswith(_CPU)), key=lambda one: -abs(one.change))
-    others = [one for one in changes if not one.counter.endswith(_CPU) and one.change]
+    largest = sorted(changes, key=lambda one: -abs(one.change))
+    cpu = [one for one in largest if one.counter.endswith(_CPU)]
+    changed = sorted((one for one in largest if one.change), key=lambda one: not one.plain)
+    calls = [one for one in changed if one.counter.startswith(_CALLS)]
+    instructions = [one for one in changed if one.counter.startswith(_INSTRUCTIONS)]
+    others = [one for one in changed if not one.counter.endswith(_CPU) and not one.counter.startswith(_EXECUTED)]
     others.sort(key=lambda one: (not one.plain, -abs(one.change) / (one.baseline or abs(one.change))))
-    return cpu + others[:_MOST]
+    return cpu + others[:_MOST] + calls[:_MOST_CALLS] + instructions[:_MOST_INSTRUCTIONS]
 
 
 def _change(name: str, pairs: Sequence[tuple[Counted, Counted]]) -> Change:
@@ -80,6 +89,11 @@ def _change(name: str, pairs: Sequence[tuple[Counted, Counted]]) -> Change:
     mean, interval = float(changes.mean()), None
     if len(changes) > 1:
         error = float(changes.std(ddof=1)) / len(changes) ** 0.5
-        reach = float(distributions.t.ppf((1 + _LEVEL) / 2, len(changes) - 1)) * error
+        reach = _quantile(len(changes) - 1) * error
         interval = Interval(mean - reach, mean + reach)
     return Change(name, float(each[:, 0].mean()), mean, interval, len(changes))
+
+
+@cache
+def _quantile(free: int) -> float:
+    return float(distributions.t.ppf((1 + _LEVEL) / 2, free))

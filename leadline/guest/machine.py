@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
+from leadline.guest.counter import Counter
 from leadline.guest.pause import settle
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
@@ -49,6 +50,11 @@ class Saved:
     def state(self) -> Path:
         return self.path / "state"
 
+    @property
+    def files(self) -> Path:
+        """What its job put before."""
+        return self.path.parent / "files"
+
     def remove(self, host: Host) -> None:
         """Its forks have ended."""
         host.remove_tree(self.path)
@@ -65,10 +71,14 @@ def boot_and_save(host: Host, boot: Boot, job: str, directory: Path, name: str, 
     return _save(host, boot, job, directory, name, timeout, None)
 
 
-def fork(host: Host, saved: Saved, job: str, directory: Path, timeout: float) -> Outcome:
-    """A saved guest goes on with this job, to power-off. Several may run at once. Raises TrialFailure."""
+def fork(
+    host: Host, saved: Saved, job: str, directory: Path, timeout: float, counter: Counter | None = None
+) -> Outcome:
+    """A saved guest goes on with this job, to power-off. Several may run at once. ``counter`` leaves ``BLOCKS`` in
+    ``directory``. Raises TrialFailure.
+    """
     memory = f"memory-backend-file,id=ram,size={saved.boot.memory},mem-path={_escaped(saved.memory)},share=off"
-    return _outcome(_Guest(host, saved.boot, job, directory, memory, saved), saved, timeout)
+    return _outcome(_Guest(host, saved.boot, job, directory, memory, saved, counter), saved, timeout)
 
 
 def fork_and_save(host: Host, saved: Saved, job: str, directory: Path, name: str, timeout: float) -> Saved:
@@ -132,7 +142,16 @@ def _require_room(directory: Path, size: int) -> None:
 class _Guest:
     """A QEMU process in ``directory`` while the block runs. Raises TrialFailure where there is no QEMU."""
 
-    def __init__(self, host: Host, boot: Boot, job: str, directory: Path, memory: str, source: Saved | None = None):
+    def __init__(
+        self,
+        host: Host,
+        boot: Boot,
+        job: str,
+        directory: Path,
+        memory: str,
+        source: Saved | None = None,
+        counter: Counter | None = None,
+    ) -> None:
         self.host = host
         self.boot = boot
         self.directory = directory.absolute()
@@ -147,9 +166,11 @@ class _Guest:
             )
         (self.directory / JOB).write_bytes(content.ljust(JOB_BYTES, b"\0"))
         reads = [boot.kernel, boot.initramfs, *((source.memory, source.state) if source else ())]
+        reads += [counter.library] if counter else []
+        more = [*(("-incoming", "defer") if source else ()), *(counter.options() if counter else ())]
         self._spec = ProcessSpec(
             f"guest {self.directory}",
-            [*command_line(boot, memory), *(("-incoming", "defer") if source else ())],
+            [*command_line(boot, memory), *more],
             self.directory / _MONITOR,
             cwd=self.directory,
             input=True,

@@ -25,6 +25,7 @@ _SECONDS: dict[str, Any] = {
     "service_mean_ms": pl.Float64,
     "in_flight": pl.Float64,
 }
+_COUNTS = ("figures.json", "instructions.json")  # of a fork
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class TrialFiles:
     seconds: pl.DataFrame | None = None  # columns of driver/seconds.csv, the rows of all transactions together
     series: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # observer -> time_ns, metric, subject, value
     phases: Phases | None = None
-    added: Mapping[str, float] = field(default_factory=dict)  # of a fork: what its load added to counters
+    added: Mapping[str, float] = field(default_factory=dict)  # of a fork: what its load added to counters, and executed
     problems: tuple[str, ...] = ()
 
     def figure(self, *path: str) -> float | None:
@@ -96,7 +97,7 @@ def read(trial: TrialRecord) -> TrialFiles:
         if table is not None:
             series[path.stem] = table
     phases = trial.phases or _phases(seconds)
-    added = read_json(root / "raw" / "figures.json", problems)
+    added = {name: count for file in _COUNTS for name, count in read_json(root / "raw" / file, problems).items()}
     return TrialFiles(trial, summary, seconds, series, phases, added, tuple(problems))
 
 

@@ -80,6 +80,7 @@ class View:
     sentences: Mapping[int, Mapping[str, str]]
     advice: advising.Advice
     explained: Mapping[str, Sequence[Change]]  # of forks: treatment -> counters that changed
+    not_counted: str  # why they lack instructions, a sentence; empty where they have them
     sizes: Sizes | None
     profile: Profile | None  # of the treatments of charts
 
@@ -161,6 +162,7 @@ def gather(
         sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
         explained=_explained(record, files, labels),
+        not_counted=_not_counted(record, files),
         sizes=sizes(record, files),
         profile=profile({name: groups[name] for name in charted}),
     )
@@ -186,6 +188,14 @@ def _explained(
         if one.trial.state == TrialState.DONE and one.added and (total := transactions(one))
     ]
     return explained(forks, "baseline") if record.plan.forks else {}
+
+
+def _not_counted(record: StudyRecord, files: Sequence[TrialFiles]) -> str:
+    if any(name.startswith("instructions.") for one in files for name in one.added):
+        return ""
+    told = record.environment.get("host.guest.instructions", "")
+    why = told if told.startswith("not counted") else "not counted"
+    return f"System calls by kind and instructions by symbol were {why}."
 
 
 def _resources(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from leadline.guest import accelerator, initramfs, kernels, machine
 from leadline.guest.accelerator import Accelerator
 from leadline.guest.boot import Boot
+from leadline.guest.counter import Counter
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome, tail
@@ -24,7 +25,7 @@ from leadline.model.knob import Level
 from leadline.model.load import load_at
 from leadline.model.study import Study
 from leadline.model.workload import Workload
-from leadline.virtual import bounds, image, job
+from leadline.virtual import bounds, image, instructions, job
 from leadline.virtual.capture import Captured, Captures, RecordingHost
 from leadline.virtual.host import GuestHost
 from leadline.virtual.worlds import Levels, Order, Past
@@ -159,13 +160,23 @@ class Guests:
         knobs = job.knobs(self._host.files(dict(order.live)))
         text, seconds = job.measured(self._load(run), run.out, kept), bounds.of_fork(run.seconds)
         if self._accelerator is None:
-            return machine.fork(self._local, saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
+            return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)
         whole = "\n".join([job.helpers(), self._verified(order.past), knobs, before, text])
         return machine.run(self._local, saved.boot, whole, directory, seconds + more)
 
+    def _forked(self, saved: Saved, text: str, directory: Path, seconds: float) -> Outcome:
+        """What it executed is counted where this machine's QEMU and the kernel's symbols allow it."""
+        symbols, plugin = instructions.symbols_of(saved), instructions.plugin(self._study.observe)
+        if isinstance(plugin, str) or not (marks := symbols.marks()):
+            return machine.fork(self._local, saved, text, directory, seconds)
+        outcome = machine.fork(self._local, saved, text, directory, seconds, Counter(plugin, marks))
+        instructions.tell(outcome, symbols)
+        return outcome
+
     def remove(self, saved: Saved) -> None:
         if saved.name != _NOTHING:
+            (saved.files / instructions.KALLSYMS).unlink(missing_ok=True)
             saved.remove(self._local)
 
     def _past(self, past: Past) -> tuple[str, float]:

@@ -115,6 +115,12 @@ figures() { # NAME
   { for f in @MACHINE@; do grep -H '' /proc/$f; done
     for f in @PROCESSES@; do grep -H '' /proc/[0-9]*/task/[0-9]*/$f 2>/dev/null; done; } >/tmp/figures-"$1"
 }
+symbols() { # of the kernel, before anything else needs the memory
+  cat /proc/kallsyms >/tmp/kallsyms; put kallsyms /tmp/kallsyms; rm /tmp/kallsyms
+}
+maps() { # code of all processes
+  grep -H ' ..xp ' /proc/[0-9]*/maps >/tmp/maps 2>/dev/null
+}
 booted() { # RELEASE PARAMETER...: as it was to be booted
   [ "$(uname -r)" = "$1" ] || fail infrastructure "the guest came up with kernel $(uname -r), not $1"
   line=" $(cat /proc/cmdline) "; shift
@@ -174,7 +180,7 @@ def devices(guest: Guest, captured: Captured) -> str:
 
 def started(captured: Captured, number: int, guest: Guest, ready_timeout: float) -> str:
     """Services of the capture ``number`` in their order; the application answers at the end."""
-    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured)]
+    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured), "symbols"]
     for one in captured.processes:
         spec, output = one.spec, str(one.spec.output)
         if spec.memory is not None:
@@ -202,8 +208,8 @@ def knobs(levels: Mapping[Path, str]) -> str:
 
 def measured(load: str, out: Path, files: Sequence[Path]) -> str:
     """Load, with figures before and after. ``files`` are put beside the driver's results, those that are there."""
-    lines = [told(), "figures before", load, "figures after", "settings settings-after"]
-    lines += ["put figures-before /tmp/figures-before", "put figures-after /tmp/figures-after"]
+    lines = [told(), "figures before", load, "figures after", "maps", "settings settings-after"]
+    lines += [f"put {name} /tmp/{name}" for name in ("figures-before", "figures-after", "maps")]
     lines.append(f'for f in {shlex.quote(str(out))}/*; do put "driver/${{f##*/}}" "$f"; done')
     lines += [f"[ ! -f {_quoted([str(path)])} ] || put {_quoted([f'logs/{path.name}', str(path)])}" for path in files]
     return "\n".join(lines)

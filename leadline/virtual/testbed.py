@@ -26,6 +26,7 @@ from leadline.model.guest import KERNEL, Guest, GuestKind
 from leadline.model.knob import Knob
 from leadline.model.units import format_size
 from leadline.stack.running import require_none_running
+from leadline.virtual import instructions
 from leadline.virtual.capture import RecordingHost
 from leadline.virtual.guests import DEFAULT_KERNEL, Guests
 from leadline.virtual.host import GuestHost
@@ -106,6 +107,9 @@ class GuestTestbed(MachineTestbed):
         work = self.store.directory.absolute() / "guests" / study.study
         shutil.rmtree(work, ignore_errors=True)  # of a leadline that was killed
         host = self._host(study.guest or Guest())
+        if self._kind == "virtual-time":
+            plugin = instructions.plugin(study.observe)
+            host.about["guest.instructions"] = f"not counted: {plugin}" if isinstance(plugin, str) else "counted"
         guests = Guests(study, host, self._local, cache_dir() / "guests" / study.study, work)
         worlds = Worlds(work / "worlds", self._parallel(file), guests.warm, guests.fork, guests.remove)
 

@@ -17,14 +17,16 @@ from pathlib import Path
 import pytest
 from witnesses import matrix
 
-from leadline.guest import accelerator, initramfs, kernels
+from leadline.guest import accelerator, counter, initramfs, kernels
 from leadline.guest.boot import QEMU, Boot
+from leadline.guest.counter import BLOCKS, Counter
 from leadline.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
 from leadline.guest.results import Outcome
 from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.virtual import job
+from leadline.virtual import instructions, job
+from leadline.virtual.instructions import Mapped, Symbols
 
 pytestmark = [
     pytest.mark.stack,
@@ -74,8 +76,8 @@ class Place:
             self.host, replace(self.boot, seed=seed), "save warm", self.directory / name, "warm", LIMIT
         )
 
-    def fork(self, saved: Saved, name: str, job: str, limit: float = LIMIT) -> Outcome:
-        return fork(self.host, saved, job, self.directory / name, limit)
+    def fork(self, saved: Saved, name: str, job: str, limit: float = LIMIT, counter: Counter | None = None) -> Outcome:
+        return fork(self.host, saved, job, self.directory / name, limit, counter)
 
     def left(self) -> list[str]:
         """What runs or lies about: entries of the undo journal, memories of guests."""
@@ -149,6 +151,29 @@ def test_a_treatment_of_any_length_is_the_same_every_time_and_differs_from_anoth
     assert first == second
     assert first[0]["swappiness"] == "10"
     assert first[1] != seen(place.fork(warm, "untreated", WORK))[1]
+
+
+def test_counting_instructions_changes_no_digit_and_tells_a_planted_system_call(place: Place, warm: Saved) -> None:
+    """Of system calls before the first mark and after the second none counts."""
+    library = counter.library()
+    if isinstance(library, str):
+        pytest.skip(library)
+    told = place.fork(warm, "symbols", f"{job.helpers()}\nsymbols")
+    symbols = Symbols.of((told.files / "kallsyms").read_text())
+    marks = Counter(library, [symbols.addresses[symbols.names.index("snmp_seq_show")]])
+
+    def counted(name: str, times: int) -> dict[str, int]:
+        mark, call = "cat /proc/net/snmp >/dev/null\n", "sync\n"
+        text = f"{call}{mark}{call * times}{WORK}{mark}{call}"
+        with_plugin, without = place.fork(warm, name, text, counter=marks), place.fork(warm, f"{name}-plain", text)
+        assert seen(with_plugin) == seen(without)
+        lines = (with_plugin.console.parent / BLOCKS).read_text().splitlines()
+        return instructions.counted(lines, symbols, Mapped("", {}))
+
+    few, many = counted("few", 3), counted("many", 7)
+    assert (few["syscalls.sync"], many["syscalls.sync"]) == (3, 7)
+    assert many["instructions.kernel.ksys_sync"] * 3 == few["instructions.kernel.ksys_sync"] * 7
+    assert few["syscalls.execve"] == many["syscalls.execve"]
 
 
 def test_a_fork_can_be_saved_and_forked_again(place: Place, warm: Saved) -> None:

@@ -8,12 +8,14 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_guests import SCENARIO, FakeCaptures
 from witnesses import MATRIX, matrix
 
 import leadline
+from leadline.guest import counter
 from leadline.guest.boot import QEMU
 from leadline.model.errors import FailureClass
 from leadline.model.record import StudyRecord
@@ -47,9 +49,9 @@ def run(directory: Path, lab: str, worlds: int) -> tuple[StudyRecord, Path]:
     return ended.result.record, ended.page
 
 
-def figures(record: StudyRecord) -> dict[int, object]:
+def figures(record: StudyRecord) -> dict[int, tuple[Any, ...]]:
     """All that the driver and the guest's kernel counted."""
-    found: dict[int, object] = {}
+    found: dict[int, tuple[Any, ...]] = {}
     for trial in record.trials:
         if trial.failure is None:
             assert trial.directory is not None
@@ -66,7 +68,9 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     (tmp_path / "page.yaml").write_text(SCENARIO)
     monkeypatch.chdir(tmp_path)
     print(f"{AGAIN} of 2 worlds run twice, both with LEADLINE_MATRIX=1")
-    (first, page), (second, _) = run(tmp_path, "lab-1", 2), run(tmp_path, "lab-2", AGAIN)
+    first, page = run(tmp_path, "lab-1", 2)
+    monkeypatch.setattr(counter, "library", lambda: "the second lab has no plugin")
+    second, plain = run(tmp_path, "lab-2", AGAIN)
     found, again = figures(first), figures(second)
     assert again == {position: found[position] for position in again}
     assert len(again) == 2 * AGAIN
@@ -90,4 +94,13 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     counted = (first.trials[0].directory / "raw" / "figures-before").read_text()  # type: ignore[operator]
     assert re.search(r"SwapTotal: +327\d\d kB", counted)
     assert "Where the difference comes from: vm.stat_interval = 2" in page.read_text()
+    for trial in first.trials:
+        if trial.failure is None:
+            counts = json.loads((trial.directory / "raw" / "instructions.json").read_text())  # type: ignore[operator]
+            summary, _, _ = found[trial.planned.position]
+            assert counts["syscalls.accept"] == summary["total"]["page"]["ok"]  # the web server's, one each
+            assert counts["instructions.kernel.vmstat_update"] > 0
+    assert "instructions.kernel." in page.read_text()
+    assert "were not counted: the second lab has no plugin." in plain.read_text()
+    assert "instructions.kernel." not in plain.read_text()
     assert not list((tmp_path / "lab-1" / "guests").iterdir())  # saved guests are gone

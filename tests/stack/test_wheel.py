@@ -30,7 +30,7 @@ _ARCHIVES = ("brokerage.war", "brokerage-queue.war", "brokerage-tools.jar", "lea
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     driver = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "driver" / "target")) / "release" / "leadline-load"
     archives = [ROOT / "workloads" / part for part in ("brokerage-war/target/brokerage.war", "agent/target")]
-    for needed in (driver, *archives):
+    for needed in (driver, driver.with_name("libleadline_instructions.so"), *archives):
         if not needed.exists():
             pytest.skip(f"{needed.relative_to(ROOT)} is not built; make test builds it")
     folder = tmp_path_factory.mktemp("wheel")
@@ -48,7 +48,7 @@ def test_what_is_inside(wheel: Path) -> None:
         assert driver.external_attr >> 16 & 0o111
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         assert b"Requires-Dist: pydantic" in archive.read(metadata)
-    assert {f"leadline/_java/{name}" for name in _ARCHIVES} <= names
+    assert {"leadline/_bin/libleadline_instructions.so", *(f"leadline/_java/{name}" for name in _ARCHIVES)} <= names
     tracked = run("git", "ls-files", "leadline").split()
     assert set(tracked) <= names, "every file of the package, templates and studies included"
 

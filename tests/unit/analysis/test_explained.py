@@ -46,3 +46,18 @@ def test_one_world_has_no_interval_and_a_counter_of_one_side_is_from_nothing() -
 
 def test_a_treatment_without_its_baseline_is_not_explained() -> None:
     assert explained([fork("baseline", 0, a_b=1), fork("a", 1, a_b=2)], "baseline") == {}
+
+
+def test_system_calls_and_instructions_that_changed_most_are_bounded_and_plain_ones_come_first() -> None:
+    names = [f"syscalls.call{at}" for at in range(20)] + [f"instructions.kernel.symbol{at}" for at in range(40)]
+    forks = []
+    for world in range(3):
+        forks.append(Counted("baseline", world, 1000, dict.fromkeys(names, 1e6)))
+        more = {name: 1e6 + 1e3 * (at + 1) for at, name in enumerate(names)}
+        more["instructions.kernel.symbol39"] += (world - 1) * 1e6  # in some worlds more, in others less
+        forks.append(Counted("a", world, 1000, {**more, "stat.ctxt": 5.0}))
+    found = [one.counter for one in explained(forks, "baseline")["a"]]
+    calls, instructions = found[1:9], found[9:]
+    assert found[0] == "stat.ctxt"
+    assert calls == [f"syscalls.call{at}" for at in range(19, 11, -1)]
+    assert instructions == [f"instructions.kernel.symbol{at}" for at in range(38, 23, -1)]

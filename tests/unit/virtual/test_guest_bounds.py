@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from leadline.guest.boot import Boot
 from leadline.guest.kernels import Kernel
 from leadline.guest.machine import Saved
 from leadline.guest.results import Outcome
@@ -50,11 +51,9 @@ class FakeMachine:
         console.write_text("tr: write error: No space left on device\n")
         return Outcome(self.files, {}, console, 1.0)
 
-    def boot_and_save(
-        self, _host: object, _boot: object, job: str, _directory: Path, name: str, timeout: float
-    ) -> Saved:
+    def boot_and_save(self, _host: object, boot: Boot, job: str, directory: Path, name: str, timeout: float) -> Saved:
         self.jobs.append((job, timeout))
-        return cast(Saved, name)
+        return Saved(directory / "saved", name, boot, {}, 1.0)
 
     def fork(self, _host: object, _saved: object, job: str, _directory: Path, timeout: float) -> Outcome:
         self.jobs.append((job, timeout))
@@ -92,7 +91,8 @@ def test_a_guest_looks_at_its_kernel_and_its_boot_parameters_before_anything_sta
     own = job[job.rindex("\nbooted ") :].splitlines()
     assert own[1] == f"booted {RELEASE} preempt=full"
     assert own[2].startswith("[ ! -d /leadline/levels/0 ]")
-    assert own[4].startswith("begin server")
+    assert own[4] == "symbols"
+    assert own[5].startswith("begin server")
 
 
 def test_a_guest_that_hangs_is_ended_after_the_bound_that_the_plan_states(

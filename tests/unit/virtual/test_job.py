@@ -118,10 +118,11 @@ def test_services_start_in_order_and_the_database_listens_first(tmp_path: Path) 
     started = [Started(spec, tmp_path) for spec in specs]
     captured = Captured(tmp_path, started, "http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a/health", 5432, {})
     words = "memory() { echo memory $*; }; begin() { echo begin $1 $4 $5 $6; }; wait_for() { echo wait $*; }"
-    words += "; sleep() { :; }"
+    words += "; sleep() { :; }; symbols() { echo symbols; }"
     code, said = script(words, job.started(captured, 0, Guest(), 60.0))
     assert code == 0
     assert said.splitlines()[:-1] == [
+        "symbols",
         "begin database LC_ALL=C postgres -D",
         "wait database 120 does not listen listens 5432",
         "memory server 268435456",
@@ -135,7 +136,7 @@ def test_a_fork_sets_tells_loads_and_tells_again(tmp_path: Path) -> None:
     assert knobs == "knob /proc/sys/vm/swappiness 10\nknob /proc/sys/vm/lowmem_reserve_ratio '1 2'"
     text = job.measured("load 9 out log a", tmp_path, [tmp_path / "gc.log"])
     first = [line.split()[0] for line in text.splitlines()]
-    assert first[:5] == ["settings", "figures", "load", "figures", "settings"]
+    assert first[:6] == ["settings", "figures", "load", "figures", "maps", "settings"]
     assert len(job.helpers()) + len(text) < 60_000  # a job has 64 KiB
 
 
