@@ -98,7 +98,13 @@ stack:
   app: dealership
   server: tomcat
   hosts: {{ web: "ssh:web", application: "ssh:app", database: "ssh:db", supplier: "ssh:sup" }}
-workload: {{ scenario: dealership, variables: {{ injection_rate: 4 }}, ramp_up: 2s, steady: 8s, ramp_down: 1s }}
+workload:
+  scenario: dealership
+  load_units: 4
+  variables: {{ injection_rate: 4 }}
+  ramp_up: 2s
+  steady: 8s
+  ramp_down: 1s
 factors: {{ web.place: [own, absent] }}
 settings: {{ web.server: httpd, app.supplier_delay: 300ms, {KNOB}: 0, jvm.heap: 128m }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}

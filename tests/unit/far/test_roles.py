@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from leadline.far import testbed
 from leadline.far.host import FarHost, FarHosts
 from leadline.far.stack import FarStack
-from leadline.lab.studyfile import parse_study
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.far.wire import ConnectionLost
+from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.hosts import SshHost
-from leadline.model.study import Study
+from leadline.model.study import HOST_ROLES, Study
 from leadline.stack import probe
 from leadline.stack.base import Endpoint
 
@@ -25,17 +27,24 @@ NGINX = {"web.server": "nginx"}
 Asked = list[tuple[str, str]]
 
 
-def study(hosts: str = ALL, settings: str = "web.server: nginx") -> Study:
+def file(hosts: str = ALL) -> StudyFile:
     text = f"""
 study: roles
 question: "?"
-stack: {{ app: dealership, server: tomcat, hosts: {hosts} }}
+stack:
+  app: dealership
+  server: tomcat
+  hosts: {hosts}
 workload: {{ scenario: dealership, users: 4 }}
 factors: {{ jvm.heap: [128m, 256m] }}
-settings: {{ {settings} }}
+settings: {{ web.server: nginx }}
 placement: {{ driver_cpus: "0" }}
 """
-    return parse_study(text, "roles.yaml").study
+    return parse_study(text, "roles.yaml")
+
+
+def study(hosts: str = ALL) -> Study:
+    return file(hosts).study
 
 
 @pytest.fixture
@@ -215,3 +224,37 @@ def test_what_is_put_back_is_told_with_role_and_host(monkeypatch: pytest.MonkeyP
         "ssh:front (web): swap of ssh:front",
         "ssh:sup (supplier): swap of ssh:sup",
     ]
+
+
+BLOCK = "".join(f"\n    {role}: {host}" for role, host in zip(HOST_ROLES, ADDRESSES, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("lost", "lacking", "message"),
+    [
+        ("ssh:sup", "", r"^roles\.yaml:11: ssh:sup \(supplier\): cannot be reached$"),
+        ("", "ssh:front", r"^roles\.yaml:8: ssh:front \(web\): Apache httpd is not here$"),
+    ],
+)
+def test_a_dry_run_names_the_host_its_role_and_its_line(
+    tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch, lost: str, lacking: str, message: str
+) -> None:
+    def reach(host: FarHost) -> None:
+        if host.name == lost:
+            raise ConnectionLost(host.title, "cannot be reached")
+
+    def check(host: FarHost, do: str, _choice: object, roles: Sequence[str], web_servers: Sequence[str]) -> None:
+        asked.append((host.name, do))
+        assert list(web_servers) == ["nginx"]
+        if host.name == lacking:
+            assert list(roles) == ["web"]
+            raise LeadlineError("Apache httpd is not here")
+
+    monkeypatch.setattr(FarHost, "reach", reach)
+    monkeypatch.setattr(FarHost, "ask", check)
+    monkeypatch.setattr(testbed, "plan_study", lambda *_: None)
+    monkeypatch.setattr(testbed, "check_far_machine", lambda *_: None)
+    told = file(BLOCK)
+    place = testbed.FarTestbed(tmp_path / "lab", told.study.stack.ssh_hosts)
+    with pytest.raises(UsageError, match=message):
+        place.plan(told)
