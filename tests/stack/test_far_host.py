@@ -74,9 +74,9 @@ question: Does the database have a host of its own?
 stack: {{ server: tomcat, hosts: {{ application: "ssh:app", database: "ssh:db" }} }}
 workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
 factors: {{ database.work_mem: [4m, 8m] }}
-settings: {{ {KNOB}: 0, jvm.heap: 128m }}
+settings: {{ {KNOB}: 0, jvm.heap: 128m, web.server: nginx }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}
-responses: [throughput, p50, database_cpu_per_transaction, driver_cpu_per_transaction]
+responses: [throughput, p50, web_cpu_per_transaction, database_cpu_per_transaction, driver_cpu_per_transaction]
 dead_man: 2s
 """
 WEB = f"""
@@ -263,6 +263,8 @@ def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: 
         assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
         assert trial["responses"]["database_cpu_per_transaction"] > 0
         assert trial["responses"]["driver_cpu_per_transaction"] > 0
+        assert trial["responses"]["web_cpu_per_transaction"] > 0
+        assert (directory / "logs" / "nginx.log").exists()
     for far in (hosts["app"], hosts["db"]):
         assert far.processes() == []
         assert far.run("find", "/root/.cache/leadline/far", "-name", "two-*") == ""
