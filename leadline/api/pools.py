@@ -86,11 +86,11 @@ def look(host: str, watcher: Watcher) -> Ending:
 def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
     def place(lab: Path, file: StudyFile) -> Testbed:
         stack = file.study.stack
-        if stack.ssh is None:
+        if not stack.ssh_hosts:
             return NodeTestbed(lab, told.kernels, watcher, told.disposable)
         from leadline.far.testbed import FarTestbed
 
-        return FarTestbed(lab, stack.ssh, stack.database_ssh, watcher, told.disposable)
+        return FarTestbed(lab, stack.ssh_hosts, watcher, told.disposable)
 
     return place
 

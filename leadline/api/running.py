@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -72,18 +72,18 @@ def open_testbed(
         kind = "local" if subject is None else subject.host
         if not isinstance(subject, Tuning) and subject is not None:
             study = subject.file.study if isinstance(subject, Study) else subject.record.study
-            if ssh := study.stack.ssh:
-                return _far(ssh, study.stack.database_ssh, Path(lab), watcher, disposable)
+            if hosts := study.stack.ssh_hosts:
+                return _far(hosts, Path(lab), watcher, disposable)
         if kind in GUEST_KINDS:
             return _guests(cast(GuestKind, kind), Path(lab), watcher, disposable, _services(subject))
         return LocalTestbed(Path(lab), watcher, disposable, _services(subject), cast(MachineKind, kind))
     return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
 
 
-def _far(ssh: SshHost, database: SshHost | None, lab: Path, watcher: Watcher | None, disposable: bool) -> Testbed:
+def _far(hosts: Mapping[str, SshHost], lab: Path, watcher: Watcher | None, disposable: bool) -> Testbed:
     from leadline.far.testbed import FarTestbed
 
-    return FarTestbed(lab, ssh, database, watcher, disposable)
+    return FarTestbed(lab, hosts, watcher, disposable)
 
 
 def _guests(

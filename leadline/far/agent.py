@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 from leadline.far import wire
 from leadline.host.base import Process
 from leadline.host.checks import findings
+from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.host.watchdog import Watchdog
@@ -33,12 +34,13 @@ from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
-from leadline.stack import provision
+from leadline.stack import probe, provision
 from leadline.stack.assembly import Stack
 from leadline.stack.base import AskedFor, Counts
 from leadline.stack.options import StackOptions
 from leadline.stack.provision import Artefact
 from leadline.stack.registry import server_of
+from leadline.stack.web.front import WEB_SERVERS
 
 _SILENCE = 60.0  # seconds, until a study names its dead-man time
 _TRIALS = "trials"  # below the work directory
@@ -47,8 +49,8 @@ _HOST = (  # of LocalHost, as they are
     *("temporary", "writable"),
 )
 _STACK = (  # of Stack, as they are
-    *("apply", "certificate", "check_alive", "check_connections", "check_messages", "endpoint", "has_data"),
-    *("population_urls", "read_back", "url", "use_database"),
+    *("apply", "certificate", "check_alive", "check_connections", "check_messages", "endpoint", "expect", "has_data"),
+    *("population_urls", "read_back", "url", "use_application", "use_companion", "use_database"),
 )
 
 
@@ -82,6 +84,7 @@ class Agent:
                 self.open_stack,
             ),
             *(self.provision, self.prepare_data, self.reset_data, self.start_database, self.start_server),
+            *(self.start_companion, self.start_web, self.unreached),
             *(
                 self.down,
                 self.check_stack,
@@ -158,6 +161,10 @@ class Agent:
             probe.connect((address, 9))  # a datagram socket sends nothing when it connects
             return str(probe.getsockname()[0])
 
+    def unreached(self, address: str, port: int) -> str:
+        """Why a port of another host cannot be reached from here; empty where it can."""
+        return probe.unreached(address, port)
+
     def listens_on(self, address: str) -> None:
         """Raises LeadlineError where this host has no such address."""
         with socket.socket() as probe:
@@ -188,19 +195,23 @@ class Agent:
         self._observe, self._choice = bool(given["observe"]), choice
         given["http_names"] = tuple(given["http_names"])
         given["database_clients"] = tuple(given["database_clients"])
+        given["web_servers"], given["roles"] = tuple(given["web_servers"]), tuple(given["roles"])
         self._stack = Stack(choice, self._host, self._work / "services", StackOptions(**given))
 
-    def provision(self, database_only: bool) -> None:
+    def provision(self) -> None:
         """Raises Absent for the first distribution that is not in the cache."""
-        stack = self._running()
-        if database_only:
-            stack.database.provision(self._tell)
-        else:
-            stack.provision(self._tell)
+        self._running().provision(self._tell)
 
-    def check_stack(self, choice: StackChoice) -> None:
-        """Raises UsageError for a JDK that is not there or that the server does not run on."""
-        server_of(choice).check_java(choice.java)
+    def check_stack(self, choice: StackChoice, roles: Sequence[str], web_servers: Sequence[str]) -> None:
+        """Raises UsageError for a JDK that is not there or that the server does not run on, LeadlineError for an Apache
+        httpd that is not there.
+        """
+        if "application" in roles:
+            server_of(choice).check_java(choice.java)
+        elif "database" in roles or "supplier" in roles:
+            find_java_home(Path(choice.java) if choice.java else None)
+        if "web" in roles and "httpd" in web_servers:
+            WEB_SERVERS["httpd"]().provision(self._tell)
 
     def prepare_data(self) -> None:
         self._running().prepare_data(self._tell)
@@ -221,6 +232,12 @@ class Agent:
 
     def start_server(self, settings: Mapping[str, Level], key: str) -> float:
         return self._running().start_server(settings, self._trial(key))
+
+    def start_companion(self, name: str, settings: Mapping[str, Level], key: str, url: str) -> str:
+        return self._running().start_companion(name, settings, self._trial(key), url)
+
+    def start_web(self, settings: Mapping[str, Level], key: str) -> float:
+        return self._running().start_web(settings, self._trial(key))
 
     def down(self) -> Sequence[str]:
         """Everything that was started, the observers first; nothing happens where nothing runs."""
@@ -265,7 +282,7 @@ class Agent:
             return ""
 
 
-_NEEDS = {"gc": "server", "pools": "server", "database": "database"}  # observer -> role
+_NEEDS = {"gc": "server", "pools": "server", "database": "database", "web": "web"}  # observer -> role
 
 
 def _fits(observer: str, processes: Mapping[str, Process]) -> bool:

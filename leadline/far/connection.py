@@ -58,11 +58,14 @@ exec cat > /dev/null
 
 
 class Connection:
-    """One host. Every failure is a ConnectionLost that names it, or a UsageError for what the host lacks."""
+    """One host. Every failure is a ConnectionLost that names it, or a UsageError for what the host lacks.
 
-    def __init__(self, host: SshHost) -> None:
+    ``role``: what the host is to a study that has several.
+    """
+
+    def __init__(self, host: SshHost, role: str = "") -> None:
         self.host = host
-        self.title = str(host)
+        self.title = f"{host} ({role})" if role else str(host)
         self._sockets: Scratch | None = None
         self._master: subprocess.Popen[bytes] | None = None
         self._about: dict[str, str] = {}

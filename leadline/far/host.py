@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from leadline.load.cluster.clock import Offset
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine
+from leadline.model.study import HOST_ROLES
 
 _CONNECTING = (0.0, 1.0, 3.0)  # seconds before each try to reach it again
 _DYING = 10.0  # seconds beyond the dead-man time for an agent that lost its controller
@@ -34,9 +36,15 @@ class FarHost:
     its watchdog would have put back is put back at once. ``lost`` counts how often that was so.
     """
 
-    def __init__(self, ssh: SshHost, disposable: bool = False, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        ssh: SshHost,
+        disposable: bool = False,
+        tell: Callable[[str], None] = lambda _: None,
+        role: str = "",
+    ) -> None:
         self.ssh = ssh
-        self.connection = Connection(ssh)
+        self.connection = Connection(ssh, role)
         self.lost = 0
         self.clock = Offset(0, 0)
         self.cache = ""
@@ -50,6 +58,11 @@ class FarHost:
     @property
     def name(self) -> str:
         return str(self.ssh)
+
+    @property
+    def title(self) -> str:
+        """The name, with the role where a study has several hosts."""
+        return self.connection.title
 
     # the connection ------------------------------------------------------------------------------------------
 
@@ -73,7 +86,7 @@ class FarHost:
             raise lost
         if again:
             self.lost += 1
-            self._tell(f"{self.name}: connected again")
+            self._tell(f"{self.title}: connected again")
 
     def _connect(self) -> None:
         self.connection.open()
@@ -86,7 +99,7 @@ class FarHost:
         if self._dead_man is not None:
             self._guard(self._dead_man)
             for line in self._channel.ask("restore"):
-                self._tell(f"{self.name}: put back: {line}")
+                self._tell(f"{self.title}: put back: {line}")
 
     def _guard(self, dead_man: float) -> None:
         assert self._channel is not None
@@ -246,21 +259,49 @@ class FarHost:
         return {str(name): (level, str(why)) for name, (level, why) in self.ask("today").items()}
 
 
+@dataclass(frozen=True)
+class Place:
+    """What one far host is to a study: its ``roles``, the application's with those that no other has, and the
+    ``folder`` of a trial's directory that takes what it recorded: of the application's the directory itself.
+    """
+
+    host: FarHost
+    roles: tuple[str, ...]
+    folder: str
+
+
 class FarHosts(FarHost):
-    """The application's host, whose kernel a study's knobs are of. Beside it the database's, and the driver's: this
-    one, leased and watched as well.
+    """The application's host, whose kernel a study's knobs are of. Beside it those of other roles, and the driver's:
+    this one, leased and watched as well. ``hosts``: role -> host, `application` among them, see
+    ``StackChoice.ssh_hosts``.
     """
 
     def __init__(
         self,
-        ssh: SshHost,
-        database: SshHost | None = None,
+        hosts: Mapping[str, SshHost],
         disposable: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        super().__init__(ssh, disposable, tell)
+        own = hosts["application"]
+        roles = {ssh: tuple(role for role, host in hosts.items() if host == ssh) for ssh in hosts.values()}
+        super().__init__(own, disposable, tell, "application" if len(roles) > 1 else "")
         self.local = LocalHost()
-        self.database = FarHost(database, disposable, tell) if database else None
+        left = tuple(role for role in HOST_ROLES if hosts.get(role, own) == own)
+        self.places = [
+            Place(self, left, "")
+            if ssh == own
+            else Place(FarHost(ssh, disposable, tell, " and ".join(names)), names, f"{'-'.join(names)}-host")
+            for ssh, names in roles.items()
+        ]
+
+    def of(self, role: str) -> FarHost:
+        """The host that has a role."""
+        return next(place.host for place in self.places if role in place.roles)
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Roles that another host than the application's has."""
+        return [role for place in self.places if place.host is not self for role in place.roles]
 
     def held(self) -> AbstractContextManager[object]:
         """This machine's lease; those of the far hosts are taken by each study."""
@@ -270,18 +311,17 @@ class FarHosts(FarHost):
     def guard(self, dead_man: float) -> Iterator[Watchdog]:
         with ExitStack() as held:
             watchdog = held.enter_context(self.local.guard(dead_man))
-            if self.database is not None:
-                held.enter_context(self.database.guard(dead_man))
+            for place in self.places:
+                if place.host is not self:
+                    held.enter_context(place.host.guard(dead_man))
             held.enter_context(super().guard(dead_man))
             yield watchdog
 
     def restore(self) -> Sequence[str]:
         """Every host is tried. Raises RestoreError naming what could not be put back."""
         lines, wrong = list[str](), list[str]()
-        far = [(self.name, super().restore)]
-        if self.database is not None:
-            far.append((self.database.name, self.database.restore))
-        for where, restore in [*far, ("", self.local.restore)]:
+        far = [(host.title, host.restore) for host in (place.host for place in self.places) if host is not self]
+        for where, restore in [(self.title, super().restore), *far, ("", self.local.restore)]:
             try:
                 lines += [f"{where}: {line}" if where else line for line in restore()]
             except LeadlineError as error:
@@ -292,12 +332,12 @@ class FarHosts(FarHost):
 
     def facts(self) -> Mapping[str, str]:
         own = dict(super().facts())
-        if self.database is not None:
-            own |= {f"database.{name}": fact for name, fact in self.database.facts().items()}
+        for role in self.elsewhere:
+            own |= {f"{role}.{name}": fact for name, fact in self.of(role).facts().items()}
         driver = self.local.facts()
         return own | {f"driver.{name}": driver[name] for name in ("cpu.model", "cpu.usable", "kernel.release")}
 
     def read_clocks(self) -> None:
         """Of every host, again: clocks run apart."""
-        for host in [self, *([self.database] if self.database else [])]:
-            host.read_clock()
+        for place in self.places:
+            place.host.read_clock()

@@ -1,31 +1,33 @@
-"""A stack on one far host or two: what ``leadline.stack.assembly.Stack`` does, done by the agents there."""
+"""A stack on far hosts: what ``leadline.stack.assembly.Stack`` does, done by the agents there."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
-import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from leadline.far.host import FarHost, FarHosts
+from leadline.far.host import FarHost, FarHosts, Place
 from leadline.far.own import send_own
 from leadline.far.wire import Absent
 from leadline.host.base import Process
+from leadline.lab.web import web_servers
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.study import StackChoice, Study
-from leadline.stack import provision
+from leadline.stack import probe, provision
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
+from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.registry import application_of, database_of, server_of, stack_catalogue
+from leadline.stack.web.knobs import KNOB_NAMES as WEB_KNOBS
+from leadline.stack.web.knobs import chosen
 
 _EVERYWHERE = "0.0.0.0"
-_REACHING = 5.0  # seconds for a connection to the application from here
 _MOST_DISTRIBUTIONS = 50  # that one host may ask for
-DATABASE_HOST = "database-host"  # folder of a trial's directory: what the database's own host recorded
 
 Settings = Mapping[str, Level]
 
@@ -38,21 +40,13 @@ class FarStack:
         self._study = study
         self._hosts = hosts
         self._lab = lab.absolute()
-        self._database = hosts.database or hosts
+        self._companions = [each for each in application_of(study.stack).companions({}) if each.name in hosts.elsewhere]
         digest = hashlib.sha256(os.fsencode(f"{platform.node()} {self._lab}")).hexdigest()[:12]
         self._name = f"{study.study}-{digest}"
         self._generation: tuple[int, ...] = ()
         self._url = ""
+        self._served_by: FarHost = hosts  # what the driver asks
         self._message: Callable[[str], None] = lambda _: None
-
-    @property
-    def apart(self) -> bool:
-        """Whether the database has a host of its own."""
-        return self._hosts.database is not None
-
-    def everywhere(self) -> list[tuple[FarHost, str]]:
-        """Each host, and the folder of a trial's directory that takes what it recorded."""
-        return [(self._hosts, ""), *([(self._database, DATABASE_HOST)] if self.apart else [])]
 
     def key(self, directory: Path) -> str:
         """A trial's directory as the agents know it."""
@@ -67,58 +61,63 @@ class FarStack:
 
     def ready(self) -> None:
         """After a connection was lost all of it is made anew. Raises ConnectionLost, LeadlineError, TrialFailure."""
-        for host, _ in self.everywhere():
-            host.reach()
+        for place in self._hosts.places:
+            place.host.reach()
         if self._generation != self._connections():
             self._ready()
             self.prepare_data(self._message)
 
     def _connections(self) -> tuple[int, ...]:
-        return tuple(host.lost for host, _ in self.everywhere())
+        return tuple(place.host.lost for place in self._hosts.places)
 
     def _ready(self) -> None:
-        clients = [self._hosts.ask("source_address", self._database.connection.address)] if self.apart else []
-        for host, _ in self.everywhere():
+        for place in self._hosts.places:
+            host = place.host
             host.ask("listens_on", host.connection.address)
             work = str(host.ask("open_work", self._name))
             choice = send_own(self.choice, host, work) if self.choice.own else self.choice
             there = choice.model_copy(update={"host": "local", "hosts": None})
-            host.ask("open_stack", there, self._options(host, clients))
-            self._bring(host, host is self._database and self.apart)
+            host.ask("open_stack", there, self._options(place))
+            self._bring(host)
         self._generation = self._connections()
 
-    def _options(self, host: FarHost, clients: Sequence[str]) -> dict[str, Any]:
-        study, address = self._study, host.connection.address
-        apart = self.apart and host is self._database
+    def _options(self, place: Place) -> dict[str, Any]:
+        study, address = self._study, place.host.connection.address
+        apart = {}
+        if "database" in place.roles and place.host is not self._hosts:
+            clients = [self._hosts.ask("source_address", address)]
+            apart = {"database_address": address, "database_clients": clients}
         return {
             "load_units": study.workload.load_units,
-            "placement": study.placement,
+            "placement": study.placement.model_copy(update={"driver_cpus": None}),  # those of this host
             "observe": study.observe,
             "ready_timeout": study.ready_timeout,
             "http_address": _EVERYWHERE,
             "http_names": [address],
             "address": address,
-            **({"database_address": address} if apart else {}),
-            "database_clients": list(clients) if apart else [],
+            "database_clients": [],
+            "web_servers": web_servers(study),
+            "roles": place.roles,
+            **apart,
         }
 
-    def _bring(self, host: FarHost, database_only: bool) -> None:
+    def _bring(self, host: FarHost) -> None:
         """Distributions go from this host's cache to that one's, each once."""
         for _ in range(_MOST_DISTRIBUTIONS):
             try:
-                host.ask("provision", database_only)
+                host.ask("provision")
                 return
             except Absent as lacking:
                 artefact = lacking.artefact
                 found = provision.fetch(artefact, self._message)
                 directory = found if artefact.unpack != "none" else found.parent
-                self._message(f"{host.name}: sending {artefact.name} {artefact.version}")
+                self._message(f"{host.title}: sending {artefact.name} {artefact.version}")
                 host.connection.send(directory, f"{host.cache}/dist/{artefact.directory_name}")
-        raise LeadlineError(f"{host.name} asks for more than {_MOST_DISTRIBUTIONS} distributions")
+        raise LeadlineError(f"{host.title} asks for more than {_MOST_DISTRIBUTIONS} distributions")
 
     def prepare_data(self, progress: Callable[[str], None]) -> None:
         self._message = progress
-        self._database.ask("prepare_data")
+        self._hosts.of("database").ask("prepare_data")
 
     def versions(self) -> dict[str, str]:
         """Of what is sent, so of this host's."""
@@ -128,36 +127,58 @@ class FarStack:
     # every trial ---------------------------------------------------------------------------------------------
 
     def has_data(self) -> bool:
-        return bool(self._database.ask("stack.has_data"))
+        return bool(self._hosts.of("database").ask("stack.has_data"))
 
     def reset_data(self, directory: Path) -> None:
-        self._database.ask("reset_data", self.key(directory))
+        """Companions have data as well."""
+        for place in self._hosts.places:
+            place.host.ask("reset_data", self.key(directory))
 
     def start_database(self, settings: Settings, directory: Path) -> float:
-        return float(self._database.ask("start_database", dict(settings), self.key(directory)))
+        return float(self._hosts.of("database").ask("start_database", dict(settings), self.key(directory)))
 
     def start_server(self, settings: Settings, directory: Path) -> float:
-        """Also raises TrialFailure(infrastructure) where the application cannot be reached from here."""
-        if self.apart:
-            endpoint = self._database.ask("stack.endpoint")
+        """The web server and companions on their hosts, too. Also raises TrialFailure(infrastructure) where a host
+        cannot be reached from one that has to.
+        """
+        application, web = self._hosts, self._hosts.of("web")
+        levels, key = dict(settings), self.key(directory)
+        database = self._hosts.of("database")
+        if database is not application:
+            endpoint = database.ask("stack.endpoint")
             assert isinstance(endpoint, Endpoint)
-            self._hosts.ask("stack.use_database", endpoint)
-        seconds = float(self._hosts.ask("start_server", dict(settings), self.key(directory)))
-        self._url = str(self._hosts.ask("stack.url"))
-        self._reach_application()
+            application.ask("stack.use_database", endpoint)
+        direct = str(application.ask("stack.expect", levels))
+        for companion in self._companions:  # before the server: both know each other's address
+            host = self._hosts.of(companion.name)
+            address = str(host.ask("start_companion", companion.name, levels, key, direct))
+            self._check_way(application, host, address)
+            application.ask("stack.use_companion", companion.name, address)
+        seconds = float(application.ask("start_server", levels, key))
+        for companion in self._companions:
+            self._check_way(self._hosts.of(companion.name), application, direct)
+        fronted = chosen(levels) is not None
+        self._served_by = web if fronted else application
+        if web is not application:
+            if fronted:
+                self._check_way(web, application, direct)
+            web.ask("stack.use_application", *_where(direct))
+            seconds += float(web.ask("start_web", levels, key))
+        self._url = str(self._served_by.ask("stack.url"))
+        self._check_way(None, self._served_by, self._url)
         return seconds
 
-    def _reach_application(self) -> None:
-        parts = urlsplit(self._url)
-        where = (str(parts.hostname), int(parts.port or 80))
-        try:
-            socket.create_connection(where, _REACHING).close()
-        except OSError as error:
+    def _check_way(self, source: FarHost | None, target: FarHost, url: str) -> None:
+        """That what answers on ``target`` is reached from ``source``; None: from here."""
+        address, port = _where(url)
+        why = probe.unreached(address, port) if source is None else str(source.ask("unreached", address, port))
+        if why:
+            who = "here" if source is None else source.title
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE,
-                f"{self._hosts.name}: the application answers there, but {where[0]}:{where[1]} cannot be reached from"
-                f" here ({error}); open its ports from 32768 on to this host",
-            ) from error
+                f"{target.title}: what was started there answers, but {address}:{port} cannot be reached from {who}"
+                f" ({why}); open its ports from 32768 on to {'this host' if source is None else 'that host'}",
+            )
 
     def url(self) -> str:
         """Base address of the running application, as this host reaches it."""
@@ -167,7 +188,7 @@ class FarStack:
         return dict(self._hosts.ask("stack.population_urls"))
 
     def certificate(self) -> str | None:
-        found = self._hosts.ask("stack.certificate")
+        found = self._served_by.ask("stack.certificate")
         return None if found is None else str(found)
 
     def processes(self) -> Mapping[str, Process]:
@@ -179,8 +200,8 @@ class FarStack:
         raise LeadlineError(f"services on {self._hosts.name} are not moved to other CPUs ({cpus})")
 
     def check_alive(self) -> None:
-        for host, _ in self.everywhere():
-            host.ask("stack.check_alive")
+        for place in self._hosts.places:
+            place.host.ask("stack.check_alive")
 
     def check_connections(self) -> None:
         self._hosts.ask("stack.check_connections")
@@ -193,30 +214,45 @@ class FarStack:
         self._hosts.ask("drain", self.key(directory), times.name)
 
     def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
+        """Of the application's host, which reaches all others."""
         plain = {name: dict(count) for name, count in counts.items()}
-        found = self._database.ask("audit", plain, self.key(log.parent.parent), load)
+        found = self._hosts.ask("audit", plain, self.key(log.parent.parent), load)
         return [audit for audit in found if isinstance(audit, AuditResult)]
 
     def down(self) -> list[str]:
         """Everything in reverse order; what did not end cleanly."""
         if not self._generation:
             return []
-        return [str(line) for host, _ in self.everywhere() for line in host.ask("down")]
+        return [f"{place.host.title}: {line}" for place in self._hosts.places for line in place.host.ask("down")]
 
     # knobs ---------------------------------------------------------------------------------------------------
 
     def knobs(self) -> Sequence[Knob]:
         return stack_catalogue(self.choice)
 
+    @cached_property
+    def _elsewhere(self) -> Mapping[str, FarHost]:
+        """Knob -> the host whose service has it, where that is not the application's."""
+        owned = {knob.name: "database" for knob in database_of(self.choice).knobs()}
+        owned |= dict.fromkeys(WEB_KNOBS, "web")
+        owned |= {name: companion.name for companion in self._companions for name in companion.knob_names}
+        owned |= {knob.name: knob.name.partition(".")[2].partition("_")[0] for knob in LIMITS}
+        return {name: self._hosts.of(role) for name, role in owned.items() if role in self._hosts.elsewhere}
+
     def _owner(self, name: str) -> FarHost:
-        return self._database if name in {knob.name for knob in database_of(self.choice).knobs()} else self._hosts
+        return self._elsewhere.get(name, self._hosts)
 
     def apply(self, levels: Settings) -> None:
-        for host, _ in self.everywhere():
-            own = {name: level for name, level in levels.items() if self._owner(name) is host}
+        for place in self._hosts.places:
+            own = {name: level for name, level in levels.items() if self._owner(name) is place.host}
             if own:
-                host.ask("stack.apply", own)
+                place.host.ask("stack.apply", own)
 
     def read_back(self, name: str) -> Level:
         level: Level = self._owner(name).ask("stack.read_back", name)
         return level
+
+
+def _where(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 80)

@@ -12,22 +12,22 @@ from leadline.far.stack import FarStack
 from leadline.host.local import LocalHost
 from leadline.lab.real import RealSystem
 from leadline.lab.system import Compiled
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import Study
 from leadline.observe.base import Observer, ObserverContext
+from leadline.observe.counters import CounterObserver
 from leadline.observe.database import database_observer
 from leadline.observe.gc import GcObserver
 from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
-from leadline.observe.machine import MachineLines
 from leadline.observe.pools import PoolsObserver, compiled_since
 from leadline.observe.processes import ProcessObserver
 from leadline.observe.window import DRIVER
 from leadline.stack.registry import database_of
+from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
 NEAR = "near"  # folder of a trial's directory: the driver's processes, on this host
-_MERGED = ("processes", "database")  # series of other hosts that belong to the trial's own
+_MERGED = ("processes", "database", "web")  # series of other hosts that belong to the trial's own
 
 
 class FarSystem(RealSystem):
@@ -71,15 +71,16 @@ class FarSystem(RealSystem):
 
     def start_observers(self, directory: Path) -> None:
         self._hosts.read_clocks()
-        for host, _ in self._far.everywhere():
-            host.ask("start_observers", self._far.key(directory))
+        for place in self._hosts.places:
+            place.host.ask("start_observers", self._far.key(directory))
         self._roles = {}  # the driver joins when it is started
         self._observers = ObserverSet([ProcessObserver(LocalHost(directories={}).files)])
         self._observers.start(ObserverContext(directory / NEAR, self._roles))
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
-        far = [f"{host.name}: {text}" for host, _ in self._far.everywhere() for text in host.ask("stop_observers")]
+        hosts = [place.host for place in self._hosts.places]
+        far = [f"{host.title}: {text}" for host in hosts for text in host.ask("stop_observers")]
         return [*self._observers.warnings, *far]
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
@@ -94,9 +95,9 @@ class FarSystem(RealSystem):
         warnings: list[str] = []
         if directory in self._fetched:
             return warnings
-        for host, folder in self._far.everywhere():
-            into = directory / folder
-            key = self._far.key(directory)
+        key = self._far.key(directory)
+        for place in self._hosts.places:
+            host, into = place.host, directory / place.folder
             try:
                 host.connection.fetch(str(host.ask("place", key)), into)
                 host.ask("forget", key)
@@ -108,13 +109,17 @@ class FarSystem(RealSystem):
             warnings += decoders.warnings
             _shift(into / "series", round(-host.clock.ns))
         self._observers.collect_from(directory / NEAR)
-        for folder in (*(folder for _, folder in self._far.everywhere() if folder), NEAR):
+        for folder, subjects in self._recorded():
             for name in _MERGED:
-                _merge(
-                    directory / folder / "series" / f"{name}.parquet", directory / "series" / f"{name}.parquet", folder
-                )
+                file = f"series/{name}.parquet"
+                _merge(directory / folder / file, directory / file, subjects)
         self._fetched.add(directory)
         return warnings
+
+    def _recorded(self) -> list[tuple[str, Sequence[str]]]:
+        """Folder of a trial's directory -> the roles whose series it has; of this host only the driver's."""
+        apart = [(place.folder, place.roles) for place in self._hosts.places if place.host is not self._hosts]
+        return [*apart, (NEAR, (DRIVER,))]
 
     def _decoders(self) -> list[Observer]:
         """Observers that only read what others recorded."""
@@ -127,15 +132,12 @@ class FarSystem(RealSystem):
             GcObserver(),
             PoolsObserver(host),
         ]
-        return [*read, database_observer(lambda: {}, gauges, interval=1.0)]
+        web = CounterObserver("web", "web", lambda: {}, WEB_GAUGES, interval=1.0)
+        return [*read, database_observer(lambda: {}, gauges, interval=1.0), web]
 
-    def machine_use(
-        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
-    ) -> Sequence[MachineUse | None]:
-        """Of the application's host."""
-        here = ("server",) if self._far.apart else ("server", "database")
-        lines = MachineLines(directory / "series", [one / "series" for one in beside], here)
-        return [lines.use(windows) for windows in stretches]
+    @property
+    def _roles_elsewhere(self) -> Sequence[str]:
+        return [*super()._roles_elsewhere, DRIVER, *self._hosts.elsewhere]
 
 
 def _shift(series: Path, nanoseconds: int) -> None:
@@ -144,15 +146,12 @@ def _shift(series: Path, nanoseconds: int) -> None:
         _write(pl.read_parquet(path).with_columns(pl.col("time_ns") + nanoseconds), path)
 
 
-def _merge(part: Path, whole: Path, folder: str) -> None:
-    """Add the rows of one host to the trial's; of this host only the driver's."""
+def _merge(part: Path, whole: Path, subjects: Sequence[str]) -> None:
+    """Add the rows of one host's roles to the trial's."""
     if not part.exists():
         return
-    rows = pl.read_parquet(part)
-    if folder == NEAR:
-        rows = rows.filter(pl.col("subject").str.starts_with(DRIVER))
-    else:
-        rows = rows.filter(pl.col("subject").str.starts_with("database"))
+    begins = [pl.col("subject").str.starts_with(name) for name in subjects]
+    rows = pl.read_parquet(part).filter(pl.any_horizontal(begins))
     before = [pl.read_parquet(whole)] if whole.exists() else []
     whole.parent.mkdir(parents=True, exist_ok=True)
     _write(pl.concat([*before, rows]).sort("metric", "subject", "time_ns"), whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from leadline.host.base import PROC, Files
@@ -139,6 +140,15 @@ def listener(files: Files, port: int) -> int | None:
 def established(files: Files, port: int) -> int:
     """TCP connections established with local ``port``: on the loopback, those that its listener accepted."""
     return len(_tcp(files, port, _ESTABLISHED))
+
+
+def opened(files: Files, address: str, port: int) -> int:
+    """TCP connections established to ``port`` of another host, by its IPv4 ``address``; also from sockets of IPv6."""
+    told = IPv4Address(address).packed[::-1].hex().upper()  # as the kernel writes it on a little-endian machine
+    wanted = {f"{told}:{port:04X}", f"0000000000000000FFFF0000{told}:{port:04X}"}
+    tables = (rows(files, f"{PROC}/net/{table}")[1:] for table in ("tcp", "tcp6"))
+    fields = (line.split(maxsplit=10) for table in tables for line in table)
+    return sum(row[2] in wanted and row[3] == _ESTABLISHED for row in fields)
 
 
 def connected(files: Files, socket: Path) -> int:

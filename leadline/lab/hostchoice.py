@@ -88,7 +88,7 @@ def kind_of(word: str) -> str:
 
 def _word(stack: StackChoice) -> str:
     if stack.hosts is not None:
-        return " and ".join(filter(None, (stack.hosts.application, stack.hosts.database)))
+        return " and ".join(dict.fromkeys(stack.hosts.named().values()))
     return "here" if stack.host == "local" else stack.host
 
 

@@ -52,13 +52,15 @@ class CheckedHost(PlannedHost, Protocol):
 
 def check_machine(file: StudyFile, host: Host) -> None:
     """CPUs, memory, Java and rights. Raises UsageError with file and line."""
-    for path, problem in (*_problems(file, host, host), *_java_problems(file.study)):
+    for path, problem in (*_problems(file, lambda _: host, host), *_java_problems(file.study)):
         raise UsageError(f"{file.where(path)}: {problem}")
 
 
-def check_far_machine(file: StudyFile, host: CheckedHost, database: CheckedHost, driver: Host) -> None:
-    """As ``check_machine`` for the hosts of the application, the database and the driver; a JDK is asked for there."""
-    for path, problem in _problems(file, host, driver, database):
+def check_far_machine(file: StudyFile, of: Callable[[str], CheckedHost], driver: Host) -> None:
+    """As ``check_machine``; ``of``: the host of a role, as the study's ``stack.hosts`` calls it. JDKs are asked for
+    there.
+    """
+    for path, problem in _problems(file, of, driver):
         raise UsageError(f"{file.where(path)}: {problem}")
 
 
@@ -87,12 +89,12 @@ def _limits(study: Study) -> Iterator[tuple[tuple[str | int, ...], str, str, Lev
 
 
 def _problems(
-    file: StudyFile, host: CheckedHost, driver_host: Host, database_host: CheckedHost | None = None
+    file: StudyFile, of: Callable[[str], CheckedHost], driver_host: Host
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    study = file.study
+    study, host = file.study, of("application")
     usable = driver_host.cpus()
     for path, role, kind, asked in _limits(study):
-        on: CheckedHost = driver_host if role == "driver" else (database_host or host) if role == "database" else host
+        on = driver_host if role == "driver" else host if role == "server" else of(role)
         if kind == "cpus":
             if problem := _refused(partial(parse_cpus, str(asked), on.cpus())):
                 yield path, problem

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from leadline.lab.studyfile import StudyFile
-from leadline.lab.web import web_servers
 from leadline.model.errors import UsageError
+from leadline.stack.base import Application
+from leadline.stack.registry import APPLICATIONS, application_of
 
 _NOT_THERE = {  # keys of a study -> why not on a host over SSH, and what to write
     ("design", "rotation"): "no instances stand side by side on a host over SSH: leave the rotation out",
@@ -18,6 +19,12 @@ def check_over_ssh(file: StudyFile) -> None:
     for (part, key), why in _NOT_THERE.items():
         if getattr(getattr(study, part), key) is not None:
             raise UsageError(f"{file.where((part, key))}: {why}")
-    if named := web_servers(study):
-        path = ("factors" if "web.server" in study.factors else "settings", "web.server")
-        raise UsageError(f"{file.where(path)}: no web server ({', '.join(named)}) is started on a host over SSH")
+    supplier = study.stack.hosts.supplier if study.stack.hosts else None
+    if supplier is not None and not _supplied(application_of(study.stack)):
+        able = " and ".join(name for name, made in APPLICATIONS.items() if _supplied(made()))
+        told = f"{study.stack.app} has no supplier emulator, {able} has: leave supplier out"
+        raise UsageError(f"{file.where(('stack', 'hosts', 'supplier'))}: hosts.supplier is {supplier}, but {told}")
+
+
+def _supplied(application: Application) -> bool:
+    return any(companion.name == "supplier" for companion in application.companions({}))

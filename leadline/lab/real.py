@@ -45,7 +45,7 @@ from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.group import ObserverSet
-from leadline.observe.machine import ROLES, MachineLines
+from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
@@ -360,16 +360,16 @@ class RealSystem:
         return idle_cpu(directory, others, windows)
 
     @property
-    def _recorded_roles(self) -> Sequence[str]:
-        """Of the study's processes on this host; a database that somebody else runs is one of them, and is not seen."""
+    def _roles_elsewhere(self) -> Sequence[str]:
+        """Of the study, not on the application's host; a database that somebody else runs is on it, and is not seen."""
         choice = self._study.stack
         without = choice.web is not None or (choice.own is not None and choice.own.content.database.kind == "none")
-        return [role for role in ROLES if not (without and role == "database")]
+        return ["database"] if without else []
 
     def machine_use(
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
-        lines = MachineLines(directory / "series", [one / "series" for one in beside], self._recorded_roles)
+        lines = MachineLines(directory / "series", [one / "series" for one in beside], self._roles_elsewhere)
         return [lines.use(windows) for windows in stretches]
 
     def seconds(self, directory: Path) -> SecondSeries:

@@ -65,12 +65,18 @@ def check_web(
                 raise UsageError(f"{where(name)}: {name} changes nothing without a web server; {remedy}")
         if named and knobs.SERVER.name in study.factors:
             raise UsageError(f"{where(knobs.SERVER.name)}: {knobs.SERVER.name} makes no difference: {remedy}")
+        if study.stack.hosts is not None and (apart := study.stack.hosts.web) is not None:
+            line = file.where(("stack", "hosts", "web"))
+            raise UsageError(f"{line}: hosts.web is {apart}, but no web server is in front; {remedy}, or leave web out")
         for key, what in (("web_cpus", "these CPUs are"), ("web_memory", "this memory is")):
             if getattr(study.placement, key) is not None and not idle_settings:
                 raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
-        _check_place(file, host, places, where(knobs.PLACE.name))
-        _check_own(host, servers, levels, where)
+        if "web" in study.stack.ssh_hosts:
+            _check_apart(file, places, among(knobs.UPSTREAM.name, "tcp"), where)
+        else:
+            _check_place(file, host, places, where(knobs.PLACE.name))
+        _check_own(None if "web" in study.stack.ssh_hosts else host, servers, levels, where)
         if knobs.SENDFILE.name in levels and True not in among(knobs.STATIC.name, False):
             raise UsageError(
                 f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
@@ -143,14 +149,15 @@ def _check_alone(file: StudyFile, host: PlannedHost, servers: set[Level], levels
     _check_own(host, web, levels, where)
 
 
-def _check_own(host: PlannedHost, servers: set[Level], levels: Levels, where: Where) -> None:
-    """What web servers have of their own, in front or alone."""
+def _check_own(host: PlannedHost | None, servers: set[Level], levels: Levels, where: Where) -> None:
+    """What web servers have of their own, in front or alone; ``host``: None for one whose kernel no level is of."""
     model, backlog = knobs.MODEL.name, knobs.BACKLOG.name
     if model in levels and "httpd" not in servers:
         raise UsageError(f"{where(model)}: {model} changes nothing: only httpd has more than one model")
     if knobs.PREFORK in levels.get(model, ()) and True in levels.get(knobs.HTTP2.name, ()):
         raise UsageError(f"{where(model)}: HTTP/2 of httpd needs threads: with web.http2: on take event or worker")
-    most = max((int(level) for level in levels.get(SOMAXCONN, ())), default=_level_here(host, SOMAXCONN))
+    here = None if host is None else _level_here(host, SOMAXCONN)
+    most = max((int(level) for level in levels.get(SOMAXCONN, ()) if host is not None), default=here)
     for level in levels.get(backlog, ()):
         if most is not None and int(level) > most:
             raise UsageError(
@@ -175,6 +182,21 @@ def _such_as(choice: StackChoice) -> str:
 
 def _asks_compressed(scenario: str) -> bool:
     return str(read_scenario(find_scenario(scenario)).get("compression")) == "true"
+
+
+def _check_apart(file: StudyFile, places: set[Level], upstreams: set[Level], where: Where) -> None:
+    """Of a web server on a host of its own."""
+    line = file.where(("stack", "hosts", "web"))
+    if knobs.SAME in places:
+        raise UsageError(
+            f"{where(knobs.PLACE.name)}: {knobs.PLACE.name} is same, the CPUs of the application server, but hosts.web"
+            f" ({line}) gives the web server a host of its own; write own or absent, or leave hosts.web out"
+        )
+    if "unix" in upstreams:
+        raise UsageError(
+            f"{where(knobs.UPSTREAM.name)}: no Unix socket reaches another host, and hosts.web ({line}) gives the web"
+            " server one of its own; write tcp, or leave hosts.web out"
+        )
 
 
 def _check_place(file: StudyFile, host: PlannedHost, places: set[Level], where: str) -> None:

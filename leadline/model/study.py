@@ -83,11 +83,23 @@ Responses = Annotated[list[_Name], Field(min_length=1), _known("response", RESPO
 Covariates = Annotated[list[_Name], _known("covariate", FIGURES)]
 
 
+OnHost = Annotated[str, OrSsh()] | None
+
+
 class StackHosts(Strict):
     """Hosts over SSH by what they run; the driver runs where leadline does."""
 
+    web: OnHost = Field(default=None, description="the web server in front; the same as application if absent")
     application: Annotated[str, OrSsh()] = Field(description="the server, its JVM; `ssh:NAME`")
-    database: Annotated[str, OrSsh()] | None = Field(default=None, description="`ssh:NAME`; the same if absent")
+    database: OnHost = Field(default=None, description="`ssh:NAME`; the same if absent")
+    supplier: OnHost = Field(default=None, description="the supplier emulator of dealership; the same if absent")
+
+    def named(self) -> dict[str, str]:
+        """Role -> the host it names, in the order in which a request meets them."""
+        return {role: word for role, word in self if word is not None}
+
+
+HOST_ROLES = tuple(StackHosts.model_fields)
 
 
 def _alone(found: Any) -> Any:
@@ -129,10 +141,11 @@ class StackChoice(Strict):
         return ssh_host(self.hosts.application if self.hosts else self.host)
 
     @property
-    def database_ssh(self) -> SshHost | None:
-        """That of the database, where it is another one."""
-        named = ssh_host(self.hosts.database) if self.hosts and self.hosts.database else None
-        return None if named == self.ssh else named
+    def ssh_hosts(self) -> dict[str, SshHost]:
+        """Role -> its host over SSH: `application`, and the roles that another host has. Empty without such hosts."""
+        named = self.hosts.named() if self.hosts else {"application": self.host}
+        found = {role: host for role, word in named.items() if (host := ssh_host(word)) is not None}
+        return {role: host for role, host in found.items() if role == "application" or host != self.ssh}
 
     @property
     def title(self) -> str:
@@ -151,7 +164,7 @@ class StackChoice(Strict):
             raise KeyedError(("web",), "a web server alone runs on this host: leave host and hosts out")
         if self.hosts is not None and self.host != "local":
             raise KeyedError(("hosts",), f"host is {self.host} and hosts name others: leave one of them out")
-        if self.database_ssh is not None and self.database != "postgres":
+        if "database" in self.ssh_hosts and self.database != "postgres":
             told = f"on a host of its own the database is postgres, not {self.database}"
             raise KeyedError(("hosts", "database"), f"{told}: leave `database` out of hosts")
         return self

@@ -28,17 +28,17 @@ _BUSY = ("cpu.user", "cpu.nice", "cpu.system")
 _OWN_DISK = ("read_bytes", "write_bytes")
 _DISK, _NETWORK = ("disk.read_bytes", "disk.write_bytes"), ("net.rx_bytes", "net.tx_bytes")
 _HOST = (*_MEANS.values(), *_BUSY, *_DISK, *_NETWORK, "cpu.idle")
-ROLES = ("server", "database", "driver")
+ROLES = frozenset({"server", "database", "driver"})  # without which it is not known what the study used
 _PROGRAMS = 5  # kept, those that used most
 
 
 class MachineLines:
     """The series of one trial, read once for many windows. ``beside``: those of instances that ran beside it, whose
-    processes are the study's, too. ``roles``: what of the study runs on this machine, where that is not all.
+    processes are the study's, too. ``elsewhere``: roles of the study that this machine does not run.
     """
 
-    def __init__(self, series_dir: Path, beside: Sequence[Path] = (), roles: Sequence[str] = ROLES) -> None:
-        self._roles = frozenset(roles)
+    def __init__(self, series_dir: Path, beside: Sequence[Path] = (), elsewhere: Sequence[str] = ()) -> None:
+        self._elsewhere = frozenset(elsewhere)
         self._dir = series_dir
         self._lines = [CpuLines(path) for path in (series_dir, *beside)]
 
@@ -75,14 +75,13 @@ class MachineLines:
 
     def _others(self, windows: Windows) -> float | None:
         busy = [self._mean(metric, windows) for metric in _BUSY]
-        if not self._roles <= set(self._lines[0].roles) or busy[0] is None or busy[2] is None:
+        if not ROLES - self._elsewhere <= set(self._lines[0].roles) or busy[0] is None or busy[2] is None:
             return None
         length = sum(end - begin for begin, end in windows)
         own = 0.0
         for at, lines in enumerate(self._lines):
             for role in lines.roles:
-                elsewhere = role in ROLES and role not in self._roles
-                if elsewhere or (at and role == OWN):  # the same process in all
+                if role in self._elsewhere or (at and role == OWN):  # the same process in all
                     continue
                 uses = [
                     (lines.between(role, begin, end) or lines.ended(role, begin, end), (end - begin) / length)
@@ -117,8 +116,8 @@ class MachineLines:
         return _rate(_inside(rows, windows), _inside(self._host, windows))
 
     def _own_disk(self, windows: Windows) -> float | None:
-        elsewhere = [role for role in ROLES if role not in self._roles]
-        rows = self._processes.filter(pl.col("metric").is_in(_OWN_DISK) & ~pl.col("subject").is_in(elsewhere))
+        here = ~pl.col("subject").is_in(sorted(self._elsewhere))
+        rows = self._processes.filter(pl.col("metric").is_in(_OWN_DISK) & here)
         return _rate(_inside(rows, windows), _inside(rows, windows)) if rows.height else None
 
 

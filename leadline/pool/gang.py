@@ -6,24 +6,30 @@ The names of hosts in the study stand for hosts of the pool. The first host of a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from leadline.model.errors import UsageError
-from leadline.model.hosts import ssh_host
+from leadline.model.hosts import SshHost, ssh_host
 from leadline.model.study import Study
 from leadline.pool.job import Job
 
 _BETWEEN = "+"  # in a gang's name: no host's name has it
 
 
+def _together(study: Study) -> dict[SshHost, list[str]]:
+    """What each of the study's hosts over SSH runs, in the order of the gang's hosts after the driver's."""
+    found: dict[SshHost, list[str]] = {}
+    for role, host in study.stack.ssh_hosts.items():
+        found.setdefault(host, []).append(role)
+    return found
+
+
 def roles(study: Study) -> list[str]:
     """What runs on each host of the study's gang, the driver first; of a study on one host it is all there is."""
-    stack = study.stack
-    if stack.ssh is None:
-        return ["driver"]
-    together = "application" if stack.database_ssh is not None else "application and database"
-    return ["driver", together, *(["database"] if stack.database_ssh is not None else [])]
+    hosts = study.stack.ssh_hosts
+    together = {"application": "application" if "database" in hosts else "application and database"}
+    return ["driver", *(" and ".join(together.get(role, role) for role in each) for each in _together(study).values())]
 
 
 def placed(study: Study, hosts: Sequence[str]) -> Study:
@@ -31,25 +37,25 @@ def placed(study: Study, hosts: Sequence[str]) -> Study:
     wanted = roles(study)
     if len(hosts) != len(wanted):
         raise UsageError(f"the job has {len(hosts)} hosts ({', '.join(hosts)}), its roles are {', '.join(wanted)}")
-    if len(wanted) == 1:
-        return study
     stack = study.stack
+    at = dict(zip(_together(study), hosts[1:], strict=True))
+    if not at:
+        return study
     if stack.hosts is None:
-        return study.model_copy(update={"stack": stack.model_copy(update={"host": _at(stack.host, hosts[1])})})
-    named = {"application": _at(stack.hosts.application, hosts[1])}
-    if stack.hosts.database is not None:
-        named["database"] = _at(stack.hosts.database, hosts[-1])
-    of_roles = stack.hosts.model_copy(update=named)
-    return study.model_copy(update={"stack": stack.model_copy(update={"hosts": of_roles})})
+        named: dict[str, object] = {"host": _at(stack.host, at)}
+    else:
+        of_roles = {role: _at(word, at) for role, word in stack.hosts.named().items()}
+        named = {"hosts": stack.hosts.model_copy(update=of_roles)}
+    return study.model_copy(update={"stack": stack.model_copy(update=named)})
 
 
-def _at(word: str, host: str) -> str:
+def _at(word: str, hosts: Mapping[SshHost, str]) -> str:
     """``ssh:root@app:22`` and n2 are ``ssh:root@n2:22``."""
     found = ssh_host(word)
     assert found is not None
     user, at, place = found.name.rpartition("@")
     _, colon, port = place.partition(":")
-    return str(replace(found, name=f"{user}{at}{host}{colon}{port}"))
+    return str(replace(found, name=f"{user}{at}{hosts[found]}{colon}{port}"))
 
 
 def on_hosts(job: Job, hosts: Sequence[str]) -> Job:

@@ -49,6 +49,7 @@ class Stack(Parts):
     def __init__(self, choice: StackChoice, host: Host, home: Path, options: StackOptions | None = None) -> None:
         super().__init__(choice, host, home, options)
         self._configured = self._database_configured = False  # server, database, since they were last stopped
+        self._expected = False  # the ports of the server's next start are chosen
         self._socket: Path | None = None
         self._memory_kills = 0
 
@@ -115,8 +116,9 @@ class Stack(Parts):
 
     def reset_data(self, directory: Path) -> None:
         """Put the data back to the snapshot; nothing runs. Raises LookupError before ``prepare_data``."""
-        self.database.configure(self._context(self._home / self.database.name, directory), {})
-        self.database.restore(self.application.data_key(self.options.load_units, self.options.data_seed))
+        if self.options.here("database"):
+            self.database.configure(self._context(self._home / self.database.name, directory), {})
+            self.database.restore(self.application.data_key(self.options.load_units, self.options.data_seed))
         for companion in self.application.companions({}):
             companion.reset(self._home / companion.name)
 
@@ -144,11 +146,9 @@ class Stack(Parts):
         self.front.configure(in_front)
         self._make_work()
         self._socket = self.front.socket(in_front, self.server.name if self.server.unix_socket else None)
-        self._settings = dict(settings)
-        fixed = self.choice.own.content.fixed_port if self.choice.own else None
-        given = (0 if fronted else self.options.http_port) or fixed
-        self._http_port = self._url_port = given or self._host.free_port()
-        self._calls_port = self._host.free_port()
+        if not self._expected:
+            self.expect(settings)
+        self._expected = False
         self._start_companions(directory)
         deployment = self.deployment()
         if not deployment.archive.is_file():
@@ -160,7 +160,7 @@ class Stack(Parts):
             calls_port=self._calls_port,
             http_socket=self._socket,
             tls=bool(settings.get(server_knobs.TLS.name)),
-            http_address=LOOPBACK if fronted else self.options.http_address,
+            http_address=LOOPBACK if fronted and not self._reached else self.options.http_address,
             database=self.endpoint() if self.database.runs else None,
             deployment=deployment,
         )
@@ -171,26 +171,55 @@ class Stack(Parts):
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
 
+    def expect(self, settings: Settings) -> str:
+        """Take the levels and choose the ports of the server's next start; where other hosts will reach it then."""
+        self._settings = dict(settings)
+        fronted = web_knobs.chosen(self._in_front(settings)) is not None
+        fixed = self.choice.own.content.fixed_port if self.choice.own else None
+        given = (0 if fronted else self.options.http_port) or fixed
+        self._http_port = self._url_port = given or self._host.free_port()
+        self._calls_port = self._host.free_port()
+        self._expected = True
+        return self._direct_url(self.options.address)
+
     def _start_companions(self, directory: Path) -> None:
-        """Start the processes that the application needs beside its server, before it; both know each other's port."""
-        own = self._owners.levels(self._settings, self._deployed)
+        """Start the processes that the application needs beside its server, before it; both know each other's port.
+        Those of other hosts run already.
+        """
         self.companions = {}
-        for companion in self.application.companions(own):
-            context = CompanionContext(
-                host=self._host,
-                directory=self._home / companion.name,
-                artefacts=directory.absolute() / "logs",
-                port=self._host.free_port(),
-                url=self._direct_url(),
-                seed=self.options.data_seed,
-                cpus=self.options.placement.driver_cpus,
-                listen=self.options.http_address,
-                address=self.options.address,
-                client=self._remote_client(),
-            )
-            companion.configure(context, own)
-            self.companions[companion.name] = companion
-            self.restart_companion(companion.name)
+        for companion in self.application.companions(self._owners.levels(self._settings, self._deployed)):
+            if companion.name in self._reached:
+                companion.use(self._reached[companion.name])
+                self.companions[companion.name] = companion
+            else:
+                self._start_companion(companion, directory, self._direct_url())
+
+    def start_companion(self, name: str, settings: Settings, directory: Path, url: str) -> str:
+        """Start one beside an application that another stack runs at ``url``; where other hosts reach it. Raises
+        TrialFailure.
+        """
+        self._settings = dict(settings)
+        companions = self.application.companions(self._owners.levels(settings, self._deployed))
+        companion = next(each for each in companions if each.name == name)
+        self._start_companion(companion, directory, url)
+        return companion.address
+
+    def _start_companion(self, companion: Companion, directory: Path, url: str) -> None:
+        context = CompanionContext(
+            host=self._host,
+            directory=self._home / companion.name,
+            artefacts=directory.absolute() / "logs",
+            port=self._host.free_port(),
+            url=url,
+            seed=self.options.data_seed,
+            cpus=self.options.placement.driver_cpus,
+            listen=self.options.http_address,
+            address=self.options.address,
+            client=self._remote_client() if self.options.here("application") else None,
+        )
+        companion.configure(context, self._owners.levels(self._settings, self._deployed))
+        self.companions[companion.name] = companion
+        self.restart_companion(companion.name)
 
     def _remote_client(self) -> RemoteClient | None:
         """For a program outside that calls the bean which the deployment names; None where it names none."""
@@ -207,11 +236,17 @@ class Stack(Parts):
 
     def start_web(self, settings: Settings, directory: Path) -> float:
         """Start the web server that the levels ask for in front of the running server; seconds until the application
-        answers through it. A Unix socket is there only if the server was started with the same levels.
+        answers through it, 0 where they ask for none. A Unix socket is there only if the server was started with the
+        same levels.
         """
         self._settings = dict(settings)
+        self._place(settings)
+        if web_knobs.chosen(settings) is None:
+            self.front.configure(settings)
+            return 0.0
+        self._make_work()
         self._url_port = self.options.http_port or self._host.free_port()
-        behind = Behind(self._http_port, self.deployment())
+        behind = Behind(self._http_port, self.deployment(), self._server_address)
         socket = self._socket if settings.get(web_knobs.UPSTREAM.name) == "unix" else None
         return self.front.start(
             settings,
@@ -324,6 +359,8 @@ class Stack(Parts):
     # helpers -------------------------------------------------------------------------------------------------
 
     def _make_work(self) -> None:
+        if not self._processes:
+            self._memory_kills = oom_kills(self._host.files)
         if self._work != self._home and not self._work.exists():
             self._host.private_tree(self._work)
             self._work.chmod(0o711)

@@ -176,6 +176,17 @@ class Companion(Protocol):
     def properties(self) -> Mapping[str, str]:
         """System properties by which the server knows of it, after ``configure``."""
 
+    @property
+    def knob_names(self) -> Sequence[str]:
+        """Of the application's knobs that are its own."""
+
+    @property
+    def address(self) -> str:
+        """Where other hosts reach it, after ``configure``."""
+
+    def use(self, address: str) -> None:
+        """Be one that another host runs, which is reached there: it is asked, not started."""
+
     def takes(self) -> Mapping[str, str]:
         """Populations of the scenario whose requests go to it, with its address for them, after ``configure``."""
 

@@ -20,7 +20,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9/._+=@~-]+")
 class StackOptions:
     """How a stack is placed and watched, and how much data it holds. ``http_port`` 0: a free one at every start.
 
-    ``properties`` are system properties of the server's JVM beside the mode: switches of the application.
+    ``properties`` are system properties of the server's JVM beside the mode: switches of the application. ``roles``:
+    what this host has of a stack over several (web, application, database, the names of companions); None: all of it.
     """
 
     load_units: int = 1
@@ -39,6 +40,11 @@ class StackOptions:
     http_names: Sequence[str] = ()  # addresses of this host as others know it
     servers: Sequence[str] = ()  # where the server is a factor: those that levels will name
     properties: Mapping[str, str] = field(default_factory=dict)
+    roles: Sequence[str] | None = None
+
+    def here(self, role: str) -> bool:
+        """Whether this host has the role."""
+        return self.roles is None or role in self.roles
 
 
 def plain_directory(home: Path, cache: Path | None = None) -> Path:

@@ -45,7 +45,8 @@ class Parts:
             server = registry.server_of(choice.model_copy(update={"server": name}))
             if isinstance(server, SiteServer):
                 server.may_be = tuple(self.options.web_servers) or server.may_be
-            server.check_java(choice.java)
+            if self.options.here("application"):
+                server.check_java(choice.java)
             self.servers[name] = server
         self.server = next(iter(self.servers.values()))  # of several the one that was started last
         self.database: Database = registry.database_of(choice, self.options.database_port)
@@ -58,11 +59,14 @@ class Parts:
         self._processes: dict[str, Process] = {}
         self._limits = Limits(host, self._processes, OF_SERVER if self.alone else LIMITS)
         self._placement = placement  # of the last start
-        self.front = Front(host, self._work / "web", placement, observe, names)
+        apart = not self.options.here("application")
+        self.front = Front(host, self._work / "web", placement, observe, names, apart)
         self._settings: Settings = {}  # of the last start of the server
         self._http_port = self._calls_port = 0
         self._url_port = 0
         self._elsewhere: Endpoint | None = None
+        self._server_address = LOOPBACK
+        self._reached: dict[str, str] = {}  # companions that other hosts run, with their addresses
         self._web_versions: dict[str, str] = {}
 
     # what it is ----------------------------------------------------------------------------------------------
@@ -100,8 +104,8 @@ class Parts:
         return isinstance(self.server, SiteServer)
 
     def _in_front(self, settings: Settings) -> Settings:
-        """Levels that ask for a web server in front of the server."""
-        return {} if self.alone else settings
+        """Levels that ask for a web server of this host in front of the server."""
+        return {} if self.alone or not self.options.here("web") else settings
 
     def knobs(self) -> Sequence[Knob]:
         return self._owners.knobs()
@@ -139,19 +143,31 @@ class Parts:
         """Have the application use a database that another stack runs, on another host."""
         self._elsewhere = endpoint
 
+    def use_companion(self, name: str, address: str) -> None:
+        """The same of a companion."""
+        self._reached[name] = address
+
+    def use_application(self, address: str, port: int) -> None:
+        """Have the web server stand before an application server that another stack runs, on another host."""
+        self._server_address, self._http_port = address, port
+
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
         own = [self._home / self.database.name] if self.database.runs else []
         return [*own, *(self._work / server.name for server in self.servers.values())]
 
     def provision(self, progress: Progress) -> None:
-        """Fetch and unpack every distribution, build the application. Raises LeadlineError."""
-        self.database.provision(progress)
-        for server in self.servers.values():
+        """Fetch and unpack every distribution of this host, build the application. Raises LeadlineError."""
+        here = self.options.here
+        serves = here("application")
+        if serves or here("database"):
+            self.database.provision(progress)
+        for server in self.servers.values() if serves else ():
             server.provision(progress)
-        self._web_versions = {} if self.alone else self.front.provision(self.options.web_servers, progress)
+        in_front = here("web") and not self.alone
+        self._web_versions = self.front.provision(self.options.web_servers, progress) if in_front else {}
         self.application.build(progress)
-        for server in self.servers.values():
+        for server in self.servers.values() if serves else ():
             server.prepare(self.deployment(), progress)
 
     def apply(self, levels: Settings) -> None:
@@ -191,9 +207,9 @@ class Parts:
         beside = [file for companion in self.companions.values() for file in companion.artefacts()]
         return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ()), *beside]
 
-    def _direct_url(self) -> str:
+    def _direct_url(self, address: str = LOOPBACK) -> str:
         scheme = "https" if self._settings.get(server_knobs.TLS.name) else "http"
-        return f"{scheme}://{LOOPBACK}:{self._http_port}{self.deployment().path}"
+        return f"{scheme}://{address}:{self._http_port}{self.deployment().path}"
 
     def _context(
         self,

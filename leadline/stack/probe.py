@@ -129,6 +129,15 @@ class Client:
         return most
 
 
+def unreached(address: str, port: int, timeout: float = 5.0) -> str:
+    """Why a port of a host cannot be reached from this one; empty where it can."""
+    try:
+        socket.create_connection((address, port), timeout).close()
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 def ready(client: Client, deployment: Deployment) -> str:
     """Empty when the application answers as one that is up, else what was said instead."""
     wanted = deployment.ready

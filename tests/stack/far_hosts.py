@@ -78,7 +78,7 @@ class Far:
 
     def processes(self) -> list[str]:
         """Command lines of whatever runs there beside sshd and what looks."""
-        lines = self.run("ps", "-eo", "pid=,args=").splitlines()
+        lines = self.run("ps", "-eo", "pid=,args=", "-ww").splitlines()
         return [line.strip() for line in lines if not any(word in line for word in _OWN)]
 
 

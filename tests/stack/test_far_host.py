@@ -10,9 +10,12 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_network
 from pathlib import Path
 
+import polars as pl
 import pytest
 from conftest import leadline
 from far_hosts import Far, far_hosts, missing
@@ -71,9 +74,41 @@ question: Does the database have a host of its own?
 stack: {{ server: tomcat, hosts: {{ application: "ssh:app", database: "ssh:db" }} }}
 workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
 factors: {{ database.work_mem: [4m, 8m] }}
-settings: {{ {KNOB}: 0, jvm.heap: 128m }}
+settings: {{ {KNOB}: 0, jvm.heap: 128m, web.server: nginx }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}
-responses: [throughput, p50, database_cpu_per_transaction, driver_cpu_per_transaction]
+responses: [throughput, p50, web_cpu_per_transaction, database_cpu_per_transaction, driver_cpu_per_transaction]
+dead_man: 2s
+"""
+WEB = f"""
+study: roles
+question: Does each role have a host of its own?
+stack: {{ server: tomcat, hosts: {{ web: "ssh:web", application: "ssh:app", database: "ssh:db" }} }}
+workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
+factors: {{ web.workers: [1, 2] }}
+settings: {{ web.server: nginx, web.tls: on, {KNOB}: 0, jvm.heap: 128m }}
+placement: {{ web_cpus: "0" }}
+design: {{ replicates: 2, sentinels: null, seed: 3 }}
+responses: [throughput, p50, web_cpu_per_transaction, database_cpu_per_transaction]
+dead_man: 2s
+"""
+SUPPLIER = f"""
+study: roles
+question: Does the supplier have one, too?
+stack:
+  app: dealership
+  server: tomcat
+  hosts: {{ web: "ssh:web", application: "ssh:app", database: "ssh:db", supplier: "ssh:sup" }}
+workload:
+  scenario: dealership
+  load_units: 4
+  variables: {{ injection_rate: 4 }}
+  ramp_up: 2s
+  steady: 8s
+  ramp_down: 1s
+factors: {{ web.place: [own, absent] }}
+settings: {{ web.server: httpd, app.supplier_delay: 300ms, {KNOB}: 0, jvm.heap: 128m }}
+design: {{ replicates: 2, sentinels: null, seed: 3 }}
+responses: [throughput, p50, server_cpu_per_transaction]
 dead_man: 2s
 """
 
@@ -83,7 +118,10 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Far]]:
     """Their ``ssh`` is first on the path; this checkout and these caches are not there."""
     place = tmp_path_factory.mktemp("far")
     hidden = [Path(package.__file__).resolve().parents[1], cache_dir(), tmp_path_factory.getbasetemp()]
-    with far_hosts(["app", *(["db"] if MATRIX else [])], place, hidden) as found, pytest.MonkeyPatch.context() as patch:
+    with (
+        far_hosts(["app", *(["web", "db", "sup"] if MATRIX else [])], place, hidden) as found,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
         yield found
 
@@ -225,6 +263,107 @@ def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: 
         assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
         assert trial["responses"]["database_cpu_per_transaction"] > 0
         assert trial["responses"]["driver_cpu_per_transaction"] > 0
-    for far in hosts.values():
+        assert trial["responses"]["web_cpu_per_transaction"] > 0
+        assert (directory / "logs" / "nginx.log").exists()
+    for far in (hosts["app"], hosts["db"]):
         assert far.processes() == []
         assert far.run("find", "/root/.cache/leadline/far", "-name", "two-*") == ""
+
+
+PROGRAMS = {"nginx": "nginx", "apache2": "apache2", "tomcat": "catalina", "postgres": "postgres", "supplier": "emulate"}
+
+
+def programs(lines: Sequence[str]) -> set[str]:
+    """Those of the stack among command lines."""
+    return {name for name, word in PROGRAMS.items() if any(word in line for line in lines)}
+
+
+def callers(far: Far) -> set[str]:
+    """Addresses that are connected with the host's ports, but for sshd's."""
+    found = set()
+    for line in far.run("cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines():
+        fields = line.split()
+        if len(fields) > 3 and fields[3] == "01" and not fields[1].endswith(":0016"):
+            found.add(str(IPv4Address(bytes.fromhex(fields[2].partition(":")[0][-8:])[::-1])))
+    return found
+
+
+@dataclass(frozen=True)
+class Spread:
+    """``run``: what runs on each host in the first trial; ``files``: what each host leaves in the trial's directory;
+    ``lost``: the host whose connection is cut in that trial.
+    """
+
+    text: str
+    run: Mapping[str, set[str]]
+    files: Sequence[str]
+    lost: str = ""
+
+
+SPREAD = {
+    "nginx": Spread(
+        WEB,
+        {"web": {"nginx"}, "app": {"tomcat"}, "db": {"postgres"}, "sup": set()},
+        ("web-host/logs/nginx.conf", "web-host/series/web.parquet", "database-host/logs/postgres.log"),
+        lost="web",
+    ),
+    "supplier": Spread(
+        SUPPLIER,
+        {"web": {"apache2"}, "app": {"tomcat"}, "db": {"postgres"}, "sup": {"supplier"}},
+        ("web-host/logs/httpd.conf", "database-host/logs/postgres.log", "supplier-host/logs/supplier.log"),
+    ),
+}
+
+
+@matrix("web server, application, database and supplier on four hosts")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SPREAD)
+def test_each_role_on_a_host_of_its_own(hosts: dict[str, Far], tmp_path: Path, name: str) -> None:
+    spread = SPREAD[name]
+    (tmp_path / "roles.yaml").write_text(spread.text)
+    before = {each: level(far) for each, far in hosts.items()}
+    command = [sys.executable, "-m", "leadline", "run", "roles.yaml", "--json"]
+    with (tmp_path / "out").open("w") as out, (tmp_path / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=said, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(tmp_path / "lab", "load") == 1, 400, "no trial")
+        until(lambda: run.poll() is not None or hosts["web"].address in callers(hosts["app"]), 200, "no call")
+        assert run.poll() is None, (tmp_path / "said").read_text()
+        during = {each: far.processes() for each, far in hosts.items()}
+        calling = callers(hosts["app"])
+        if spread.lost:
+            cut(hosts[spread.lost])
+        assert run.wait(400) == 0, (tmp_path / "said").read_text()
+    finally:
+        run.kill()
+        run.wait(10)
+    # each program on its host, and only the web server asks the application for the driver
+    assert {each: programs(lines) for each, lines in during.items()} == spread.run, during
+    driver = str(ip_network(f"{hosts['app'].address}/28", strict=False)[1])
+    assert driver not in calling, calling
+    trials = json.loads((tmp_path / "out").read_text())["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4
+    assert [trial["attempt"] for trial in trials] == ([2, 1, 1, 1] if spread.lost else [1] * 4)
+    again = f"ssh:{spread.lost} ({spread.lost}): connected again"
+    assert (again in (tmp_path / "said").read_text()) == bool(spread.lost)
+    for trial in trials:
+        directory = Path(trial["directory"])
+        fronted = trial["planned"]["levels"].get("web.place") != "absent"
+        assert all(reading["matches"] for reading in trial["readings"]), trial["readings"]
+        assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
+        if spread.run["sup"]:  # its own counts are held against the database's
+            assert "supplier-has-the-purchase-orders" in {audit["name"] for audit in trial["audits"]}
+        for file in spread.files:
+            assert (directory / file).exists() == (fronted or not file.startswith("web")), file
+        assert not (directory / "logs" / "postgres.log").exists()
+        processes = pl.read_parquet(directory / "series" / "processes.parquet")
+        seen = set(processes.filter(pl.col("metric") == "cpu.seconds")["subject"])
+        assert seen >= {"server", "database", "driver", *(["web"] if fronted else []), *spread.run["sup"]}
+        if fronted:
+            requests = pl.read_parquet(directory / "series" / "web.parquet").filter(pl.col("metric") == "requests")
+            assert requests["value"].max() > 0
+    # nothing is left on the hosts, and every setting is put back
+    for each, far in hosts.items():
+        assert far.processes() == []
+        assert level(far) == before[each]
+        assert far.run("find", "/root/.cache/leadline/far", "-name", "roles-*", check=False) == ""

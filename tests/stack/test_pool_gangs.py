@@ -1,4 +1,4 @@
-"""A stack over several hosts as one gang: a real Slurm gives each block three nodes, whose roles the study names.
+"""A stack over several hosts as one gang: a real Slurm gives each block four nodes, whose roles the study names.
 
 The nodes are hosts with roots, networks and processes of their own (far_hosts.py) and one kernel, this machine's.
 """
@@ -19,7 +19,7 @@ from conftest import leadline
 from far_hosts import Far, far_hosts
 from far_hosts import missing as no_hosts
 from slurm_nodes import Slurm, missing, slurm
-from test_far_host import KNOB, TWO, level
+from test_far_host import KNOB, WEB, level, programs
 from witnesses import matrix, until
 
 import leadline as package
@@ -29,9 +29,9 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(bool(missing() or no_hosts()), reason=missing() or no_hosts()),
-    matrix("a stack over three hosts, of which one is lost, some minutes"),
+    matrix("a stack over four hosts, of which one is lost, some minutes"),
 ]
-STUDY = TWO.replace("study: two", "study: gang").replace("replicates: 2", "replicates: 2, blocks: by-replicate")
+STUDY = WEB.replace("study: roles", "study: gang").replace("replicates: 2", "replicates: 2, blocks: by-replicate")
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def place(
 ) -> Iterator[tuple[Path, Slurm, dict[str, Far]]]:
     hidden = [Path(package.__file__).resolve().parents[1], cache_dir(), tmp_path_factory.getbasetemp()]
     (tmp_path / "gang.yaml").write_text(STUDY)
-    with far_hosts(["n1", "n2", "n3", "n4"], tmp_path / "far", hidden) as hosts:
+    with far_hosts(["n1", "n2", "n3", "n4", "n5"], tmp_path / "far", hidden) as hosts:
         monkeypatch.setenv("PATH", f"{tmp_path / 'far' / 'bin'}:{os.environ['PATH']}")
-        with slurm(tmp_path / "slurm", 4, far=hosts) as nodes:
+        with slurm(tmp_path / "slurm", 5, far=hosts) as nodes:
             (tmp_path / "pool.yaml").write_text(f"leadline: {nodes.leadline}\n")
             for name, value in nodes.environment.items():
                 monkeypatch.setenv(name, value)
@@ -57,23 +57,24 @@ def rows(lab: Path, query: str) -> list[tuple[object, ...]]:
         return []
 
 
-def test_a_gang_of_three_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm, dict[str, Far]]) -> None:
+def test_a_gang_of_four_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm, dict[str, Far]]) -> None:
     home, nodes, hosts = place
     before = {name: level(far) for name, far in hosts.items()}
     dry = leadline("run", "gang.yaml", "--pool", "slurm:pool.yaml", "--dry-run", cwd=home)
     assert dry.returncode == 0, dry.stderr
-    assert "each block asks for 3 hosts at the same time: driver, application, database" in dry.stdout
-    assert "over 1 gang of 3 hosts" in dry.stdout
+    assert "each block asks for 4 hosts at the same time: driver, web, application, database" in dry.stdout
+    assert "over 1 gang of 4 hosts" in dry.stdout
     out = home / "out"
     command = [sys.executable, "-m", "leadline", "run", "gang.yaml", "--pool", "slurm:pool.yaml"]
     with out.open("w") as told:
         run = subprocess.Popen(command, cwd=home, stdout=told, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         until(lambda: len(rows(home / "lab", "select 1 from blocks where state = 'ended'")) == 1, 600, out.read_text())
-        # the second block is on the same three hosts: the application's dies in the middle
-        until(lambda: any("java" in line for line in hosts["n2"].processes()), 300, "no second block")
-        nodes.kill("n2", steps=True)
-        os.kill(hosts["n2"].init, signal.SIGKILL)
+        # the second block is on the same four hosts: the application's dies in the middle
+        until(lambda: programs(hosts["n3"].processes()) and programs(hosts["n2"].processes()), 300, "no second block")
+        during = {name: programs(hosts[name].processes()) for name in ("n2", "n3")}
+        nodes.kill("n3", steps=True)
+        os.kill(hosts["n3"].init, signal.SIGKILL)
         code = run.wait(900)
     finally:
         run.kill()
@@ -81,11 +82,12 @@ def test_a_gang_of_three_roles_of_which_one_host_is_lost(place: tuple[Path, Slur
     said = out.read_text()
     assert code == 0, said
     # what was lost is said, and its host
-    assert "n2 is down" in said or "n2 gets no more jobs" in said, said
-    assert nodes.states()["n2"].rstrip("*") == "down"
+    assert during == {"n2": {"nginx"}, "n3": {"tomcat"}}
+    assert "n3 is down" in said or "n3 gets no more jobs" in said, said
+    assert nodes.states()["n3"].rstrip("*") == "down"
     # the block was run again as a whole, on the hosts that were left
     ended = rows(home / "lab", "select block, host from blocks where state = 'ended' order by ended")
-    assert [host for _, host in ended] == ["n1+n2+n3", "n1+n3+n4"], said
+    assert [host for _, host in ended] == ["n1+n2+n3+n4", "n1+n2+n4+n5"], said
     assert {block for block, _ in ended} == {0, 1}
     assert len(rows(home / "lab", "select 1 from blocks where state != 'ended'")) == 1
     doubled = "select count(*) from attempts where failure is null group by trial_id"
@@ -97,14 +99,16 @@ def test_a_gang_of_three_roles_of_which_one_host_is_lost(place: tuple[Path, Slur
     for trial in trials:
         directory = Path(trial["directory"])
         facts = json.loads((directory / "logs" / "host.json").read_text())
-        _, application, database = facts["host"].split("+")
+        _, web, application, database = facts["host"].split("+")
         assert facts["host.reached.by"] == f"ssh:{application}"
         assert facts["host.reached.address"] == hosts[application].address
         assert facts["host.database.reached.by"] == f"ssh:{database}"
+        assert facts["host.web.reached.by"] == f"ssh:{web}"
+        assert (directory / "web-host" / "logs" / "nginx.log").exists()
         assert (directory / "database-host" / "logs" / "postgres.log").exists()
         assert trial["responses"]["database_cpu_per_transaction"] > 0
     # nothing is left on the hosts, and every setting is put back
-    for name in ("n1", "n3", "n4"):
+    for name in ("n1", "n2", "n4", "n5"):
         assert hosts[name].processes() == []
         assert level(hosts[name]) == before[name], KNOB
     assert not (home / "lab" / "pool").exists()

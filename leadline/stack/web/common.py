@@ -15,13 +15,14 @@ from typing import ClassVar
 
 from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
-from leadline.host.files import connected, established, listens
+from leadline.host.files import connected, established, listens, opened
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.stack import probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment
+from leadline.stack.local import LOOPBACK
 from leadline.stack.started import Started
 from leadline.stack.web import knobs
 
@@ -53,6 +54,7 @@ class FrontContext:
     certificate: Certificate | None
     socket: Path | None = None
     site: Path | None = None
+    server_address: str = LOOPBACK  # another where the application server has a host of its own
     cpus: str | None = None
     memory: int | None = None
     observe: bool = True
@@ -244,10 +246,17 @@ class WebServer(Started[FrontContext]):
             found = {**self.counters(), "connections": float(established(files, context.port))}
             if context.site is not None:
                 return found
-            upstream = connected(files, context.socket) if context.socket else established(files, context.server_port)
-            return {**found, "upstream_connections": float(upstream)}
+            return {**found, "upstream_connections": float(self._upstream())}
         except (OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
+
+    def _upstream(self) -> int:
+        context, files = self.context, self.context.host.files
+        if context.socket:
+            return connected(files, context.socket)
+        if context.server_address == LOOPBACK:
+            return established(files, context.server_port)
+        return opened(files, context.server_address, context.server_port)
 
     def stop(self) -> bool:
         process, self._process = self._process, None

@@ -19,6 +19,7 @@ from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
 from leadline.stack.deployment import Deployment
+from leadline.stack.local import LOOPBACK
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FrontContext, WebServer
@@ -31,23 +32,33 @@ _LONGEST = 100  # bytes of a socket's path; the kernel takes 108, unix(7)
 
 @dataclass(frozen=True)
 class Behind:
-    """The application server that is served."""
+    """The application server that is served; ``address``: of its host."""
 
     port: int
     deployment: Deployment
+    address: str = LOOPBACK
 
 
 class Front(AtStart):
     """Starts, asks and stops the web server of one stack. ``home``: private directory; ``names``: addresses by which
-    other hosts know this one.
+    other hosts know this one; ``apart``: the application server has another host.
     """
 
-    def __init__(self, host: Host, home: Path, placement: Placement, observe: bool, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        host: Host,
+        home: Path,
+        placement: Placement,
+        observe: bool,
+        names: Sequence[str] = (),
+        apart: bool = False,
+    ) -> None:
         self._host = host
         self._home = home
         self.placement = placement
         self._observe = observe
         self._names = names
+        self._apart = apart
         self._server: WebServer | None = None
         self._settings: Settings = {}  # of the last start
         self._sockets: Scratch | None = None
@@ -82,7 +93,7 @@ class Front(AtStart):
             return
         if settings.get(server_knobs.TLS.name):
             raise UsageError("the web server speaks plain HTTP to the application server: leave server.tls out")
-        if self._place(settings) == knobs.OWN and self.placement.web_cpus is None:
+        if self._place(settings) == knobs.OWN and self.placement.web_cpus is None and not self._apart:
             raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
 
     def socket(self, settings: Settings, server: str | None) -> Path | None:
@@ -131,6 +142,7 @@ class Front(AtStart):
             address=address,
             port=port,
             server_port=behind.port,
+            server_address=behind.address,
             deployment=behind.deployment,
             certificate=self.certificate,
             socket=socket,
@@ -174,7 +186,8 @@ class Front(AtStart):
     # helpers -------------------------------------------------------------------------------------------------
 
     def _place(self, settings: Settings) -> Level:
-        return settings.get(knobs.PLACE.name, knobs.OWN if self.placement.web_cpus else knobs.SAME)
+        own = self._apart or self.placement.web_cpus
+        return settings.get(knobs.PLACE.name, knobs.OWN if own else knobs.SAME)
 
     def _cpus(self, settings: Settings) -> str | None:
         return self.placement.web_cpus if self._place(settings) == knobs.OWN else self.placement.server_cpus
@@ -184,7 +197,7 @@ class Front(AtStart):
         usable = self._host.cpus()
         found = {cpu_set(text, usable) for text in asked if text}
         own, same = (cpu_set(text, usable) for text in (self.placement.web_cpus, self.placement.server_cpus))
-        if self.placement.web_cpus and found == {own}:
+        if (self._apart or self.placement.web_cpus) and found == {own}:
             return knobs.OWN
         if found == {same}:
             return knobs.SAME

@@ -210,7 +210,7 @@ def _keepalive(settings: Settings) -> list[str]:
 
 def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
     root = context.deployment.path
-    direct = f"http://127.0.0.1:{context.server_port}{root}"
+    direct = f"http://{context.server_address}:{context.server_port}{root}"
     target = f"unix:{context.socket}|http://localhost{root}" if context.socket else direct
     options = ""
     if knobs.UPSTREAM_KEEPALIVE.name in settings:

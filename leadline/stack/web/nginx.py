@@ -77,7 +77,7 @@ class Nginx(WebServer):
 
     def configuration(self, context: FrontContext, settings: Settings) -> str:
         private = context.directory
-        server = f"unix:{context.socket}" if context.socket else f"127.0.0.1:{context.server_port}"
+        server = f"unix:{context.socket}" if context.socket else f"{context.server_address}:{context.server_port}"
         kept = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
         root, static = context.deployment.path, settings.get(knobs.STATIC.name, False)

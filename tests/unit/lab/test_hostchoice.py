@@ -113,10 +113,13 @@ def test_a_host_over_ssh(word: str) -> None:
 def test_hosts_by_role_give_way_to_one_host() -> None:
     named = "stack: { server: tomcat, hosts: { application: 'ssh:app', database: 'ssh:db' } }"
     file = study(HERE.replace("stack: { server: tomcat }", named))
-    assert [str(file.study.stack.ssh), str(file.study.stack.database_ssh)] == ["ssh:app", "ssh:db"]
+    assert {role: str(host) for role, host in file.study.stack.ssh_hosts.items()} == {
+        "application": "ssh:app",
+        "database": "ssh:db",
+    }
     chosen = on_host(file, "ssh:other")
     assert str(chosen.file.study.stack.ssh) == "ssh:other"
-    assert chosen.file.study.stack.database_ssh is None
+    assert list(chosen.file.study.stack.ssh_hosts) == ["application"]
     assert chosen.notes == ("--host ssh:other, where the file says ssh:app and ssh:db",)
 
 

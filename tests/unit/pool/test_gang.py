@@ -24,25 +24,54 @@ def study(stack: str, more: str = "") -> StudyFile:
 
 ONE = "{ server: tomcat, host: 'ssh:root@app:2222' }"
 TWO = "{ server: tomcat, hosts: { application: 'ssh+sudo:app', database: 'ssh:db' } }"
+ALL = (
+    "{ app: dealership, server: tomcat, hosts: { supplier: 'ssh:sup:2222', database: 'ssh:db', application: 'ssh:app',"
+    " web: 'ssh:me@web' } }"
+)
+PAIR = "{ server: tomcat, hosts: { web: 'ssh:front', application: 'ssh:app', database: 'ssh:front' } }"
+FRONT = "{ server: tomcat, hosts: { web: 'ssh:front', application: 'ssh:app' } }"
 SAME = "{ server: tomcat, hosts: { application: 'ssh:app', database: 'ssh:app' } }"
 
 
 @pytest.mark.parametrize(
-    ("stack", "wanted", "hosts", "application", "database"),
+    ("stack", "wanted", "hosts", "placed_hosts"),
     [
-        (ONE, ["driver", "application and database"], ["n1", "n2"], "ssh:root@n2:2222", None),
-        (SAME, ["driver", "application and database"], ["n1", "n2"], "ssh:n2", None),
-        (TWO, ["driver", "application", "database"], ["n1", "n4", "n7"], "ssh+sudo:n4", "ssh:n7"),
+        (ONE, ["driver", "application and database"], ["n1", "n2"], {"application": "ssh:root@n2:2222"}),
+        (SAME, ["driver", "application and database"], ["n1", "n2"], {"application": "ssh:n2"}),
+        (
+            TWO,
+            ["driver", "application", "database"],
+            ["n1", "n4", "n7"],
+            {"application": "ssh+sudo:n4", "database": "ssh:n7"},
+        ),
+        (
+            FRONT,
+            ["driver", "web", "application and database"],
+            ["n1", "n2", "n3"],
+            {"web": "ssh:n2", "application": "ssh:n3"},
+        ),
+        (
+            PAIR,
+            ["driver", "web and database", "application"],
+            ["n1", "n2", "n3"],
+            {"web": "ssh:n2", "application": "ssh:n3", "database": "ssh:n2"},
+        ),
+        (
+            ALL,
+            ["driver", "web", "application", "database", "supplier"],
+            ["n1", "n2", "n3", "n4", "n5"],
+            {"web": "ssh:me@n2", "application": "ssh:n3", "database": "ssh:n4", "supplier": "ssh:n5:2222"},
+        ),
     ],
 )
 def test_names_of_the_study_stand_for_hosts_of_the_pool(
-    stack: str, wanted: list[str], hosts: list[str], application: str, database: str | None
+    stack: str, wanted: list[str], hosts: list[str], placed_hosts: dict[str, str]
 ) -> None:
     file = study(stack)
     assert roles(file.study) == wanted
-    there = placed(file.study, hosts).stack
-    assert str(there.ssh) == application
-    assert (str(there.database_ssh) if there.database_ssh else None) == database
+    there = placed(file.study, hosts).stack.ssh_hosts
+    assert {role: str(host) for role, host in there.items()} == placed_hosts
+    assert list(there) == list(placed_hosts)
     with pytest.raises(UsageError, match=f"the job has 1 hosts .*, its roles are {', '.join(wanted)}"):
         placed(file.study, ["n1"])
 

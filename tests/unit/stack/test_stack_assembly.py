@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,13 @@ class FakeCompanion(FakeService):
 
     def properties(self) -> Mapping[str, str]:
         return {"brokerage.beside": self.name}
+
+    knob_names = ("app.switch",)
+    address = "http://192.0.2.9:4000"
+    used = ""
+
+    def use(self, address: str) -> None:
+        self.used = address
 
     def takes(self) -> Mapping[str, str]:
         return {"clerks": "http://127.0.0.1:7"}
@@ -264,6 +271,39 @@ def test_a_companion_runs_as_long_as_its_server(parts: Parts, tmp_path: Path) ->
     parts.stack.up({"app.switch": "alone"}, tmp_path / "trial")
     assert list(parts.stack.processes()) == ["database", "server"]
     assert parts.stack.population_urls() == {}
+
+
+def test_a_companion_of_another_host_is_asked_and_not_started(parts: Parts, tmp_path: Path) -> None:
+    beside = FakeCompanion("supplier", "app.switch", parts.events)
+    parts.application.beside = [beside]
+    expected = parts.stack.expect({})
+    parts.stack.use_companion("supplier", "http://192.0.2.4:40002")
+    parts.stack.up({}, tmp_path / "trial")
+    assert f"{parts.stack.url()}" == expected, "the port that the companion was told"
+    assert beside.used == "http://192.0.2.4:40002"
+    assert parts.server.contexts[-1].application.properties["brokerage.beside"] == "supplier"
+    assert list(parts.stack.processes()) == ["database", "server"]
+    parts.stack.check_alive()
+    assert parts.stack.down() == []
+    assert "stop supplier" not in parts.events
+
+
+def test_a_host_of_one_role_does_only_its_part(parts: Parts, tmp_path: Path) -> None:
+    beside = FakeCompanion("supplier", "app.switch", parts.events)
+    parts.application.beside = [beside]
+    parts.stack.options = replace(parts.stack.options, roles=("supplier",), address="192.0.2.4")
+    parts.stack.provision(quiet)
+    parts.stack.reset_data(tmp_path / "trial")
+    address = parts.stack.start_companion("supplier", {"app.switch": "on"}, tmp_path / "trial", "http://192.0.2.2:1/x")
+    assert parts.events == ["build", "reset supplier", "start supplier", "ready supplier"]
+    assert address == beside.address
+    context = beside.contexts[0]
+    assert (context.url, context.address) == ("http://192.0.2.2:1/x", "192.0.2.4")  # type: ignore[attr-defined]
+    assert beside.settings == {"app.switch": "on"}
+    assert parts.stack.start_web({}, tmp_path / "trial") == 0.0, "no level asks for a web server"
+    parts.events.clear()
+    assert parts.stack.down() == []
+    assert parts.events == ["stop supplier"]
 
 
 def test_live_levels_of_the_application_are_changed_and_read_back(parts: Parts, tmp_path: Path) -> None:

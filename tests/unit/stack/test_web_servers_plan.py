@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host.files import LocalFiles, connected, established
+from leadline.host.files import LocalFiles, connected, established, opened
 from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
@@ -162,6 +162,11 @@ def test_connections_are_counted_by_the_port_that_took_them(tmp_path: Path) -> N
     files = LocalFiles(tmp_path)
     (tmp_path / "proc/net/tcp").write_text(head + "".join(rows))
     assert established(files, 8080) == 2
+    far = "   3: 0202A8C0:C350 0402A8C0:1F90 01 00000000:00000000 00:00000000 00000000 0 0 4 1\n"
+    mapped = far.replace("0402A8C0", "0000000000000000FFFF00000402A8C0")
+    (tmp_path / "proc/net/tcp").write_text(head + far + far.replace(" 01 ", " 06 ") + far.replace("1F90", "1F91"))
+    (tmp_path / "proc/net/tcp6").write_text(head + mapped)
+    assert opened(files, "192.168.2.4", 8080) == 2
     path = Path("/a/lab/application.socket")
     lines = ["0: 2 0 10000 1 01 11 /a/lab/application.socket", "0: 3 0 0 1 03 12 /a/lab/application.socket"]
     lines += ["0: 3 0 0 1 03 13", "0: 3 0 0 1 03 14 /a/lab/application.socket2"]

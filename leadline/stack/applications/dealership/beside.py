@@ -23,9 +23,11 @@ class Beside(Started[CompanionContext]):
     """One of them; it tells its state at ``/health``."""
 
     name: str
+    knob_names: Sequence[str] = ()
 
     def __init__(self, tools: Callable[[], Path], java_home: Path | None) -> None:
         super().__init__()
+        self._elsewhere = ""
         self._tools, self._java_home = tools, java_home
 
     @property
@@ -34,7 +36,15 @@ class Beside(Started[CompanionContext]):
 
     @property
     def url(self) -> str:
-        return f"http://{local.LOOPBACK}:{self.context.port}"
+        """Where this host reaches it."""
+        return self._elsewhere or f"http://{local.LOOPBACK}:{self.context.port}"
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.context.address}:{self.context.port}"
+
+    def use(self, address: str) -> None:
+        self._elsewhere = address
 
     def properties(self) -> Mapping[str, str]:
         return {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from leadline.host.base import Process
 from leadline.model.errors import LeadlineError
 from leadline.stack.applications.dealership.beside import Beside
+from leadline.stack.applications.dealership.knobs import AGENTS
 from leadline.stack.applications.health import ask
 from leadline.stack.deployment import RemoteBean
 
@@ -19,10 +20,11 @@ class Caller(Beside):
 
     title = "the remote caller"
     name = "caller"
+    knob_names = (AGENTS.name,)
 
     def takes(self) -> Mapping[str, str]:
         """Population of the scenario -> where its requests go."""
-        return {_POPULATION: f"http://{self.context.address}:{self.context.port}"}
+        return {_POPULATION: self.address}
 
     def start(self) -> Process:
         context, client = self.context, self.context.client

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from leadline.host.base import Process
 from leadline.stack.applications.dealership import knobs
 from leadline.stack.applications.dealership.beside import Beside
 from leadline.stack.applications.health import ask
 from leadline.stack.base import CompanionContext, Settings
+from leadline.stack.local import LOOPBACK
 
 
 class Supplier(Beside):
@@ -18,6 +20,7 @@ class Supplier(Beside):
 
     title = "the supplier emulator"
     name = "supplier"
+    knob_names = (knobs.DELAY.name,)
 
     def __init__(self, tools: Callable[[], Path], java_home: Path | None) -> None:
         super().__init__(tools, java_home)
@@ -45,12 +48,14 @@ class Supplier(Beside):
 
     def start(self) -> Process:
         context = self.context
-        words = ["emulate", "--port", str(context.port), "--delay", f"{self._delay:g}"]
+        beside = urlsplit(context.url).hostname == LOOPBACK  # of the server: nobody else calls it
+        words = ["emulate", "--host", LOOPBACK if beside else context.listen, "--port", str(context.port)]
+        words += ["--delay", f"{self._delay:g}"]
         words += ["--seed", str(context.seed), "--deliver-to", context.url]
         return self.run((), (), [*words, "--journal", str(context.directory / "journal")])
 
     def counts(self) -> dict[str, Any]:
         """Orders received, delivered, pending and failed as it says itself. Raises LookupError."""
-        if self._process is None:
+        if self._process is None and not self._elsewhere:
             raise LookupError(f"{self.title} has not been started")
         return ask(self.name, self.url, "/orders", timeout=10.0)
