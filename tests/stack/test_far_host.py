@@ -250,9 +250,10 @@ def test_a_host_that_cannot_be_used_is_named(hosts: dict[str, Far], study: Path,
 
 
 @matrix("application and database on two hosts")
+@pytest.mark.timeout(900)
 def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
-    done = leadline("run", "two.yaml", "--json", cwd=tmp_path)
+    done = leadline("run", "two.yaml", "--json", cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert [trial["state"] for trial in document["trials"]] == ["done"] * len(document["trials"])
