@@ -22,6 +22,7 @@ from leadline.model.study import StackChoice, Study
 from leadline.stack import probe, provision
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
 from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.limits import role_of
 from leadline.stack.registry import application_of, database_of, server_of, stack_catalogue
 from leadline.stack.web.knobs import KNOB_NAMES as WEB_KNOBS
 from leadline.stack.web.knobs import chosen
@@ -236,7 +237,7 @@ class FarStack:
         owned = {knob.name: "database" for knob in database_of(self.choice).knobs()}
         owned |= dict.fromkeys(WEB_KNOBS, "web")
         owned |= {name: companion.name for companion in self._companions for name in companion.knob_names}
-        owned |= {knob.name: knob.name.partition(".")[2].partition("_")[0] for knob in LIMITS}
+        owned |= {knob.name: role_of(knob.name) for knob in LIMITS}
         return {name: self._hosts.of(role) for name, role in owned.items() if role in self._hosts.elsewhere}
 
     def _owner(self, name: str) -> FarHost:

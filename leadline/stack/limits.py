@@ -21,6 +21,11 @@ _PREFIX = "placement."
 OF_SERVER = tuple(knob for knob in KNOBS if knob.name.startswith(f"{_PREFIX}server_"))
 
 
+def role_of(name: str) -> str:
+    """Of a knob: the service that it limits."""
+    return name.removeprefix(_PREFIX).partition("_")[0]
+
+
 class Limits(AtStart):
     """``processes``: the stack's that run, by role."""
 
@@ -39,12 +44,12 @@ class Limits(AtStart):
 
     def read_back(self, name: str) -> Level:
         """Of all processes of the service. Raises LookupError where they differ, NotInPlay without the service."""
-        role, _, kind = name.removeprefix(_PREFIX).partition("_")
+        role = role_of(name)
         process = self._processes.get(role)
         if process is None:
             raise NotInPlay(f"no {role} runs")
         pids = process.pids()
-        return self._cpus(name, pids) if kind == "cpus" else self._memory(role, pids)
+        return self._cpus(name, pids) if name.endswith("_cpus") else self._memory(role, pids)
 
     def _cpus(self, name: str, pids: list[int]) -> Level:
         usable = self._host.cpus()

@@ -149,7 +149,7 @@ class Guests:
         if self._accelerator is not None:
             return Saved(directory, _NOTHING, self._boot(past), {}, 0.0)
         text, seconds = self._past(past)
-        parts = "\n".join([job.helpers(), self._verified(past), text, "save warm"])
+        parts = "\n".join([job.helpers(), self._verified(past), "symbols", text, "save warm"])
         return machine.boot_and_save(self._local, self._boot(past), parts, directory, "warm", seconds)
 
     def fork(self, saved: Saved, order: Order, directory: Path) -> Outcome:

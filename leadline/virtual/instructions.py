@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from leadline.guest import counter
@@ -81,7 +82,7 @@ class Mapped:
         for line in maps.splitlines():
             if match := _MAPPED.match(line):
                 part, path = parts.get(int(match[1]), _OTHER), match[4]
-                name = Path(path.removesuffix(" (deleted)")).name if path else "code made while it runs"
+                name = Path(path.removesuffix(" (deleted)")).name if path else "JIT-compiled code"
                 found.append((int(match[2], 16), int(match[3], 16), part, name))
         self._bounds = sorted({bound for begin, end, *_ in found for bound in (begin, end)})
         self._here: list[set[tuple[str, str]]] = [set() for _ in self._bounds]
@@ -123,7 +124,12 @@ def plugin(observe: bool) -> Path | str:
 def symbols_of(saved: Saved) -> Symbols:
     """Of a saved guest's kernel; none where it did not tell them."""
     told = saved.files / KALLSYMS
-    return Symbols.of(told.read_text(encoding="ascii", errors="replace") if told.exists() else "")
+    return _read(told, told.stat().st_mtime_ns) if told.exists() else Symbols([], [])
+
+
+@lru_cache(maxsize=2)  # worlds that are warm at a time: their forks share 200,000 symbols
+def _read(told: Path, _changed: int) -> Symbols:
+    return Symbols.of(told.read_text(encoding="ascii", errors="replace"))
 
 
 def tell(outcome: Outcome, symbols: Symbols) -> None:

@@ -180,7 +180,7 @@ def devices(guest: Guest, captured: Captured) -> str:
 
 def started(captured: Captured, number: int, guest: Guest, ready_timeout: float) -> str:
     """Services of the capture ``number`` in their order; the application answers at the end."""
-    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured), "symbols"]
+    lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured)]
     for one in captured.processes:
         spec, output = one.spec, str(one.spec.output)
         if spec.memory is not None:

@@ -90,8 +90,8 @@ def test_a_guest_looks_at_its_kernel_and_its_boot_parameters_before_anything_sta
     job, _ = machine.jobs[0]
     own = job[job.rindex("\nbooted ") :].splitlines()
     assert own[1] == f"booted {RELEASE} preempt=full"
-    assert own[2].startswith("[ ! -d /leadline/levels/0 ]")
-    assert own[4] == "symbols"
+    assert own[2] == "symbols"
+    assert own[3].startswith("[ ! -d /leadline/levels/0 ]")
     assert own[5].startswith("begin server")
 
 

@@ -98,7 +98,7 @@ def test_a_kernel_that_hides_its_addresses_has_no_marks() -> None:
 def test_code_of_services_by_file_and_of_others_together() -> None:
     mapped = Mapped(MAPS, PARTS)
     assert mapped.name(0x7F1000000010) == "server.libjvm.so"
-    assert mapped.name(0x7F000026FFFF) == "server.code made while it runs"
+    assert mapped.name(0x7F000026FFFF) == "server.JIT-compiled code"
     assert mapped.name(0x7F0000270000) == "other"  # the end is not within
     assert mapped.name(0x401000) == "other+web.busybox"  # at one address in both
     assert mapped.name(0x564000000000) == "other"
