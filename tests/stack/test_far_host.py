@@ -367,4 +367,4 @@ def test_each_role_on_a_host_of_its_own(hosts: dict[str, Far], tmp_path: Path, n
     for each, far in hosts.items():
         assert far.processes() == []
         assert level(far) == before[each]
-        assert far.run("sh", "-c", "find ~/.cache/leadline/far -name roles-\*", check=False) == ""
+        assert far.run("sh", "-c", r"find ~/.cache/leadline/far -name roles-\*", check=False) == ""
