@@ -1,10 +1,13 @@
 """What makes a guest, and QEMU's command line for it.
 
 Virtual time is ``-icount shift=1,sleep=off`` with a seed and the machine's own clock: two nanoseconds an instruction,
-nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). The guest gets its job over fw_cfg, which QEMU reads
-again from another file when a saved guest goes on. Results leave over a virtio port without an event descriptor
-(``ioeventfd=off``), as everything that a thread of the host's would do later is another time in every run. There is no
-HPET: its saved counter would be one more clock to put back (``leadline.guest.pause``).
+nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). QEMU records, for then its main thread
+waits while the guest's processor executes (docs/devel/replay.txt); else it may move the clock of a processor that has
+just halted, before its instructions are counted (softmmu/icount.c, icount_start_warp_timer). Nobody keeps the record.
+
+The guest gets its job over fw_cfg, which QEMU reads again from another file when a saved guest goes on. Results leave
+over a virtio port without an event descriptor (``ioeventfd=off``), as everything that a thread of the host's would do
+later is another time in every run. There is no HPET: its saved counter would be one more clock to put back.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ def command_line(boot: Boot, memory: str) -> list[str]:
     argv += ["-no-reboot", "-S", "-cpu", "max", "-smp", str(boot.cpus), "-m", f"{boot.memory}B", "-object", memory]
     if boot.time == "virtual":
         words += ["clocksource=tsc", "tsc=reliable"]
-        argv += ["-accel", "tcg,thread=single", "-icount", f"shift={SHIFT},sleep=off", "-seed", str(boot.seed)]
-        argv += ["-rtc", "base=2026-01-01,clock=vm"]
+        argv += ["-accel", "tcg,thread=single", "-icount", f"shift={SHIFT},sleep=off,rr=record,rrfile=/dev/null"]
+        argv += ["-seed", str(boot.seed), "-rtc", "base=2026-01-01,clock=vm"]
     else:
         argv += ["-accel", "kvm" if boot.accelerator == "kvm" else "tcg,thread=multi"]
     argv += ["-qmp", "stdio", "-serial", f"file:{CONSOLE}", "-device", "virtio-serial-pci,ioeventfd=off"]

@@ -1,13 +1,12 @@
 """A guest: a QEMU process, its save points and its forks.
 
-A guest that is to be saved has its memory in a file. The save is that file and the device state (QEMU's migration
-stream with ``x-ignore-shared``: no memory in it). Forks map the file privately: none copies it, all share it.
-A boot repeated with its seed saves the same bytes, which is shown for one CPU: while one pauses, others may go on.
+A guest that is to be saved has its memory in a file. The save is that file and the devices' state: a snapshot with
+``x-ignore-shared``, no memory in it, in an image of its own. Forks map the memory privately: none copies it, all share
+it. A boot repeated with its seed saves the same bytes, which is shown for one CPU: while one pauses, others may go on.
 """
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import signal
 import time
@@ -16,21 +15,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.guest import image
 from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
 from leadline.guest.counter import Counter
-from leadline.guest.pause import undisturbed
+from leadline.guest.pause import settle
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.errors import FailureClass, TrialFailure
 
 INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
-ATTEMPTS = 5  # to save a guest whose clock does not go on after its pause
 JOB_BYTES = 64 << 10  # always the same: the guest reads all of it
 ANSWER = 60.0  # seconds that QEMU may take for a command, on a busy host
 _LOOK = 0.25  # seconds between two looks at the console
 
-_MONITOR = "qemu.txt"
+_MONITOR, _STATE = "qemu.txt", "state"
 
 
 @dataclass(frozen=True)
@@ -106,36 +105,29 @@ def _outcome(guest: _Guest, saved: Saved | None, timeout: float) -> Outcome:
 
 
 def _save(host: Host, boot: Boot, job: str, directory: Path, name: str, timeout: float, source: Saved | None) -> Saved:
-    """``timeout`` holds for each attempt."""
     begin = time.monotonic()
     tree = directory / "saved"
     directory.mkdir(parents=True, exist_ok=True)
-    for _ in range(ATTEMPTS):
-        _require_room(directory, boot.memory)
-        host.private_tree(tree)
-        try:
-            if source is not None:
-                shutil.copyfile(source.memory, tree / "memory")
-            memory = f"memory-backend-file,id=ram,size={boot.memory},mem-path={_escaped(tree / 'memory')},share=on"
-            with _Guest(host, boot, job, directory, memory, source) as guest:
-                sent = guest.until_end(source, time.monotonic() + timeout)
-                if sent.saved != name:
-                    stop = f"at save point {sent.saved}" if sent.saved else "without a save point"
-                    raise TrialFailure(FailureClass.CONFIGURATION, f"the guest's job ended {stop}, expected {name}")
-                exact = guest.save(tree / "state")
-            if not exact:
-                host.remove_tree(tree)
-                continue
-            # Forks run as users of their own; QEMU opens for writing even what it maps privately.
-            for path, mode in ((tree, 0o711), (tree / "memory", 0o666), (tree / "state", 0o644)):
-                path.chmod(mode)
-            write(sent, directory)
-            return Saved(tree, name, boot, sent.facts, time.monotonic() - begin)
-        except BaseException:
-            host.remove_tree(tree)
-            raise
-    message = f"the guest's clock went on after its pause, {ATTEMPTS} times: give this host less to do beside it"
-    raise TrialFailure(FailureClass.INFRASTRUCTURE, message)
+    _require_room(directory, boot.memory)
+    host.private_tree(tree)
+    try:
+        if source is not None:
+            shutil.copyfile(source.memory, tree / "memory")
+        memory = f"memory-backend-file,id=ram,size={boot.memory},mem-path={_escaped(tree / 'memory')},share=on"
+        with _Guest(host, boot, job, directory, memory, source) as guest:
+            sent = guest.until_end(source, begin + timeout)
+            if sent.saved != name:
+                stop = f"at save point {sent.saved}" if sent.saved else "without a save point"
+                raise TrialFailure(FailureClass.CONFIGURATION, f"the guest's job ended {stop}, expected {name}")
+            guest.save(tree / "state")
+        # Forks run as users of their own; QEMU opens for writing even what it maps privately.
+        for path, mode in ((tree, 0o711), (tree / "memory", 0o666), (tree / "state", 0o644)):
+            path.chmod(mode)
+        write(sent, directory)
+        return Saved(tree, name, boot, sent.facts, time.monotonic() - begin)
+    except BaseException:
+        host.remove_tree(tree)
+        raise
 
 
 def _require_room(directory: Path, size: int) -> None:
@@ -175,10 +167,9 @@ class _Guest:
         (self.directory / JOB).write_bytes(content.ljust(JOB_BYTES, b"\0"))
         reads = [boot.kernel, boot.initramfs, *((source.memory, source.state) if source else ())]
         reads += [counter.library] if counter else []
-        more = [*(("-incoming", "defer") if source else ()), *(counter.options() if counter else ())]
         self._spec = ProcessSpec(
             f"guest {self.directory}",
-            [*command_line(boot, memory), *more],
+            [*command_line(boot, memory), *(counter.options() if counter else ())],
             self.directory / _MONITOR,
             cwd=self.directory,
             input=True,
@@ -232,19 +223,19 @@ class _Guest:
         return sent
 
     def _load(self, state: Path) -> None:
-        until = time.monotonic() + ANSWER
-        self._ignore_shared(until)
-        self._monitor.command("migrate-incoming", until, uri=f"exec:cat {shlex.quote(str(state.absolute()))}")
-        self._migrated(until)
+        own = self.directory / _STATE  # QEMU locks the file
+        shutil.copyfile(state, own)
+        own.chmod(0o666)
+        self._snapshot("loadvm", own)
+        own.unlink()
 
-    def save(self, state: Path) -> bool:
-        """The devices' state. False where it is another one than at the pause. Raises TrialFailure."""
-        until = time.monotonic() + ANSWER
+    def save(self, state: Path) -> None:
+        """The devices' state. Raises TrialFailure."""
         try:
-            self._ignore_shared(until)
-            self._monitor.command("migrate", until, uri=f"exec:cat > {shlex.quote(str(state.absolute()))}")
-            self._migrated(until)
-            return self.boot.time == "real" or undisturbed(state, SHIFT)
+            state.write_bytes(image.empty())
+            state.chmod(0o666)
+            self._snapshot("savevm", state)
+            settle(state, SHIFT)
         except MonitorError as error:
             raise self._lost(str(error)) from None
         except TimeoutError:
@@ -252,15 +243,17 @@ class _Guest:
         except ValueError as error:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"QEMU saved what cannot be used: {error}") from None
 
-    def _ignore_shared(self, until: float) -> None:
+    def _snapshot(self, command: str, file: Path) -> None:
+        """Save or load, without the memory, which lies in its own file. Raises MonitorError, TimeoutError."""
+        until = time.monotonic() + ANSWER
+        inner = {"driver": "file", "filename": str(file.absolute())}
+        self._monitor.command("blockdev-add", until, driver="qcow2", file=inner, **{"node-name": _STATE})
         capability = {"capability": "x-ignore-shared", "state": True}
         self._monitor.command("migrate-set-capabilities", until, capabilities=[capability])
-
-    def _migrated(self, until: float) -> None:
-        while (status := self._monitor.command("query-migrate", until)).get("status") != "completed":
-            if status.get("status") == "failed":
-                raise MonitorError(f"QEMU could not move the devices' state: {status.get('error-desc', '')}")
-            time.sleep(0.005)
+        said = self._monitor.command("human-monitor-command", until, **{"command-line": f"{command} {_STATE}"})
+        if said.strip():
+            raise MonitorError(f"QEMU cannot {command}: {said.strip()}")
+        self._monitor.command("blockdev-del", until, **{"node-name": _STATE})
 
     def _console_text(self) -> str:
         return self.console.read_text(errors="replace")

@@ -5,10 +5,9 @@ thread leaves the slice, and its main thread may read the clock before. So the w
 also reads the clock: ``insb`` from port 0x61, whose value tells the state of the interval timer, to pvpanic's register.
 Its lowest bit is the timer's gate, set before: the "panicked" of pvpanic.
 
-What remains is a race after the pause: the main thread may take the paused processor for an idle one, move the clock to
-the next timer and let it expire before it stops the machine (1 of 45 saves beside two busy loops). So the program
-leaves the time of the pause in a register, :func:`undisturbed` compares the saved clock with it, and ``machine.py``
-repeats a guest whose clock went on.
+After the pause the main thread may take the processor for an idle one and move the clock to the next timer before it
+stops the machine. No timer ends then: a QEMU that records ends timers in the processor's thread, which waits for the
+main one. So the program leaves the time of the pause in a register, and :func:`settle` puts the saved clock back to it.
 
 Sources: QEMU 7.2, softmmu/icount.c (icount_start_warp_timer), hw/audio/pcspk.c, docs/specs/pvpanic.txt; Intel SDM 2A
 (INS); elf(5).
@@ -56,16 +55,21 @@ def program() -> bytes:
     return header + segment + _CODE
 
 
-def undisturbed(state: Path, shift: int) -> bool:
-    """Whether the clock of a guest that was saved in virtual time (2**shift ns an instruction) stands where it paused.
+def settle(state: Path, shift: int) -> None:
+    """Put the clock of a guest that was saved in virtual time (2**shift ns an instruction) back to when it paused.
 
     Raises ValueError where the state has no such clock or no such pause.
     """
-    content = state.read_bytes()
-    mark, clock = content.find(_MARK.to_bytes(8, "big")), content.find(_CLOCK)
-    if mark < 8 or clock < 0:
-        raise ValueError("the saved state tells no time of its pause")
-    paused = int.from_bytes(content[mark - 8 : mark], "big") + _SINCE
-    at = clock + len(_CLOCK) + 4
-    offset, instructions = struct.unpack(">qq", content[at : at + 16])
-    return bool(offset + (instructions << shift) == paused)
+    with state.open("r+b") as file:
+        content = file.read()
+        mark, clock = content.find(_MARK.to_bytes(8, "big")), content.find(_CLOCK)
+        if mark < 8 or clock < 0:
+            raise ValueError("the saved state tells no time of its pause")
+        paused = int.from_bytes(content[mark - 8 : mark], "big") + _SINCE
+        at = clock + len(_CLOCK) + 4
+        offset, instructions = struct.unpack(">qq", content[at : at + 16])
+        settled = paused - (instructions << shift)
+        if settled > offset:
+            raise ValueError("the saved state's clock is before its pause")
+        file.seek(at)
+        file.write(struct.pack(">q", settled))

@@ -1,0 +1,31 @@
+"""The image that a guest's devices are saved into."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from leadline.guest import image
+
+
+def test_it_has_a_header_and_counts_its_own_clusters() -> None:
+    content = image.empty()
+    cluster = 1 << struct.unpack_from(">I", content, 20)[0]
+    assert content[:8] == b"QFI\xfb\0\0\0\3"
+    (table,) = struct.unpack_from(">Q", content, 48)
+    (counts,) = struct.unpack_from(">Q", content, table)
+    used = struct.unpack_from(">5H", content, counts)
+    assert used == (1, 1, 1, 1, 0)
+    assert len(content) == 4 * cluster
+
+
+@pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img is not installed")
+def test_qemu_finds_nothing_wrong(tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(image.empty())
+    done = subprocess.run(["qemu-img", "check", tmp_path / "image"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No errors were found" in done.stdout
