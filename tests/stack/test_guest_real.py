@@ -34,7 +34,7 @@ pytestmark = [
 ]
 LIMIT = 300.0  # seconds of this host's time, for a guest that is waited for
 SEEDS = (1, 2, 3)
-# Processes, page faults, timers, short sleeps, the scheduler, randomness, a file: what would differ if this host came in.
+# Processes, page faults, timers, short sleeps, the scheduler, randomness, a file: all that would differ with the host.
 WORK = """
 for i in 1 2 3 4 5 6 7 8; do
   for k in 1 2 3; do (head -c 4000 /dev/urandom | gzip >>/tmp/noise) & done
