@@ -91,7 +91,7 @@ dead_man: 60s
 
 @pytest.mark.timeout(3000)
 @pytest.mark.skipif(bool(cannot_share()), reason=cannot_share())
-@matrix("an emulated machine is rebooted by Slurm, half an hour")
+@matrix("an emulated machine is rebooted by Slurm, five minutes")
 def test_slurm_boots_the_kernels_of_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         kernels = [provision(name, print) for name in ("6.1-cloud", "6.12-cloud")]
