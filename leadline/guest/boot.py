@@ -1,9 +1,9 @@
 """What makes a guest, and QEMU's command line for it.
 
 Virtual time is ``-icount shift=1,sleep=off`` with a seed and the machine's own clock: two nanoseconds an instruction,
-nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). QEMU records, for then its main thread
-waits while the guest's processor executes (docs/devel/replay.txt); else it may move the clock of a processor that has
-just halted, before its instructions are counted (softmmu/icount.c, icount_start_warp_timer). Nobody keeps the record.
+nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). QEMU records, for then its main thread waits while the
+guest's processor executes (docs/devel/replay.txt); else it may move the clock of a processor that has just halted,
+before its instructions are counted (softmmu/icount.c, icount_start_warp_timer). Nobody keeps the record.
 
 The guest gets its job over fw_cfg, which QEMU reads again from another file when a saved guest goes on. Results leave
 over a virtio port without an event descriptor (``ioeventfd=off``), as everything that a thread of the host's would do

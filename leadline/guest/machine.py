@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.guest import image
+from leadline.guest import snapshot
 from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
 from leadline.guest.counter import Counter
 from leadline.guest.pause import settle
@@ -232,7 +232,7 @@ class _Guest:
     def save(self, state: Path) -> None:
         """The devices' state. Raises TrialFailure."""
         try:
-            state.write_bytes(image.empty())
+            state.write_bytes(snapshot.empty_image())
             state.chmod(0o666)
             self._snapshot("savevm", state)
             settle(state, SHIFT)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.guest import image
+from leadline.guest import snapshot
 
 
 def test_it_has_a_header_and_counts_its_own_clusters() -> None:
-    content = image.empty()
+    content = snapshot.empty_image()
     cluster = 1 << struct.unpack_from(">I", content, 20)[0]
     assert content[:8] == b"QFI\xfb\0\0\0\3"
     (table,) = struct.unpack_from(">Q", content, 48)
@@ -25,7 +25,7 @@ def test_it_has_a_header_and_counts_its_own_clusters() -> None:
 
 @pytest.mark.skipif(shutil.which("qemu-img") is None, reason="qemu-img is not installed")
 def test_qemu_finds_nothing_wrong(tmp_path: Path) -> None:
-    (tmp_path / "image").write_bytes(image.empty())
+    (tmp_path / "image").write_bytes(snapshot.empty_image())
     done = subprocess.run(["qemu-img", "check", tmp_path / "image"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "No errors were found" in done.stdout

@@ -12,7 +12,7 @@ _CLUSTER = 1 << _BITS
 _COUNTS_TABLE, _COUNTS, _MAP = _CLUSTER, 2 * _CLUSTER, 3 * _CLUSTER  # offsets
 
 
-def empty() -> bytes:
+def empty_image() -> bytes:
     """Of a disk of one cluster, with nothing in it."""
     #        magic, version, backing file (offset, size), cluster bits, size, encryption, entries and offset of the map
     header = struct.pack(">4sIQIIQIIQ", b"QFI\xfb", 3, 0, 0, _BITS, _CLUSTER, 0, 1, _MAP)
