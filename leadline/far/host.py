@@ -330,6 +330,20 @@ class FarHosts(FarHost):
             raise RestoreError("\n".join(wrong))
         return lines
 
+    def drop_page_cache(self) -> None:
+        for place in self.places:
+            place.host.ask("host.drop_page_cache")
+
+    def swap_off(self) -> None:
+        for place in self.places:
+            place.host.ask("host.swap_off")
+
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        found = dict(super().temporary())
+        for host in (place.host for place in self.places if place.host is not self):
+            found |= {f"{host.title}: {name}": states for name, states in host.temporary().items()}
+        return found
+
     def facts(self) -> Mapping[str, str]:
         own = dict(super().facts())
         for role in self.elsewhere:

@@ -21,10 +21,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.study import StackChoice, Study
 from leadline.stack import probe, provision
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
-from leadline.stack.limits import KNOBS as LIMITS
-from leadline.stack.limits import role_of
-from leadline.stack.registry import application_of, database_of, server_of, stack_catalogue
-from leadline.stack.web.knobs import KNOB_NAMES as WEB_KNOBS
+from leadline.stack.registry import application_of, database_of, knob_roles, server_of, stack_catalogue
 from leadline.stack.web.knobs import chosen
 
 _EVERYWHERE = "0.0.0.0"
@@ -93,6 +90,7 @@ class FarStack:
             "placement": study.placement.model_copy(update={"driver_cpus": None}),  # those of this host
             "observe": study.observe,
             "ready_timeout": study.ready_timeout,
+            "cold": study.reset.page_cache == "drop",
             "http_address": _EVERYWHERE,
             "http_names": [address],
             "address": address,
@@ -234,11 +232,8 @@ class FarStack:
     @cached_property
     def _elsewhere(self) -> Mapping[str, FarHost]:
         """Knob -> the host whose service has it, where that is not the application's."""
-        owned = {knob.name: "database" for knob in database_of(self.choice).knobs()}
-        owned |= dict.fromkeys(WEB_KNOBS, "web")
-        owned |= {name: companion.name for companion in self._companions for name in companion.knob_names}
-        owned |= {knob.name: role_of(knob.name) for knob in LIMITS}
-        return {name: self._hosts.of(role) for name, role in owned.items() if role in self._hosts.elsewhere}
+        roles = knob_roles(self.choice)
+        return {name: self._hosts.of(role) for name, role in roles.items() if role in self._hosts.elsewhere}
 
     def _owner(self, name: str) -> FarHost:
         return self._elsewhere.get(name, self._hosts)
