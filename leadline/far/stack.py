@@ -60,7 +60,7 @@ class FarStack:
     def ready(self) -> None:
         """After a connection was lost all of it is made anew. Raises ConnectionLost, LeadlineError, TrialFailure."""
         for place in self._hosts.places:
-            place.host.reach()
+            place.host.reach_for_trial()
         if self._generation != self._connections():
             self._ready()
             self.prepare_data(self._message)
@@ -219,10 +219,14 @@ class FarStack:
         return [audit for audit in found if isinstance(audit, AuditResult)]
 
     def down(self) -> list[str]:
-        """Everything in reverse order; what did not end cleanly."""
-        if not self._generation:
-            return []
-        return [f"{place.host.title}: {line}" for place in self._hosts.places for line in place.host.ask("down")]
+        """Everything in reverse order, on each host that answers; what did not end cleanly."""
+        unclean = list[str]()
+        for host in [place.host for place in self._hosts.places] if self._generation else []:
+            try:
+                unclean += [f"{host.title}: {line}" for line in host.ask("down")]
+            except (LeadlineError, OSError) as error:  # of a lost host its watchdog ends what is left
+                unclean.append(str(error))
+        return unclean
 
     # knobs ---------------------------------------------------------------------------------------------------
 
