@@ -38,7 +38,9 @@ _SSH_FAILED = 255  # exit code of the client itself
 _DAYS = 30  # after which a package of leadline that nothing has used is removed there
 _SAMPLES = 15  # of the clock
 _MARK = "leadline-answers"
-# The first session: it tells what is there and lives as long as its input, which ends when leadline does.
+_SILENCE = 60  # seconds without a sign of life after which the first session ends
+# The first session: it tells what is there and lives as long as its input, which ends when leadline does. Where the
+# network is lost nothing tells the host of that end.
 _LOOK = """
 wanted={version}; python=
 for each in python$wanted python3 /usr/local/bin/python$wanted /usr/bin/python$wanted; do
@@ -53,7 +55,8 @@ echo "machine $(uname -s) $(uname -m)"
 echo "address $SSH_CONNECTION"
 echo "cache ${{XDG_CACHE_HOME:-$HOME/.cache}}/leadline/far"
 echo {mark}
-exec cat > /dev/null
+exec $python -I -S -c 'import os, select
+while select.select([0], [], [], {silence})[0] and os.read(0, 512): pass'
 """
 
 
@@ -81,7 +84,7 @@ class Connection:
             raise UsageError(f"{self.title}: no program ssh on the path; install OpenSSH's client")
         self._sockets = Scratch()
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        script = _LOOK.format(version=version, mark=_MARK)
+        script = _LOOK.format(version=version, mark=_MARK, silence=_SILENCE)
         argv = self._argv(script, ("-o", "ControlMaster=yes"))
         pipe = subprocess.PIPE
         self._master = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
@@ -89,6 +92,7 @@ class Connection:
         if not complete:
             raise self._unreachable(self._master)
         self._about = dict(line.partition(" ")[::2] for line in said)
+        threading.Thread(target=_live, args=(self._master,), name=f"session-{self.title}", daemon=True).start()
         self._check(version)
 
     def _check(self, version: str) -> None:
@@ -356,6 +360,16 @@ class Channel:
             if text := line.decode(errors="replace").strip():
                 self._said.append(text)
                 del self._said[:-20]
+
+
+def _live(session: subprocess.Popen[bytes]) -> None:
+    """Signs of life until the session ends or its input is closed."""
+    assert session.stdin is not None
+    with contextlib.suppress(OSError, ValueError):
+        while session.poll() is None:
+            session.stdin.write(b"\n")
+            session.stdin.flush()
+            time.sleep(_SILENCE / 6)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

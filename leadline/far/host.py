@@ -18,12 +18,13 @@ from leadline.host.base import Ability
 from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
 from leadline.load.cluster.clock import Offset
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.study import HOST_ROLES
 
 _CONNECTING = (0.0, 1.0, 3.0)  # seconds before each try to reach it again
+_AWAY = (10.0, 20.0, 30.0)  # seconds between rounds of such tries, for a trial
 _DYING = 10.0  # seconds beyond the dead-man time for an agent that lost its controller
 _STARTING = 300.0  # seconds until its agent has begun: a slow host compiles leadline at each start
 _ASKING = 60.0  # seconds for a question that is no work
@@ -87,6 +88,22 @@ class FarHost:
         if again:
             self.lost += 1
             self._tell(f"{self.title}: connected again")
+
+    def reach_for_trial(self) -> None:
+        """Wait longer for a host that was lost. Raises TrialFailure(interrupted) for one that stays away: that says
+        nothing of the trial, which runs again with the next run. Raises UsageError.
+        """
+        for pause in _AWAY:
+            try:
+                self.reach()
+                return
+            except ConnectionLost as lost:
+                self._tell(f"waiting for {lost.message}")
+            time.sleep(pause)
+        try:
+            self.reach()
+        except ConnectionLost as lost:
+            raise TrialFailure(FailureClass.INTERRUPTED, lost.message, lost.evidence) from None
 
     def _connect(self) -> None:
         self.connection.open()
@@ -198,7 +215,7 @@ class FarHost:
                 self.hang_up()
 
     def apply(self, levels: Mapping[str, Level]) -> None:
-        self.reach()
+        self.reach_for_trial()
         own = dict(levels)
         if (release := own.pop(KERNEL, None)) is not None:
             self._usual = self._usual or str(self.read_back(KERNEL))
@@ -218,7 +235,7 @@ class FarHost:
         return level
 
     def busy(self, seconds: float) -> float:
-        self.reach()
+        self.reach_for_trial()
         return float(self.ask("host.busy", seconds))
 
     def drop_page_cache(self) -> None:
@@ -329,6 +346,20 @@ class FarHosts(FarHost):
         if wrong:
             raise RestoreError("\n".join(wrong))
         return lines
+
+    def drop_page_cache(self) -> None:
+        for place in self.places:
+            place.host.ask("host.drop_page_cache")
+
+    def swap_off(self) -> None:
+        for place in self.places:
+            place.host.ask("host.swap_off")
+
+    def temporary(self) -> Mapping[str, tuple[str, str]]:
+        found = dict(super().temporary())
+        for host in (place.host for place in self.places if place.host is not self):
+            found |= {f"{host.title}: {name}": states for name, states in host.temporary().items()}
+        return found
 
     def facts(self) -> Mapping[str, str]:
         own = dict(super().facts())

@@ -21,10 +21,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.study import StackChoice, Study
 from leadline.stack import probe, provision
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
-from leadline.stack.limits import KNOBS as LIMITS
-from leadline.stack.limits import role_of
-from leadline.stack.registry import application_of, database_of, server_of, stack_catalogue
-from leadline.stack.web.knobs import KNOB_NAMES as WEB_KNOBS
+from leadline.stack.registry import application_of, database_of, knob_roles, server_of, stack_catalogue
 from leadline.stack.web.knobs import chosen
 
 _EVERYWHERE = "0.0.0.0"
@@ -63,7 +60,7 @@ class FarStack:
     def ready(self) -> None:
         """After a connection was lost all of it is made anew. Raises ConnectionLost, LeadlineError, TrialFailure."""
         for place in self._hosts.places:
-            place.host.reach()
+            place.host.reach_for_trial()
         if self._generation != self._connections():
             self._ready()
             self.prepare_data(self._message)
@@ -93,6 +90,7 @@ class FarStack:
             "placement": study.placement.model_copy(update={"driver_cpus": None}),  # those of this host
             "observe": study.observe,
             "ready_timeout": study.ready_timeout,
+            "cold": study.reset.page_cache == "drop",
             "http_address": _EVERYWHERE,
             "http_names": [address],
             "address": address,
@@ -221,10 +219,14 @@ class FarStack:
         return [audit for audit in found if isinstance(audit, AuditResult)]
 
     def down(self) -> list[str]:
-        """Everything in reverse order; what did not end cleanly."""
-        if not self._generation:
-            return []
-        return [f"{place.host.title}: {line}" for place in self._hosts.places for line in place.host.ask("down")]
+        """Everything in reverse order, on each host that answers; what did not end cleanly."""
+        unclean = list[str]()
+        for host in [place.host for place in self._hosts.places] if self._generation else []:
+            try:
+                unclean += [f"{host.title}: {line}" for line in host.ask("down")]
+            except (LeadlineError, OSError) as error:  # of a lost host its watchdog ends what is left
+                unclean.append(str(error))
+        return unclean
 
     # knobs ---------------------------------------------------------------------------------------------------
 
@@ -234,11 +236,8 @@ class FarStack:
     @cached_property
     def _elsewhere(self) -> Mapping[str, FarHost]:
         """Knob -> the host whose service has it, where that is not the application's."""
-        owned = {knob.name: "database" for knob in database_of(self.choice).knobs()}
-        owned |= dict.fromkeys(WEB_KNOBS, "web")
-        owned |= {name: companion.name for companion in self._companions for name in companion.knob_names}
-        owned |= {knob.name: role_of(knob.name) for knob in LIMITS}
-        return {name: self._hosts.of(role) for name, role in owned.items() if role in self._hosts.elsewhere}
+        roles = knob_roles(self.choice)
+        return {name: self._hosts.of(role) for name, role in roles.items() if role in self._hosts.elsewhere}
 
     def _owner(self, name: str) -> FarHost:
         return self._elsewhere.get(name, self._hosts)

@@ -11,8 +11,8 @@ from leadline.far.host import FarHosts
 from leadline.far.stack import FarStack
 from leadline.host.local import LocalHost
 from leadline.lab.real import RealSystem
-from leadline.lab.system import Compiled
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.lab.system import Compiled, Measured
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.study import Study
 from leadline.observe.base import Observer, ObserverContext
 from leadline.observe.counters import CounterObserver
@@ -39,6 +39,7 @@ class FarSystem(RealSystem):
         self._far = FarStack(study, hosts, lab)
         self._hosts = hosts
         self._fetched: set[Path] = set()
+        self._unfetched: dict[Path, str] = {}
         super().__init__(study, hosts.local, lab)
 
     def _made_stack(self, instance: int) -> FarStack:
@@ -102,7 +103,8 @@ class FarSystem(RealSystem):
                 host.connection.fetch(str(host.ask("place", key)), into)
                 host.ask("forget", key)
             except (LeadlineError, OSError) as error:
-                warnings.append(f"what was recorded there is not here: {error}")
+                self._unfetched[directory] = f"what was recorded there is not here: {error}"
+                warnings.append(self._unfetched[directory])
                 continue
             decoders = ObserverSet(self._decoders())
             decoders.collect_from(into)
@@ -115,6 +117,12 @@ class FarSystem(RealSystem):
                 _merge(directory / folder / file, directory / file, subjects)
         self._fetched.add(directory)
         return warnings
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        """Also raises TrialFailure(infrastructure) where a host was lost before its recordings were fetched."""
+        if why := self._unfetched.get(directory):
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, why)
+        return super().measure(directory, startup)
 
     def _recorded(self) -> list[tuple[str, Sequence[str]]]:
         """Folder of a trial's directory -> the roles whose series it has; of this host only the driver's."""

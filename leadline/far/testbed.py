@@ -54,7 +54,7 @@ class FarTestbed(MachineTestbed):
             with _at(file, place.roles):
                 place.host.reach()
         with _at(file, ()):
-            planned = plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
+            planned = plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings, self.host.of)
             check_far_machine(file, self.host.of, self.host.local)
         for place in self.host.places:
             with _at(file, place.roles):

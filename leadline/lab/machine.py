@@ -16,6 +16,7 @@ from leadline.host.base import PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
+from leadline.host.registry import is_machine
 from leadline.lab.stacks import stacks_of
 from leadline.lab.studyfile import StudyFile
 from leadline.load.presets import source_address
@@ -23,7 +24,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
 from leadline.model.plan import Plan
 from leadline.model.shapes import address_count
-from leadline.model.study import Study
+from leadline.model.study import HOST_ROLES, Study
 from leadline.model.units import format_size
 from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.registry import server_of
@@ -102,9 +103,9 @@ def _problems(
             memory = on.machine().memory
             if int(asked) > memory:
                 has = format_size(memory // 1024**2 * 1024**2)
-                yield path, f"{format_size(int(asked))} is more than this machine has ({has})"
+                yield path, f"{format_size(int(asked))} is more than {_who(on)} has ({has})"
             if reason := on.lacks(Ability.MEMORY_LIMIT):
-                yield path, f"no memory limit can be set here: {reason}"
+                yield path, f"no memory limit can be set {_where(on)}: {reason}"
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):
@@ -118,10 +119,19 @@ def _problems(
         yield ("workload", "users"), problem
     if study.workload.cpu_latency is not None and not study.drivers and (why := driver_host.lacks(Ability.CPU_LATENCY)):
         yield ("workload", "cpu_latency"), f"/dev/cpu_dma_latency cannot be written here ({why}); leave it out"
-    if study.reset.page_cache == "drop" and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
-        yield ("reset", "page_cache"), f"the page cache cannot be dropped here ({why}); write keep"
-    if study.reset.swap == "off" and (why := host.lacks(Ability.SWAP_OFF)):
-        yield ("reset", "swap"), f"swap cannot be switched off here ({why}); write keep"
+    for on in dict.fromkeys(map(of, HOST_ROLES)):
+        if study.reset.page_cache == "drop" and (why := on.lacks(Ability.DROP_PAGE_CACHE)):
+            yield ("reset", "page_cache"), f"the page cache cannot be dropped {_where(on)} ({why}); write keep"
+        if study.reset.swap == "off" and (why := on.lacks(Ability.SWAP_OFF)):
+            yield ("reset", "swap"), f"swap cannot be switched off {_where(on)} ({why}); write keep"
+
+
+def _who(host: CheckedHost) -> str:
+    return "this machine" if is_machine(host) else host.name
+
+
+def _where(host: CheckedHost) -> str:
+    return "here" if is_machine(host) else f"on {host.name}"
 
 
 def _java_problems(study: Study) -> Iterator[tuple[tuple[str | int, ...], str]]:

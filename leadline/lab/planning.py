@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.design import DesignError, make_plan
@@ -31,7 +31,7 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.planning.forecast import BOOT, START, Setup, setup_of
-from leadline.stack.registry import not_a_knob
+from leadline.stack.registry import knob_roles, not_a_knob
 
 NO_ROTATION = "No rotation: "
 _BESIDE_RUNS = 0.5  # of a trial of a command: what is written down
@@ -67,15 +67,20 @@ def plan_study(
     service_knobs: list[Knob],
     disposable: bool = False,
     idle_settings: bool = False,
+    of: Callable[[str], PlannedHost] | None = None,
 ) -> Planned:
     """Check every factor and setting and make the plan. Raises UsageError with file and line.
 
-    ``idle_settings``: settings may change nothing, as in a tuning before the step that gives them a meaning.
+    ``idle_settings``: settings may change nothing, as in a tuning before the step that gives them a meaning. ``of``:
+    the host of a role, as the study's ``stack.hosts`` calls it; None where those of other roles are not known yet.
     """
     study = file.study
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
-    catalogue = Catalogue([*host.knobs(), *(knob.on(machine) for knob in service_knobs)])
+    roles = knob_roles(study.stack) if of is not None else {}
+    machines = {role: of(role).machine() for role in set(roles.values())} if of is not None else {}
+    bounded = [knob.on(machines.get(roles.get(knob.name, ""), machine)) for knob in service_knobs]
+    catalogue = Catalogue([*host.knobs(), *bounded])
     if study.stack.own is not None and isinstance(host, LocalHost):
         check_java(study.stack.own)
     unchecked = check_load(file) if study.command is None else []
@@ -131,7 +136,7 @@ def plan_study(
     if study.command is None:
         check_loads(file, factors, settings)
         check_levels(file, factors, settings, idle_settings)
-        check_web(file, host, factors, settings, idle_settings)
+        check_web(file, host, factors, settings, idle_settings, of)
     else:
         _check_command(file, host, factors, settings)
     design = _design(file, factors)

@@ -36,9 +36,10 @@ def check_web(
     factors: Sequence[Factor],
     settings: Mapping[str, Level],
     idle_settings: bool = False,
+    of: Callable[[str], PlannedHost] | None = None,
 ) -> None:
     """Raises UsageError with file and line for levels that cannot be in force together, and for what changes nothing;
-    ``idle_settings`` lets the latter pass among the settings and the placement.
+    ``idle_settings`` lets the latter pass among the settings and the placement. ``of``: see ``plan_study``.
     """
     study = file.study
     levels: dict[str, set[Level]] = {factor.name: set(factor.levels) for factor in factors}
@@ -72,11 +73,13 @@ def check_web(
             if getattr(study.placement, key) is not None and not idle_settings:
                 raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
-        if "web" in study.stack.ssh_hosts:
+        elsewhere = "web" in study.stack.ssh_hosts
+        if elsewhere:
             _check_apart(file, places, among(knobs.UPSTREAM.name, "tcp"), where)
         else:
             _check_place(file, host, places, where(knobs.PLACE.name))
-        _check_own(None if "web" in study.stack.ssh_hosts else host, servers, levels, where)
+        _check_own(servers, levels, where)
+        _check_backlog(of("web") if of else None if elsewhere else host, elsewhere, levels, where)
         if knobs.SENDFILE.name in levels and True not in among(knobs.STATIC.name, False):
             raise UsageError(
                 f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
@@ -146,23 +149,34 @@ def _check_alone(file: StudyFile, host: PlannedHost, servers: set[Level], levels
     if workload.http == "2" and (java or levels.get(knobs.HTTP2.name) != {True}):
         told = f"{', '.join(java)} cannot be told of it here" if java else "add web.http2: on to settings"
         raise UsageError(f"{file.where(('workload', 'http'))}: HTTP/2 needs web.http2: on in every trial; {told}")
-    _check_own(host, web, levels, where)
+    _check_own(web, levels, where)
+    _check_backlog(host, False, levels, where)
 
 
-def _check_own(host: PlannedHost | None, servers: set[Level], levels: Levels, where: Where) -> None:
-    """What web servers have of their own, in front or alone; ``host``: None for one whose kernel no level is of."""
-    model, backlog = knobs.MODEL.name, knobs.BACKLOG.name
+def _check_own(servers: set[Level], levels: Levels, where: Where) -> None:
+    """What web servers have of their own, in front or alone."""
+    model = knobs.MODEL.name
     if model in levels and "httpd" not in servers:
         raise UsageError(f"{where(model)}: {model} changes nothing: only httpd has more than one model")
     if knobs.PREFORK in levels.get(model, ()) and True in levels.get(knobs.HTTP2.name, ()):
         raise UsageError(f"{where(model)}: HTTP/2 of httpd needs threads: with web.http2: on take event or worker")
-    here = None if host is None else _level_here(host, SOMAXCONN)
-    most = max((int(level) for level in levels.get(SOMAXCONN, ()) if host is not None), default=here)
+
+
+def _check_backlog(host: PlannedHost | None, elsewhere: bool, levels: Levels, where: Where) -> None:
+    """``host``: the web server's, None for one that is not known yet; ``elsewhere``: the study's levels of the kernel
+    are another host's.
+    """
+    backlog = knobs.BACKLOG.name
+    most = None if host is None else _level_here(host, SOMAXCONN)
+    if not elsewhere:
+        most = max(map(int, levels.get(SOMAXCONN, ())), default=most)
     for level in levels.get(backlog, ()):
         if most is not None and int(level) > most:
+            whose = f"the kernel of {host.name}" if elsewhere and host else "the kernel"
+            mend = f"raise it there (sysctl -w {SOMAXCONN}={level})" if elsewhere else f"set {SOMAXCONN}"
             raise UsageError(
-                f"{where(backlog)}: {backlog} {level} is more than the kernel takes ({SOMAXCONN} is {most}); lower it,"
-                f" or set {SOMAXCONN}"
+                f"{where(backlog)}: {backlog} {level} is more than {whose} takes ({SOMAXCONN} is {most}); lower it,"
+                f" or {mend}"
             )
 
 

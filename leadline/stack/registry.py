@@ -12,12 +12,12 @@ from typing import TypeVar
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.ownknob import PREFIX
-from leadline.model.study import StackChoice
+from leadline.model.study import HOST_ROLES, StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
 from leadline.stack.limits import KNOBS as LIMITS
-from leadline.stack.limits import OF_SERVER
+from leadline.stack.limits import OF_SERVER, role_of
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.own import frameworks
 from leadline.stack.own.application import OwnApplication
@@ -192,6 +192,16 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
     can = {name: kind.features for name, kind in SERVERS.items()}
     own = application(choice.app).knobs_on(choice.mode, choice.server, can)
     return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *LIMITS, *own]
+
+
+def knob_roles(choice: StackChoice) -> dict[str, str]:
+    """Knob -> the role of the service that has it; those left out that are the application's."""
+    found = {knob.name: "database" for knob in database_of(choice).knobs()}
+    found |= {knob.name: "web" for knob in WEB_KNOBS}
+    for companion in application_of(choice).companions({}):
+        found |= dict.fromkeys(companion.knob_names, companion.name)
+    found |= {knob.name: role_of(knob.name) for knob in LIMITS}
+    return {name: role for name, role in found.items() if role in HOST_ROLES}
 
 
 def common_knobs(own: Sequence[Sequence[Knob]]) -> list[Knob]:

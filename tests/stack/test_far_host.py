@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_network
 from pathlib import Path
@@ -109,7 +110,7 @@ factors: {{ web.place: [own, absent] }}
 settings: {{ web.server: httpd, app.supplier_delay: 300ms, {KNOB}: 0, jvm.heap: 128m }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}
 responses: [throughput, p50, server_cpu_per_transaction]
-dead_man: 2s
+dead_man: 5s
 """
 
 
@@ -272,6 +273,7 @@ def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: 
 
 
 PROGRAMS = {"nginx": "nginx", "apache2": "apache2", "tomcat": "catalina", "postgres": "postgres", "supplier": "emulate"}
+ALONE = {"tomcat", "supplier"}  # of which a host has one process
 
 
 def programs(lines: Sequence[str]) -> set[str]:
@@ -292,13 +294,15 @@ def callers(far: Far) -> set[str]:
 @dataclass(frozen=True)
 class Spread:
     """``run``: what runs on each host in the first trial; ``files``: what each host leaves in the trial's directory;
-    ``lost``: the host whose connection is cut in that trial.
+    ``lost``: the host that is lost in that trial and its role, by ``lose``; ``killed``: leadline is killed before that.
     """
 
     text: str
     run: Mapping[str, set[str]]
     files: Sequence[str]
-    lost: str = ""
+    lost: tuple[str, str]
+    lose: Callable[[Far], None]
+    killed: bool = False
 
 
 SPREAD = {
@@ -306,14 +310,56 @@ SPREAD = {
         WEB,
         {"web": {"nginx"}, "app": {"tomcat"}, "db": {"postgres"}, "sup": set()},
         ("web-host/logs/nginx.conf", "web-host/series/web.parquet", "database-host/logs/postgres.log"),
-        lost="web",
+        lost=("web", "web"),
+        lose=cut,
     ),
     "supplier": Spread(
         SUPPLIER,
         {"web": {"apache2"}, "app": {"tomcat"}, "db": {"postgres"}, "sup": {"supplier"}},
         ("web-host/logs/httpd.conf", "database-host/logs/postgres.log", "supplier-host/logs/supplier.log"),
+        lost=("db", "database"),
+        lose=unplug,
+        killed=True,
     ),
 }
+
+
+@contextmanager
+def begun(home: Path, hosts: Mapping[str, Far]) -> Iterator[subprocess.Popen[bytes]]:
+    """The study's run, under the load of the first trial with a web server."""
+    loads = steps(home / "lab", "load")
+    command = [sys.executable, "-m", "leadline", "run", "roles.yaml", "--json"]
+    with (home / "out").open("w") as out, (home / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=home, stdout=out, stderr=said, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(home / "lab", "load") > loads, 400, "no trial")
+        until(lambda: run.poll() is not None or hosts["web"].address in callers(hosts["app"]), 200, "no call")
+        assert run.poll() is None, (home / "said").read_text()
+        yield run
+    finally:
+        run.kill()
+        run.wait(10)
+
+
+def put_back(hosts: Mapping[str, Far], before: Mapping[str, str]) -> None:
+    """Nothing is left on the hosts, and every setting is as it was."""
+    until(lambda: not any(far.processes() for far in hosts.values()), 60, "something is left running")
+    for name, far in hosts.items():
+        assert level(far) == before[name]
+        assert far.run("sh", "-c", r"find ~/.cache/leadline/far -name roles-\*", check=False) == ""
+
+
+@matrix("web server and application on two hosts")
+def test_a_dry_run_looks_at_the_kernel_of_the_host_of_the_web_server(hosts: dict[str, Far], tmp_path: Path) -> None:
+    (tmp_path / "roles.yaml").write_text(WEB.replace("settings: {", "settings: { web.backlog: 1000,"))
+    path = "/proc/sys/net/core/somaxconn"
+    for small, code in (("app", 0), ("web", 2)):
+        before = hosts[small].run("cat", path)
+        hosts[small].run("sh", "-c", f"echo 999 > {path}")
+        done = leadline("run", "roles.yaml", "--dry-run", cwd=tmp_path)
+        hosts[small].run("sh", "-c", f"echo {before.strip()} > {path}")
+        assert done.returncode == code, done.stderr
+    assert "web.backlog 1000 is more than the kernel of ssh:web takes (net.core.somaxconn is 999)" in done.stderr
 
 
 @matrix("web server, application, database and supplier on four hosts")
@@ -323,30 +369,32 @@ def test_each_role_on_a_host_of_its_own(hosts: dict[str, Far], tmp_path: Path, n
     spread = SPREAD[name]
     (tmp_path / "roles.yaml").write_text(spread.text)
     before = {each: level(far) for each, far in hosts.items()}
-    command = [sys.executable, "-m", "leadline", "run", "roles.yaml", "--json"]
-    with (tmp_path / "out").open("w") as out, (tmp_path / "said").open("w") as said:
-        run = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=said, start_new_session=True)
-    try:
-        until(lambda: run.poll() is not None or steps(tmp_path / "lab", "load") == 1, 400, "no trial")
-        until(lambda: run.poll() is not None or hosts["web"].address in callers(hosts["app"]), 200, "no call")
-        assert run.poll() is None, (tmp_path / "said").read_text()
+    if spread.killed:
+        with begun(tmp_path, hosts) as run:
+            assert level(hosts["app"]) != before["app"]
+            run.kill()
+            run.wait(10)
+            put_back(hosts, before)
+    with begun(tmp_path, hosts) as run:
         during = {each: far.processes() for each, far in hosts.items()}
         calling = callers(hosts["app"])
-        if spread.lost:
-            cut(hosts[spread.lost])
+        loads = steps(tmp_path / "lab", "load")
+        spread.lose(hosts[spread.lost[0]])
+        until(lambda: run.poll() is not None or steps(tmp_path / "lab", "load") > loads, 400, "no second attempt")
+        later = {each: far.processes() for each, far in hosts.items()}
         assert run.wait(400) == 0, (tmp_path / "said").read_text()
-    finally:
-        run.kill()
-        run.wait(10)
     # each program on its host, and only the web server asks the application for the driver
     assert {each: programs(lines) for each, lines in during.items()} == spread.run, during
     driver = str(ip_network(f"{hosts['app'].address}/28", strict=False)[1])
     assert driver not in calling, calling
     trials = json.loads((tmp_path / "out").read_text())["trials"]
     assert [trial["state"] for trial in trials] == ["done"] * 4
-    assert [trial["attempt"] for trial in trials] == ([2, 1, 1, 1] if spread.lost else [1] * 4)
-    again = f"ssh:{spread.lost} ({spread.lost}): connected again"
-    assert (again in (tmp_path / "said").read_text()) == bool(spread.lost)
+    assert sorted(trial["attempt"] for trial in trials) == [1, 1, 1, 2 + spread.killed]
+    said, lost = (tmp_path / "said").read_text(), "ssh:{} ({})".format(*spread.lost)
+    assert f"failed as infrastructure, trying again: {lost}: the connection to leadline's agent is lost" in said
+    assert f"{lost}: connected again" in said
+    for each, lines in later.items():  # the failed attempt left nothing on the other hosts
+        assert all(sum(PROGRAMS[name] in line for line in lines) == 1 for name in ALONE & spread.run[each]), lines
     for trial in trials:
         directory = Path(trial["directory"])
         fronted = trial["planned"]["levels"].get("web.place") != "absent"
@@ -363,8 +411,4 @@ def test_each_role_on_a_host_of_its_own(hosts: dict[str, Far], tmp_path: Path, n
         if fronted:
             requests = pl.read_parquet(directory / "series" / "web.parquet").filter(pl.col("metric") == "requests")
             assert requests["value"].max() > 0
-    # nothing is left on the hosts, and every setting is put back
-    for each, far in hosts.items():
-        assert far.processes() == []
-        assert level(far) == before[each]
-        assert far.run("sh", "-c", r"find ~/.cache/leadline/far -name roles-\*", check=False) == ""
+    put_back(hosts, before)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from leadline.far import connection as of_host
 from leadline.far.connection import Connection
 from leadline.model.errors import UsageError
 from leadline.model.hosts import SshHost
@@ -65,3 +67,23 @@ def test_without_sudo_such_a_user_is_no_root(there: Path) -> None:
 def test_another_machine_is_refused(there: Path) -> None:
     put(there, uname='#!/bin/sh\ntest "$1" = -m && echo aarch64 || echo Linux\n')
     assert "it is Linux aarch64, and leadline runs on Linux x86_64" in refused(SshHost("app"))
+
+
+def test_the_first_session_ends_where_it_hears_nothing(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the network was lost: no end of its input comes."""
+    monkeypatch.setattr(of_host, "_SILENCE", 1)
+    monkeypatch.setattr(of_host, "_live", lambda _: None)
+    connection = Connection(SshHost("app"))
+    try:
+        connection.open()
+        assert connection._master is not None
+        assert connection._master.wait(60) == 0
+    finally:
+        connection.close()
+
+
+def test_the_first_session_is_sent_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_host, "_SILENCE", 0.6)
+    session = subprocess.Popen(["head", "-c", "2"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    of_host._live(session)  # until it has had two
+    assert session.wait(60) == 0

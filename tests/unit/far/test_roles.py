@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from leadline.far import testbed
+from leadline.far.connection import Connection
 from leadline.far.host import FarHost, FarHosts
 from leadline.far.stack import FarStack
+from leadline.far.system import FarSystem
 from leadline.far.wire import ConnectionLost
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -79,11 +81,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return found
 
 
-def stack(told: Study, lab: Path) -> FarStack:
+def addressed(told: Study) -> FarHosts:
     hosts = FarHosts(told.stack.ssh_hosts)
     for place in hosts.places:
         place.host.connection._about["address"] = f"192.0.2.9 1 {ADDRESSES[place.host.name]} 22"
-    return FarStack(told, hosts, lab)
+    return hosts
+
+
+def stack(told: Study, lab: Path) -> FarStack:
+    return FarStack(told, addressed(told), lab)
 
 
 def started(told: Study, lab: Path, asked: Asked, levels: dict[str, Any]) -> tuple[FarStack, Asked]:
@@ -188,6 +194,78 @@ def test_data_are_reset_and_all_is_stopped_on_every_host(tmp_path: Path, asked: 
     asked.clear()
     made.audit({}, tmp_path / "trial" / "logs" / "audit.log")
     assert asked == [("ssh:app", "audit")], "it reaches the database and the supplier"
+
+
+def test_the_other_hosts_are_stopped_and_fetched_from_where_one_is_lost(
+    tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, told = FarHost.ask, study()
+    system = FarSystem(told, addressed(told), tmp_path)
+    system.prepare(lambda _: None)
+
+    def lost(host: FarHost, do: str, *given: object, timeout: float = 0.0) -> Any:
+        if host.name == "ssh:app":
+            raise ConnectionLost(host.title, "the connection is lost")
+        return answer(host, do, *given, timeout=timeout)
+
+    monkeypatch.setattr(FarHost, "ask", lost)
+    monkeypatch.setattr(Connection, "fetch", lambda *_: None)
+    message = "ssh:app (application): the connection is lost"
+    assert system.stop() == [message]
+    assert [host for host, do in asked if do == "down"] == ["ssh:front", "ssh:db", "ssh:sup"]
+    assert system.collect(tmp_path / "trial") == [f"what was recorded there is not here: {message}"]
+    assert [host for host, do in asked if do == "forget"] == ["ssh:front", "ssh:db", "ssh:sup"]
+    with pytest.raises(TrialFailure, match=message.replace("(", r"\(").replace(")", r"\)")) as caught:
+        system.measure(tmp_path / "trial", 1.0)
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_trial_waits_for_a_host_that_is_away_and_is_left_where_it_stays_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    told, said, waits = study(), list[str](), list[float]()
+    hosts = FarHosts(told.stack.ssh_hosts, tell=said.append)
+    asked = list[str]()
+
+    def reach(host: FarHost) -> None:
+        asked.append(host.name)
+        if host.name == "ssh:db" and not (back and asked.count("ssh:db") == 2):
+            raise ConnectionLost(host.title, "cannot be reached")
+
+    monkeypatch.setattr(FarHost, "reach", reach)
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr(FarStack, "_ready", lambda _: None)
+    monkeypatch.setattr(FarStack, "_connections", lambda _: ())
+    made = FarStack(told, hosts, tmp_path)
+    if back:
+        made.ready()
+        assert asked == ["ssh:front", "ssh:app", "ssh:db", "ssh:db", "ssh:sup"]
+    else:
+        with pytest.raises(TrialFailure, match=r"^ssh:db \(database\): cannot be reached$") as caught:
+            made.ready()
+        assert caught.value.failure_class is FailureClass.INTERRUPTED, "the trial runs again with the next run"
+        assert sum(waits) > 50, "a host may boot meanwhile"
+    assert said[0] == "waiting for ssh:db (database): cannot be reached"
+
+
+def test_what_is_reset_for_a_trial_is_reset_on_every_host(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, hosts = FarHost.ask, FarHosts(study().stack.ssh_hosts)
+
+    def ask(host: FarHost, do: str, *given: object, timeout: float = 0.0) -> Any:
+        found = answer(host, do, *given, timeout=timeout)
+        return {"swap /swap": ["on", "on"]} if do == "host.temporary" else found
+
+    monkeypatch.setattr(FarHost, "ask", ask)
+    hosts.drop_page_cache()
+    hosts.swap_off()
+    assert asked == [(host, f"host.{do}") for do in ("drop_page_cache", "swap_off") for host in ADDRESSES]
+    assert hosts.temporary() == {
+        "swap /swap": ("on", "on"),
+        "ssh:front (web): swap /swap": ("on", "on"),
+        "ssh:db (database): swap /swap": ("on", "on"),
+        "ssh:sup (supplier): swap /swap": ("on", "on"),
+    }
 
 
 def test_a_way_between_hosts_that_is_closed_names_both(
