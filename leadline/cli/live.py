@@ -15,6 +15,7 @@ from leadline.api.planning import Watcher
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.units import format_duration
+from leadline.report.words import number
 
 
 def _ended(record: TrialRecord, label: str) -> str:
@@ -22,10 +23,10 @@ def _ended(record: TrialRecord, label: str) -> str:
         return f"failed ({record.failure.value}): {record.failure_message}"
     found = record.responses
     shown = [
-        f"{1000 * found['wall']:.4g} ms" if "wall" in found else "",
+        f"{number(1000 * found['wall'], 4)} ms" if "wall" in found else "",
         f"{found['throughput']:.1f}/s" if "throughput" in found else "",
-        f"p50 {found['p50']:.1f} ms" if "p50" in found else "",
-        f"p99 {found['p99']:.1f} ms" if "p99" in found else "",
+        f"p50 {number(found['p50'])} ms" if "p50" in found else "",
+        f"p99 {number(found['p99'])} ms" if "p99" in found else "",
     ]
     return f"{label}: " + ", ".join(part for part in shown if part)
 
@@ -131,7 +132,7 @@ class LiveWatcher:
 
     def load(self, second: LoadSecond) -> None:
         failed = f", {second.errors} errors" if second.errors else ""
-        rate = f"{second.throughput:.0f} transactions/s, p99 {second.p99_ms:.1f} ms"
+        rate = f"{second.throughput:.0f} transactions/s, p99 {number(second.p99_ms)} ms"
         self._load = f"{second.phase} {second.second:.0f} s: {rate}{failed}"
 
     def trial_ended(self, record: TrialRecord) -> None:
