@@ -30,6 +30,7 @@ VERDICTS = {
 }
 
 _FONT = "Helvetica Neue, Arial, Liberation Sans, sans-serif"
+_FOR_OTHER_FONTS = {"left": 30, "right": 44, "top": 5, "bottom": 5}  # px: a viewer's may be wider than those here
 _CONFIG: dict[str, Any] = {
     "font": _FONT,
     "background": "white",
@@ -61,7 +62,8 @@ class Figure:
     spec: dict[str, Any]
 
     def svg(self) -> str:
-        return vl_convert.vegalite_to_svg(self.spec, vl_version=VEGA_LITE)
+        spec = {"padding": _FOR_OTHER_FONTS, **self.spec}
+        return vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
 
     def png(self) -> bytes:
         return vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=2.0)
