@@ -104,4 +104,5 @@ def _at(file: StudyFile, roles: Sequence[str]) -> Iterator[None]:
     except TrialFailure as error:
         raise UsageError(f"{place}: {error.message}") from None
     except UsageError as error:
-        raise UsageError(str(error) if str(error).startswith(file.source) else f"{place}: {error}") from None
+        placed = str(error).startswith((file.source, place))
+        raise UsageError(str(error) if placed else f"{place}: {error}") from None

@@ -16,6 +16,7 @@ from leadline.far.host import FarHost, FarHosts
 from leadline.far.stack import FarStack
 from leadline.far.system import FarSystem
 from leadline.far.wire import ConnectionLost
+from leadline.lab.hostchoice import on_host
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.hosts import SshHost
@@ -336,3 +337,12 @@ def test_a_dry_run_names_the_host_its_role_and_its_line(
     place = testbed.FarTestbed(tmp_path / "lab", told.study.stack.ssh_hosts)
     with pytest.raises(UsageError, match=message):
         place.plan(told)
+
+
+def test_an_error_that_has_its_place_is_given_no_other() -> None:
+    chosen = on_host(file(BLOCK), "ssh:app").file
+    told = "--host ssh:app: design: with one replicate"
+    with pytest.raises(UsageError, match=f"^{told}$"), testbed._at(chosen, ()):
+        raise UsageError(told)
+    with pytest.raises(UsageError, match=r"^--host ssh:app: no Java$"), testbed._at(chosen, ()):
+        raise UsageError("no Java")
