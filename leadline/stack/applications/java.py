@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ _COUNTED = (
 )
 AUDIT_TIMEOUT = 300.0
 _EVIDENCE_LINES = 20
+_FRAME = re.compile(r"\s+(at [\w.$/]+.*\(|\.\.\. \d+ )")  # a line of a stack trace below its message
 _COUNTS = ("ok", "failed", "skipped")
 
 
@@ -206,9 +208,13 @@ def _scale(load_units: int, seed: int) -> list[str]:
 
 
 def last_line(done: Completed) -> str:
-    lines = done.stderr.strip().splitlines()
+    """Of stack traces the innermost cause of the last one."""
+    lines = [line for line in done.stderr.splitlines() if line.strip() and not _FRAME.match(line)]
     return lines[-1].strip() if lines else f"exit code {done.returncode} without a word"
 
 
 def evidence(done: Completed) -> str:
-    return "\n".join((done.stdout + done.stderr).strip().splitlines()[-_EVIDENCE_LINES:])
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    if len(lines) > _EVIDENCE_LINES:
+        lines = [line for line in lines if not _FRAME.match(line)]
+    return "\n".join(lines[-_EVIDENCE_LINES:])

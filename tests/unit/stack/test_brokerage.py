@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.host.base import Completed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.stack.applications import java as application
 from leadline.stack.applications.brokerage import Brokerage
@@ -189,3 +190,22 @@ def test_tools_that_hang_are_ended(installed: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(application, "LOAD_TIMEOUT", 0.2)
     with pytest.raises(TrialFailure, match=r"load did not end within 0\.2 s"):
         Brokerage(installed, home).load_data(ENDPOINT, 1, 1, tmp_path / "load.log")
+
+
+TRACE = """\
+java.lang.ExceptionInInitializerError
+\tat java.base/java.lang.Class.forName0(Native Method)
+\tat leadline.brokerage.tools.Main.main(Main.java:42)
+Caused by: java.lang.InternalError: Error loading java.security file
+\tat java.base/java.security.Security.initialize(Security.java:106)
+\t... 25 more
+"""
+
+
+def test_what_a_program_of_java_said_is_its_cause_not_its_last_frame() -> None:
+    done = Completed([], 1, "", TRACE)
+    assert application.last_line(done) == "Caused by: java.lang.InternalError: Error loading java.security file"
+    assert application.evidence(done) == TRACE.strip()
+    deep = Completed([], 1, "", TRACE.replace("\t... 25 more\n", "\tat a.B.c(B.java:1)\n" * 40))
+    assert application.evidence(deep).splitlines() == [TRACE.splitlines()[0], TRACE.splitlines()[3]]
+    assert application.last_line(Completed([], 3, "", "")) == "exit code 3 without a word"
