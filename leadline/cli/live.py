@@ -14,12 +14,7 @@ from rich.text import Text
 from leadline.api.planning import Watcher
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
-from leadline.model.units import format_duration
-
-
-def _three(value: float) -> str:
-    """Three significant digits, or all before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+from leadline.model.units import format_duration, format_number
 
 
 def _ended(record: TrialRecord, label: str) -> str:
@@ -27,10 +22,10 @@ def _ended(record: TrialRecord, label: str) -> str:
         return f"failed ({record.failure.value}): {record.failure_message}"
     found = record.responses
     shown = [
-        f"{_three(1000 * found['wall'])} ms" if "wall" in found else "",
+        f"{format_number(1000 * found['wall'], 4)} ms" if "wall" in found else "",
         f"{found['throughput']:.1f}/s" if "throughput" in found else "",
-        f"p50 {_three(found['p50'])} ms" if "p50" in found else "",
-        f"p99 {_three(found['p99'])} ms" if "p99" in found else "",
+        f"p50 {format_number(found['p50'])} ms" if "p50" in found else "",
+        f"p99 {format_number(found['p99'])} ms" if "p99" in found else "",
     ]
     return f"{label}: " + ", ".join(part for part in shown if part)
 
@@ -136,7 +131,7 @@ class LiveWatcher:
 
     def load(self, second: LoadSecond) -> None:
         failed = f", {second.errors} errors" if second.errors else ""
-        rate = f"{second.throughput:.0f} transactions/s, p99 {_three(second.p99_ms)} ms"
+        rate = f"{second.throughput:.0f} transactions/s, p99 {format_number(second.p99_ms)} ms"
         self._load = f"{second.phase} {second.second:.0f} s: {rate}{failed}"
 
     def trial_ended(self, record: TrialRecord) -> None:

@@ -35,6 +35,14 @@ def parse_size(text: object) -> int:
     return round(size)
 
 
+def format_number(value: float, digits: int = 3) -> str:
+    """So many significant digits, thousands separated; what is before the point in full. ``value`` is finite."""
+    if value == int(value) and abs(value) < 1e6:
+        return f"{value:,.0f}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(decimals, 6)}f}"
+
+
 def format_size(size: int) -> str:
     """The shortest exact form: 536870912 -> ``512m``."""
     for unit in ("t", "g", "m", "k"):

@@ -13,6 +13,7 @@ from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
 from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind, Verdict
 from leadline.model.study import Study
+from leadline.model.units import format_number
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
@@ -47,11 +48,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Three significant digits, thousands separated; a dash where there is none."""
     if value is None or not math.isfinite(value):
         return "–"
-    if value == int(value) and abs(value) < 1e6:
-        return f"{value:,.0f}".replace("-", MINUS)
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{min(decimals, 6)}f}"
-    return text.replace("-", MINUS)
+    return format_number(value, digits).replace("-", MINUS)
 
 
 def probability(value: float | None) -> str:
