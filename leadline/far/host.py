@@ -93,17 +93,15 @@ class FarHost:
         """Wait longer for a host that was lost. Raises TrialFailure(interrupted) for one that stays away: that says
         nothing of the trial, which runs again with the next run. Raises UsageError.
         """
-        for pause in _AWAY:
+        for pause in (*_AWAY, None):
             try:
                 self.reach()
                 return
             except ConnectionLost as lost:
+                if pause is None:
+                    raise TrialFailure(FailureClass.INTERRUPTED, lost.message, lost.evidence) from None
                 self._tell(f"waiting for {lost.message}")
             time.sleep(pause)
-        try:
-            self.reach()
-        except ConnectionLost as lost:
-            raise TrialFailure(FailureClass.INTERRUPTED, lost.message, lost.evidence) from None
 
     def _connect(self) -> None:
         self.connection.open()

@@ -220,10 +220,12 @@ class FarStack:
 
     def down(self) -> list[str]:
         """Everything in reverse order, on each host that answers; what did not end cleanly."""
+        if not self._generation:
+            return []
         unclean = list[str]()
-        for host in [place.host for place in self._hosts.places] if self._generation else []:
+        for place in self._hosts.places:
             try:
-                unclean += [f"{host.title}: {line}" for line in host.ask("down")]
+                unclean += [f"{place.host.title}: {line}" for line in place.host.ask("down")]
             except (LeadlineError, OSError) as error:  # of a lost host its watchdog ends what is left
                 unclean.append(str(error))
         return unclean

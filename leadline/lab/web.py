@@ -79,7 +79,8 @@ def check_web(
         else:
             _check_place(file, host, places, where(knobs.PLACE.name))
         _check_own(servers, levels, where)
-        _check_backlog(of("web") if of else None if elsewhere else host, elsewhere, levels, where)
+        there = of("web") if of is not None else None
+        _check_backlog(there if elsewhere else host, elsewhere, levels, where)
         if knobs.SENDFILE.name in levels and True not in among(knobs.STATIC.name, False):
             raise UsageError(
                 f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
