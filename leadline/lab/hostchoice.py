@@ -146,7 +146,7 @@ def _as_replicates(was: Design, tree: CommentedMap, given: dict[Path_, str], opt
         design.pop(key, None)
     design.update({"kind": was.treatments, "replicates": was.replicates})
     given.update({("design", key): option for key in ("kind", "replicates")})
-    yield f"worlds are replicates ({was.treatments}), in real time: {was.replicates}"
+    yield f"{was.replicates} worlds are {was.replicates} replicates ({was.treatments}), in real time"
 
 
 def _child(tree: CommentedMap, key: str) -> Any:

@@ -40,7 +40,7 @@ def test_worlds_are_replicates_where_nothing_forks(word: str) -> None:
     found = chosen.file.study
     assert (found.design.kind, found.design.replicates, found.design.worlds) == ("full-factorial", 5, None)
     assert (found.guest is None) == (word == "here")
-    assert "worlds are replicates (full-factorial), in real time: 5" in chosen.notes
+    assert "5 worlds are 5 replicates (full-factorial), in real time" in chosen.notes
     assert any("guest is left out" in note for note in chosen.notes) == (word == "here")
 
 
