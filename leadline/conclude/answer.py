@@ -67,13 +67,16 @@ class _Setting:
 
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> str:
-    """The conclusion in a line: the first response leads only where it has something to say."""
+    """The conclusion in a line: the first response leads only where it has something to say. What puts the figures in
+    doubt comes before them, what was taken out of them after them.
+    """
     sentences = []
     if facts.left:
         cut = f"; {_count(facts.interrupted, 'trial')} interrupted" if facts.interrupted else ""
         sentences.append(f"Not finished: {facts.done} of {facts.planned} trials done{cut}")
-    if analysis.disturbance is not None and analysis.disturbance.found:
-        sentences.append(analysis.disturbance.sentence.removesuffix("."))
+    others = analysis.disturbance if analysis.disturbance is not None and analysis.disturbance.found else None
+    if others is not None and not others.taken_out:
+        sentences.append(others.sentence.removesuffix("."))
     if facts.outcome:
         sentences.append(facts.outcome)
     scopes = {effect.scope for one in analysis.responses for effect in one.effects}
@@ -90,6 +93,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     elif facts.done or not facts.left:
         found, hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
+    if others is not None and others.taken_out:
+        sentences.append(others.sentence.removesuffix("."))
     text = ". ".join(sentences) + "."
     return (SIMULATED if analysis.simulated else "") + text
 
@@ -111,11 +116,11 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     first = analysis.responses[0]
     moved = [one for one in settings if one.of(*_TOLD)]
     moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    found = _of_cold(facts) if moved else []
-    found += [_matters(one, first, analysis) for one in moved[:MOST]]
+    found = [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
+    found += _of_cold(facts) if moved else []
     found += _luck(moved)
     found += _of_interactions(analysis)
     found += _of_failures(settings)
