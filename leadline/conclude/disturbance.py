@@ -19,6 +19,7 @@ _NOTICED = 0.05
 _DAY = 86_400.0  # moments before are no clock's
 _MOST = 6  # trials named
 _PROGRAMS = 3  # named
+_OF_IT = 0.1  # of what others used: who used less is not named
 
 
 def disturbance_of(
@@ -50,7 +51,8 @@ def disturbance_of(
     used = Counter[str]()
     for trial in found.trials:
         used.update(dict(uses[trial].programs))
-    most_used = {name: share / len(found.trials) for name, share in used.most_common(_PROGRAMS)}
+    least = _OF_IT * sum(shares[trial] for trial in found.trials)
+    most_used = {name: share / len(found.trials) for name, share in used.most_common(_PROGRAMS) if share >= least}
     phases = [phase for trial in found.trials if (phase := trials[trial].phases) is not None]
     when = (min(one.steady_from for one in phases), max(one.steady_until for one in phases)) if phases else None
     found = replace(found, programs=tuple(most_used), used=most_used, when=when, wider=wider, taken_out=taken_out)

@@ -217,7 +217,7 @@ def test_a_factor_may_be_called_as_an_interaction_is() -> None:
 
 def beside(record: StudyRecord, shares: Mapping[int, float]) -> StudyRecord:
     def use(trial: int) -> MachineUse:
-        return MachineUse({"others_cpu": shares.get(trial, 0.02)}, {"cc1": 0.3, "sh": 0.1})
+        return MachineUse({"others_cpu": shares.get(trial, 0.02)}, {"cc1": 0.3, "sh": 0.1, "sshd": 0.01})
 
     return replace(record, trials=tuple(replace(trial, machine=use(trial.id)) for trial in record.trials))
 
