@@ -11,6 +11,7 @@ from leadline.conclude.hosts import on_hosts, scope_of_hosts
 from leadline.conclude.loads import of_loads
 from leadline.conclude.wording import MOST, listed, noun, signed, size
 from leadline.model.errors import BLAMED, FailureClass
+from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis, Verdict
@@ -61,6 +62,11 @@ class _Setting:
 
     name: str
     effects: tuple[tuple[ResponseAnalysis, Effect], ...]
+
+    @property
+    def is_load(self) -> bool:
+        """No setting to choose: more load neither helps nor hurts."""
+        return is_load(self.effects[0][1].factor)
 
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
         return [(one, effect) for one, effect in self.effects if effect.verdict in verdicts]
@@ -115,7 +121,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
         return [*_of_cold(facts), *facts.loads, *_of_failures(settings)]
     first = analysis.responses[0]
     moved = [one for one in settings if one.of(*_TOLD)]
-    moved.sort(key=lambda one: (first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
+    moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     found = [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
@@ -146,7 +152,9 @@ def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis
     told first, whatever others gain. Where the effect depends on other factors it is the mean over their levels.
     """
     gains, losses = setting.of(Verdict.BETTER), setting.of(Verdict.WORSE)
-    if gains and first.response in _names(losses):
+    if setting.is_load:
+        text = f"{setting.name} changes {_changes(setting.of(*_TOLD))}"
+    elif gains and first.response in _names(losses):
         text = f"{setting.name} hurts: {_changes(losses)}; it gains {_changes(gains)}"
     elif gains and losses:
         text = f"{setting.name} helps: {_changes(gains)}; at the cost of {_changes(losses)}"
@@ -187,7 +195,7 @@ def changes(found: Sequence[tuple[str, Effect | Change]]) -> str:
 
 def _luck(moved: Sequence[_Setting]) -> list[str]:
     """What a chosen gain must be held against: the expected maximum where nothing helps."""
-    gains = [pair for setting in moved for pair in setting.of(Verdict.BETTER)]
+    gains = [pair for setting in moved if not setting.is_load for pair in setting.of(Verdict.BETTER)]
     if not gains:
         return []
     one = gains[0][0]

@@ -54,6 +54,13 @@ def test_a_load_neither_helps_nor_hurts(beyond: StudyRecord) -> None:
     assert not {"helps", "hurts", "luck"} & set(answer.replace(":", "").split())
 
 
+def test_nor_does_it_beside_another_factor(tmp_path: Path) -> None:
+    record = ran(tmp_path, "load.users: [40, 10], jvm.heap: [256m, 512m]")
+    answer = analysis_of(record).answer
+    assert "load.users=10 changes throughput −7" in answer
+    assert not {"helps", "hurts", "luck"} & set(answer.replace(":", "").split())
+
+
 def with_responses(record: StudyRecord, **by_load: dict[int, float]) -> StudyRecord:
     """Further responses of its trials, by users."""
     trials = []
