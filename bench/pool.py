@@ -1,7 +1,7 @@
 """A study over the nodes of a Slurm that is started on this machine: what a pool costs, and whether it loses anything.
 
     python -m bench.pool speed [NODES ...]      trials that sleep over 1, 2, 4, 8, 16 nodes, --sleep SECONDS each
-    python -m bench.pool faults [REPETITIONS]   nodes and leadline killed at random, restores that fail
+    python -m bench.pool faults [REPETITIONS]   nodes, leadline killed at random, failing restores; --first N goes on
 
 ``speed``: the efficiency is what the trials sleep, over what nodes times wall time would hold; the cost is what a trial
 takes beside. All nodes share this machine's CPUs, as no pool's do. ``faults`` ends with code 1 where a trial is lost or
@@ -105,11 +105,11 @@ def fault(nodes: Slurm, chance: random.Random, hurt: set[str]) -> str:
     return f"{name} {kind}"
 
 
-def faults(repetitions: int, seed: int = 1) -> int:
-    """Studies in which something happens every few seconds."""
+def faults(repetitions: int, first: int = 1) -> int:
+    """Studies in which something happens every few seconds. Those before ``first`` are left out."""
     wrong = 0
-    for number in range(repetitions):
-        chance = random.Random(seed + number)
+    for number in range(first, repetitions + 1):
+        chance = random.Random(number)
         happened: list[str] = []
         with tempfile.TemporaryDirectory(prefix="pool-") as folder:
             home = Path(folder)
@@ -138,8 +138,9 @@ def faults(repetitions: int, seed: int = 1) -> int:
                 problems = check(home, process.wait(10))
             took = time.monotonic() - began
         wrong += bool(problems)
-        print(f"{number + 1:3d}  {took:4.0f} s  {problems or 'right'}: {'; '.join(happened) or 'nothing'}", flush=True)
-    print(f"{repetitions - wrong} of {repetitions} right")
+        print(f"{number:3d}  {took:4.0f} s  {problems or 'right'}: {'; '.join(happened) or 'nothing'}", flush=True)
+    done = repetitions - first + 1
+    print(f"{done - wrong} of {done} right")
     return 1 if wrong else 0
 
 
@@ -173,6 +174,7 @@ def main() -> int:
     told = argparse.ArgumentParser(prog="python -m bench.pool", description=__doc__.split("\n")[0] if __doc__ else "")
     told.add_argument("what", choices=["speed", "faults"])
     told.add_argument("numbers", nargs="*", type=int, help="nodes; of faults how many repetitions")
+    told.add_argument("--first", type=int, default=1, help="repetition of faults to begin with")
     told.add_argument("--sleep", type=float, default=SLEEP, help="seconds of a trial")
     asked = told.parse_args()
     if why := missing():
@@ -180,7 +182,7 @@ def main() -> int:
         return 2
     if asked.what == "speed":
         return speed(asked.numbers or list(NODES), asked.sleep)
-    return faults(*asked.numbers[:1] or [100])
+    return faults(asked.numbers[0] if asked.numbers else 100, asked.first)
 
 
 if __name__ == "__main__":
