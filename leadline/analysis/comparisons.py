@@ -28,7 +28,7 @@ from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
 
 CROSS = " x "  # joins the names of the two factors, and of the two levels, of an interaction
-NO_NOISE = "no trial is repeated, so the noise is not known; two or more replicates, or sentinels, would give intervals"
+NO_NOISE = "no degree of freedom is left for the noise; two or more replicates, or sentinels, would give intervals"
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
 LOST = (
     "its trials cannot be compared with the baseline: no block holds both; running the missing trials, or complete "

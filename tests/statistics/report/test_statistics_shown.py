@@ -84,7 +84,7 @@ def aliased() -> Built:
 
 
 CASES: dict[str, tuple[Callable[[], Built], str, str]] = {
-    "one replicate": (one_replicate, "no trial is repeated", "two or more replicates, or sentinels"),
+    "one replicate": (one_replicate, "no degree of freedom is left", "two or more replicates, or sentinels"),
     "all trials failed": (all_failed, "trials failed", "once a baseline trial succeeds"),
     "constant response": (constant, "every trial gave the same figure", "a response with a finer scale"),
     "missing blocks after a crash": (crashed, "no block holds both", "running the missing trials"),
