@@ -213,6 +213,36 @@ def unplug(far: Far) -> None:
     far.run("ip", "link", "set", link, "up")
 
 
+def fill(far: Far, seconds: float) -> None:
+    """The disks of its cache and of its state are full for a while."""
+    for place in ("/root", str(cache_dir())):
+        used = far.run("df", "-k", "--output=used", place).split()[1]
+        far.run("mount", "-o", f"remount,size={used}k", place)
+    time.sleep(seconds)
+    for place in ("/root", str(cache_dir())):
+        far.run("mount", "-o", "remount,size=1g", place)
+
+
+@matrix("a host's disk is full in a trial")
+def test_a_host_whose_disk_is_full_says_so_and_is_put_back(hosts: dict[str, Far], study: Path) -> None:
+    before = level(hosts["app"])
+    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app", "--json"]
+    with (study / "out").open("w") as out, (study / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=study, stdout=out, stderr=said, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(study / "lab", "load") == 1, 300, "no trial")
+        fill(hosts["app"], 10)
+        assert run.wait(300) == 0, (study / "said").read_text()
+    finally:
+        run.kill()
+        run.wait(10)
+    assert "ssh:app: host: OSError: [Errno 28] No space left on device" in (study / "said").read_text()
+    trials = json.loads((study / "out").read_text())["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4
+    assert all(trial["responses"]["throughput"] > 0 for trial in trials)
+    until(lambda: level(hosts["app"]) == before, 10, "the level is left")
+
+
 @matrix("hosts are lost in a trial")
 @pytest.mark.parametrize("lose", [cut, unplug])
 def test_a_host_that_is_lost_in_a_trial_is_reached_again(
