@@ -14,6 +14,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import math
 import os
 import pwd
@@ -30,7 +31,9 @@ from typing import Any, Self
 from leadline.host import procfs
 from leadline.host.journal import owner
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.units import format_duration
 
+_LOG = logging.getLogger(__name__)
 _NAME = "leadline-host"
 WAIT = "LEADLINE_WAIT"  # seconds that a run waits for a host in use
 _LEAVING = 2.0  # seconds for a holder that is just leaving
@@ -118,9 +121,10 @@ class Lease:
     def acquire(self, patience: float | None = None) -> None:
         """Take it, waiting ``patience`` seconds for it (LEADLINE_WAIT, else 2 for a holder that is just leaving).
 
-        Raises HostBusyError, UsageError.
+        A longer wait is logged as a warning. Raises HostBusyError, UsageError.
         """
         began = asked = time.monotonic()
+        silent = True
         deadline = began + (_patience() if patience is None else patience)
         while not self._take():
             if time.monotonic() >= asked:
@@ -129,7 +133,11 @@ class Lease:
                 if self._journal and last.get("undoes") == self._journal:
                     procfs.send(int(last["pid"]), signal.SIGTERM)  # the kernel's word
                     deadline = max(deadline, began + _UNDOING)
-            if time.monotonic() >= deadline:
+            left = deadline - time.monotonic()
+            if silent and left > 0 and time.monotonic() > began + _LEAVING:
+                silent = False
+                _LOG.warning("waiting up to %s for this host, in use by %s", format_duration(left), self._describe())
+            if left <= 0:
                 raise HostBusyError(f"this host is in use by {self._describe()}; wait until it ends, or end it first")
             time.sleep(0.05)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
+from leadline.model.units import format_size
 from leadline.stack import refusals, registry, snapshots
 from leadline.stack.base import (
     AskedFor,
@@ -35,6 +37,8 @@ from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind
+
+_STARVED = "the kernel killed it for want of memory"
 
 
 class Stack(Parts):
@@ -89,8 +93,10 @@ class Stack(Parts):
         directory = self._home / "load"
         shutil.rmtree(directory, ignore_errors=True)
         try:
-            self.database.configure(self._context(directory / self.database.name, directory), {})
-            self._start_database()
+            context = self._context(directory / self.database.name, directory)
+            unlimited = context.placement.model_copy(update={"database_memory": None})
+            self.database.configure(replace(context, placement=unlimited), {})
+            self._start_database(loads=True)
             self.application.load_data(self.endpoint(), units, seed, directory / "logs" / "load.log")
             if self.deployment().first_start:
                 self._first_start(directory, progress)
@@ -311,7 +317,7 @@ class Stack(Parts):
             kind, how = FailureClass.CONFIGURATION, f"exit code {code}"
             if code is not None and -code in (signal.SIGKILL, signal.SIGTERM):
                 if starved:
-                    how = "the kernel killed it for want of memory"
+                    how = _STARVED
                 else:
                     kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
             service = services[role]
@@ -340,7 +346,8 @@ class Stack(Parts):
 
     def _server_ready(self) -> float:
         try:
-            return self.server.wait_ready(self.options.ready_timeout)
+            with self._told_of_memory("server"):
+                return self.server.wait_ready(self.options.ready_timeout)
         except TrialFailure:
             # What was refused says more than that the server is not ready.
             self.check_connections()
@@ -365,12 +372,25 @@ class Stack(Parts):
             self._host.private_tree(self._work)
             self._work.chmod(0o711)
 
-    def _start_database(self) -> float:
+    def _start_database(self, loads: bool = False) -> float:
         self._memory_kills = oom_kills(self._host.files)
         if not self.database.runs:
             return 0.0
         self._processes["database"] = self.database.start()
-        return self.database.wait_ready(self.options.ready_timeout)
+        with self._told_of_memory("database", loads):
+            return self.database.wait_ready(self.options.ready_timeout)
+
+    @contextmanager
+    def _told_of_memory(self, role: str, loads: bool = False) -> Iterator[None]:
+        """Where the kernel killed a service that starts, its failure says so. ``loads``: it has no limit."""
+        try:
+            yield
+        except TrialFailure as failure:
+            if oom_kills(self._host.files) <= self._memory_kills:
+                raise
+            limit = None if loads else getattr(self._placement, f"{role}_memory")
+            why = f"{_STARVED}; placement.{role}_memory is {format_size(limit)}" if limit else _STARVED
+            raise TrialFailure(FailureClass.CONFIGURATION, f"{failure} ({why})", failure.evidence) from failure
 
     def _stop_server(self) -> bool:
         self._processes.pop("server", None)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ lease = Lease(Path(sys.argv[1])); lease.acquire(); print("held", flush=True); sy
 """
 ASKS = """
 import sys
+import threading
 from pathlib import Path
 from leadline.host.lease import HostBusyError, Lease
 try:
@@ -88,6 +91,18 @@ def test_it_holds_across_users_whoever_came_first(tmp_path: Path, root_first: bo
     finally:
         holder.kill()
         holder.communicate()
+
+
+def test_a_long_wait_tells_for_whom(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    held, waits = Lease(tmp_path), Lease(tmp_path)
+    held.acquire()
+    leaves = threading.Timer(4.0, held.release)
+    leaves.start()
+    waits.acquire(patience=60)
+    leaves.join()
+    waits.release()
+    (told,) = caplog.messages
+    assert re.fullmatch(rf"waiting up to [^ ]+ for this host, in use by pid {os.getpid()} of user .*", told), told
 
 
 def test_a_child_does_not_inherit_the_lease(tmp_path: Path) -> None:

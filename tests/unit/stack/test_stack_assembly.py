@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.study import StackChoice
+from leadline.model.study import Placement, StackChoice
 from leadline.stack import assembly, registry, running
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
@@ -183,7 +184,9 @@ class Parts:
         self.server = FakeService("liberty", "server.threads", self.events)
         self.application = FakeApplication(archive, self.events)
         self.home = folder / "home"
-        self.stack = Stack(StackChoice(), LocalHost(), self.home, StackOptions(load_units=2, data_seed=7))
+        limits = Placement(database_memory=32 << 20)
+        options = StackOptions(load_units=2, data_seed=7, placement=limits)
+        self.stack = Stack(StackChoice(), LocalHost(), self.home, options)
         self.stack.database = self.database  # type: ignore[assignment]
         self.stack.server = self.server  # type: ignore[assignment]
         self.stack.application = self.application  # type: ignore[assignment]
@@ -213,6 +216,23 @@ def test_data_are_loaded_once(parts: Parts) -> None:
     assert parts.stack.prepare_data(quiet) == "key-2-7"
     assert parts.events == []
     assert not (parts.home / "load").exists()
+
+
+def test_limits_of_memory_are_those_of_trials(parts: Parts, tmp_path: Path) -> None:
+    parts.stack.prepare_data(quiet)
+    parts.stack.up({}, tmp_path)
+    assert [one.placement.database_memory for one in parts.database.contexts] == [None, 32 << 20]
+
+
+def test_a_start_that_the_kernel_ends_says_why(parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kills = itertools.count()
+    monkeypatch.setattr(assembly, "oom_kills", lambda _files: next(kills))
+    parts.database.fails = True
+    why = r"postgres did not start \(the kernel killed it for want of memory; placement.database_memory is 32m\)"
+    with pytest.raises(TrialFailure, match=why):
+        parts.stack.up({}, tmp_path)
+    with pytest.raises(TrialFailure, match=r"postgres did not start \(the kernel killed it for want of memory\)"):
+        parts.stack.prepare_data(quiet)
 
 
 def test_a_load_that_fails_leaves_no_snapshot_and_no_database(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
