@@ -22,6 +22,7 @@ from leadline.model.guest import FORKS, GUEST_KINDS
 from leadline.model.guest import KERNEL as GUEST_KERNEL
 from leadline.model.hosts import KERNEL, ssh_host
 from leadline.model.study import StackChoice, Study
+from leadline.model.units import format_size
 
 KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
 _CHOICES = "here, vm, virtual-time or ssh:NAME"
@@ -56,6 +57,7 @@ def on_host(file: StudyFile, word: str) -> Chosen:
     notes = [f"{option}, where the file says {_word(study.stack)}"]
     if kind not in GUEST_KINDS and tree.pop("guest", None) is not None:
         notes.append("guest is left out: the machine has its own memory, CPUs and kernel")
+        notes += _without_swap(file, tree, given, option)
     if kind not in GUEST_KINDS and GUEST_KERNEL in study.factors:
         notes.append(f"{GUEST_KERNEL} is left out: the kernels are those of {KERNEL}")
         del tree["factors"][GUEST_KERNEL]
@@ -117,6 +119,19 @@ def _check_knobs(file: StudyFile, kind: str, option: str) -> None:
                 f"{option}: {file.where((key, name))}: {name} ({levels}) is of virtual machines, which can be"
                 f" booted so; write --host vm or --host virtual-time{here if kernels else ''}"
             )
+
+
+def _without_swap(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:
+    """Limits of memory that the file has for a guest with swap. A machine may have none: there a service may keep in
+    memory what it could swap out.
+    """
+    swap = (file.study.guest and file.study.guest.swap) or 0
+    for name in ("server_memory", "database_memory", "web_memory"):
+        limit, key = getattr(file.study.placement, name), ("placement", name)
+        if swap and limit is not None and not {key, key[:1]} & set(given):
+            _child(tree, "placement")[name] = format_size(limit + swap)
+            given[key] = option
+            yield f"placement.{name} is {format_size(limit + swap)}: {format_size(swap)} of it was the guest's swap"
 
 
 def _as_forks(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:

@@ -72,6 +72,17 @@ def test_kernels_of_built_in_studies_can_be_had_in_guests_alone(name: str, treat
         on_host(file, word)
 
 
+def test_a_limit_of_memory_counts_the_swap_that_a_machine_may_not_have() -> None:
+    kernels = ["kernel.release=6.1.0-30-amd64,6.12.9-amd64"]
+    file = find_study("kernels-vmm", factors=kernels)
+    chosen = on_host(file, "ssh:app")
+    assert chosen.file.study.placement.database_memory == (32 + 128) << 20
+    assert "placement.database_memory is 160m: 128m of it was the guest's swap" in chosen.notes
+    assert on_host(find_study("kernels-vmm"), "vm").file.study.placement == file.study.placement
+    own = find_study("kernels-vmm", ["placement.database_memory=64m"], kernels)
+    assert on_host(own, "ssh:app").file.study.placement.database_memory == 64 << 20
+
+
 @pytest.mark.parametrize("name", ["kernels", "kernels-vmm", "kernels-web", "kernels-app"])
 def test_kernels_that_a_host_over_ssh_has_stand_for_those_of_guests(name: str) -> None:
     with pytest.raises(UsageError, match=r"guest.kernel \(6.1.*; or add --factor kernel.release=A,B with kernels"):
