@@ -31,7 +31,7 @@ from leadline.lab.system import (
 from leadline.lab.together import check_drivers, load_together
 from leadline.lab.web import web_servers
 from leadline.load.asked import asked_in
-from leadline.load.driver import DriverResult, DriverRun, read_summary
+from leadline.load.driver import DriverResult, DriverRun, find_binary, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
 from leadline.load.progress import ProgressLog
@@ -97,6 +97,8 @@ class RealSystem:
     def prepare(self, message: Callable[[str], None]) -> None:
         if self._study.drivers:
             check_drivers(self._study.drivers, services_of(self._lab) / "drivers", self._host.start, message)
+        elif self._study.workload.generator is None:
+            find_binary()  # else each trial would start its services first
         self._stack.provision(message)
         self._stack.prepare_data(message)
 
