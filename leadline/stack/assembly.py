@@ -93,10 +93,9 @@ class Stack(Parts):
         directory = self._home / "load"
         shutil.rmtree(directory, ignore_errors=True)
         try:
-            context = self._context(directory / self.database.name, directory)
-            unlimited = context.placement.model_copy(update={"database_memory": None})
-            self.database.configure(replace(context, placement=unlimited), {})
-            self._start_database(loads=True)
+            self._placement = self.options.placement.model_copy(update={"database_memory": None})
+            self.database.configure(self._context(directory / self.database.name, directory), {})
+            self._start_database()
             self.application.load_data(self.endpoint(), units, seed, directory / "logs" / "load.log")
             if self.deployment().first_start:
                 self._first_start(directory, progress)
@@ -372,23 +371,23 @@ class Stack(Parts):
             self._host.private_tree(self._work)
             self._work.chmod(0o711)
 
-    def _start_database(self, loads: bool = False) -> float:
+    def _start_database(self) -> float:
         self._memory_kills = oom_kills(self._host.files)
         if not self.database.runs:
             return 0.0
         self._processes["database"] = self.database.start()
-        with self._told_of_memory("database", loads):
+        with self._told_of_memory("database"):
             return self.database.wait_ready(self.options.ready_timeout)
 
     @contextmanager
-    def _told_of_memory(self, role: str, loads: bool = False) -> Iterator[None]:
-        """Where the kernel killed a service that starts, its failure says so. ``loads``: it has no limit."""
+    def _told_of_memory(self, role: str) -> Iterator[None]:
+        """Where the kernel killed a service that starts, its failure says so."""
         try:
             yield
         except TrialFailure as failure:
             if oom_kills(self._host.files) <= self._memory_kills:
                 raise
-            limit = None if loads else getattr(self._placement, f"{role}_memory")
+            limit = getattr(self._placement, f"{role}_memory")
             why = f"{_STARVED}; placement.{role}_memory is {format_size(limit)}" if limit else _STARVED
             raise TrialFailure(FailureClass.CONFIGURATION, f"{failure} ({why})", failure.evidence) from failure
 
