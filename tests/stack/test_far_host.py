@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_network
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -129,14 +130,42 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Far]]:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
+    write_study(tmp_path, STUDY)
+    return tmp_path
+
+
+def write_study(folder: Path, study: str) -> None:
+    """``study.yaml`` and what it needs."""
     for name, text in (
         ("pages.py", APPLICATION),
         ("pages.stack.yaml", STACK),
         ("pages.scenario.yaml", SCENARIO),
-        ("far.yaml", STUDY),
+        ("study.yaml", study),
     ):
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        (folder / name).write_text(text)
+
+
+@contextmanager
+def running(folder: Path, host: str, load: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """``study.yaml`` on a host, from a load on, the first is 1, until it ends well: its output is in ``out`` and
+    ``said``.
+    """
+    command = [sys.executable, "-m", "leadline", "run", "study.yaml", "--host", host, "--json"]
+    with (folder / "out").open("w") as out, (folder / "said").open("w") as said:
+        run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=said, text=True, start_new_session=True)
+    try:
+        until(lambda: run.poll() is not None or steps(folder / "lab", "load") == load, seconds, "no such load")
+        yield run
+        assert run.wait(seconds) == 0, (folder / "said").read_text()
+    finally:
+        run.kill()
+        run.wait(10)
+
+
+def ended(folder: Path) -> list[dict[str, Any]]:
+    """Trials of such a run."""
+    found: list[dict[str, Any]] = json.loads((folder / "out").read_text())["trials"]
+    return found
 
 
 def level(far: Far) -> str:
@@ -164,7 +193,7 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
     far.run("sh", "-c", "sleep 98765 > /dev/null 2>&1 & echo kept > /root/mine")
     (mine,) = far.processes()
     before = level(far)
-    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app"]
+    command = [sys.executable, "-m", "leadline", "run", "study.yaml", "--host", "ssh:app"]
     with (study / "out").open("w") as out:
         run = subprocess.Popen(command, cwd=study, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -192,7 +221,7 @@ def test_a_trial_there_and_the_host_put_back_after_a_kill(hosts: dict[str, Far],
     restored = leadline("restore", "--host", "ssh:app", "--json", cwd=study)
     assert json.loads(restored.stdout) == {"restored": []}, restored.stderr
     # and the next run goes on
-    done = leadline("run", "far.yaml", "--host", "ssh:app", "--json", cwd=study)
+    done = leadline("run", "study.yaml", "--host", "ssh:app", "--json", cwd=study)
     assert done.returncode == 0, done.stderr
     assert [trial["state"] for trial in json.loads(done.stdout)["trials"]] == ["done"] * 4
     assert far.processes() == [mine]
@@ -226,18 +255,10 @@ def fill(far: Far, seconds: float) -> None:
 @matrix("a host's disk is full in a trial")
 def test_a_host_whose_disk_is_full_says_so_and_is_put_back(hosts: dict[str, Far], study: Path) -> None:
     before = level(hosts["app"])
-    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app", "--json"]
-    with (study / "out").open("w") as out, (study / "said").open("w") as said:
-        run = subprocess.Popen(command, cwd=study, stdout=out, stderr=said, start_new_session=True)
-    try:
-        until(lambda: run.poll() is not None or steps(study / "lab", "load") == 1, 300, "no trial")
+    with running(study, "ssh:app", load=1, seconds=300):
         fill(hosts["app"], 10)
-        assert run.wait(300) == 0, (study / "said").read_text()
-    finally:
-        run.kill()
-        run.wait(10)
     assert "ssh:app: host: OSError: [Errno 28] No space left on device" in (study / "said").read_text()
-    trials = json.loads((study / "out").read_text())["trials"]
+    trials = ended(study)
     assert [trial["state"] for trial in trials] == ["done"] * 4
     assert all(trial["responses"]["throughput"] > 0 for trial in trials)
     until(lambda: level(hosts["app"]) == before, 10, "the level is left")
@@ -249,17 +270,9 @@ def test_a_host_that_is_lost_in_a_trial_is_reached_again(
     hosts: dict[str, Far], study: Path, lose: Callable[[Far], None]
 ) -> None:
     before = level(hosts["app"])
-    command = [sys.executable, "-m", "leadline", "run", "far.yaml", "--host", "ssh:app", "--json"]
-    with (study / "out").open("w") as out, (study / "said").open("w") as said:
-        run = subprocess.Popen(command, cwd=study, stdout=out, stderr=said, start_new_session=True)
-    try:
-        until(lambda: run.poll() is not None or steps(study / "lab", "load") == 1, 300, "no trial")
+    with running(study, "ssh:app", load=1, seconds=300):
         lose(hosts["app"])
-        assert run.wait(300) == 0, (study / "said").read_text()
-    finally:
-        run.kill()
-        run.wait(10)
-    trials = json.loads((study / "out").read_text())["trials"]
+    trials = ended(study)
     assert [trial["state"] for trial in trials] == ["done"] * 4
     assert [trial["attempt"] for trial in trials] == [2, 1, 1, 1]
     assert "ssh:app: connected again" in (study / "said").read_text()
@@ -274,7 +287,7 @@ def test_a_host_that_is_lost_in_a_trial_is_reached_again(
     ],
 )
 def test_a_host_that_cannot_be_used_is_named(hosts: dict[str, Far], study: Path, host: str, message: str) -> None:
-    done = leadline("run", "far.yaml", "--host", host, "--dry-run", cwd=study)
+    done = leadline("run", "study.yaml", "--host", host, "--dry-run", cwd=study)
     assert done.returncode == 2, done.stderr
 
     assert re.search(message, done.stderr.replace("\n", " ")), done.stderr

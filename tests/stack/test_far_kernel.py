@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +12,9 @@ from typing import Any
 import pytest
 from booted_host import BROKEN, Booted, booted_host, missing
 from conftest import leadline
-from test_far_host import APPLICATION, KNOB, SCENARIO, STACK, steps
+from test_far_host import KNOB, ended, running, write_study
 from test_far_host import STUDY as ONE_KERNEL
-from witnesses import matrix, until
+from witnesses import matrix
 
 from leadline.far.boot import boot
 from leadline.far.booting import Booting
@@ -69,15 +67,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def test_a_study_boots_each_kernel_and_the_usual_one_at_its_end(place: Place, tmp_path: Path) -> None:
-    for name, text in (
-        ("pages.py", APPLICATION),
-        ("pages.stack.yaml", STACK),
-        ("pages.scenario.yaml", SCENARIO),
-        ("kernels.yaml", STUDY.replace("USUAL", place.usual).replace("OTHER", place.other)),
-    ):
-        (tmp_path / name).write_text(text)
+    write_study(tmp_path, STUDY.replace("USUAL", place.usual).replace("OTHER", place.other))
     first = place.host.run("cat /proc/sys/kernel/random/boot_id")
-    done = leadline("run", "kernels.yaml", "--host", "ssh:kernels", "--json", cwd=tmp_path, timeout=2400)
+    done = leadline("run", "study.yaml", "--host", "ssh:kernels", "--json", cwd=tmp_path, timeout=2400)
     assert done.returncode == 0, done.stderr
     trials = json.loads(done.stdout)["trials"]
     assert [trial["state"] for trial in trials] == ["done"] * 4, trials
@@ -112,28 +104,12 @@ def test_a_kernel_that_panics_gives_way_to_the_usual_one(place: Place) -> None:
 
 
 def test_a_trial_whose_host_is_reset_is_measured_again(place: Place, tmp_path: Path) -> None:
-    study = ONE_KERNEL.replace("steady: 2s", "steady: 6s").replace("dead_man: 1s", "dead_man: 60s")
-    for name, text in (
-        ("pages.py", APPLICATION),
-        ("pages.stack.yaml", STACK),
-        ("pages.scenario.yaml", SCENARIO),
-        ("reset.yaml", study),
-    ):
-        (tmp_path / name).write_text(text)
+    write_study(tmp_path, ONE_KERNEL.replace("steady: 2s", "steady: 6s").replace("dead_man: 1s", "dead_man: 60s"))
     asked = f"cat /proc/sys/{KNOB.replace('.', '/')} /proc/sys/kernel/random/boot_id"
     level, first = place.host.run(asked).split()
-    command = [sys.executable, "-m", "leadline", "run", "reset.yaml", "--host", "ssh:kernels", "--json"]
-    with (tmp_path / "out").open("w") as out, (tmp_path / "said").open("w") as said:
-        run = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=said, start_new_session=True)
-    try:
-        until(lambda: run.poll() is not None or steps(tmp_path / "lab", "load") == 2, 600, "no second trial")
+    with running(tmp_path, "ssh:kernels", load=2, seconds=900):
         place.host.run("(sleep 1; echo b > /proc/sysrq-trigger) > /dev/null 2>&1 &")
-        assert run.wait(900) == 0, (tmp_path / "said").read_text()
-    finally:
-        run.kill()
-        run.wait(10)
-    trials = json.loads((tmp_path / "out").read_text())["trials"]
-    assert [(trial["state"], trial["attempt"]) for trial in trials] == [("done", n) for n in (1, 2, 1, 1)]
+    assert [(trial["state"], trial["attempt"]) for trial in ended(tmp_path)] == [("done", n) for n in (1, 2, 1, 1)]
     again, last = place.host.run(asked).split()
     assert again == level
     assert last != first

@@ -29,7 +29,6 @@ lease = Lease(Path(sys.argv[1])); lease.acquire(); print("held", flush=True); sy
 """
 ASKS = """
 import sys
-import threading
 from pathlib import Path
 from leadline.host.lease import HostBusyError, Lease
 try:
