@@ -80,9 +80,11 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     if facts.left:
         cut = f"; {_count(facts.interrupted, 'trial')} interrupted" if facts.interrupted else ""
         sentences.append(f"Not finished: {facts.done} of {facts.planned} trials done{cut}")
-    others = analysis.disturbance if analysis.disturbance is not None and analysis.disturbance.found else None
-    if others is not None and not others.taken_out:
-        sentences.append(others.sentence.removesuffix("."))
+    others = analysis.disturbance
+    disturbed = [others.sentence.removesuffix(".")] if others is not None and others.found else []
+    taken_out = others is not None and others.taken_out
+    if not taken_out:
+        sentences += disturbed
     if facts.outcome:
         sentences.append(facts.outcome)
     scopes = {effect.scope for one in analysis.responses for effect in one.effects}
@@ -99,8 +101,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     elif facts.done or not facts.left:
         found, hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
-    if others is not None and others.taken_out:
-        sentences.append(others.sentence.removesuffix("."))
+    if taken_out:
+        sentences += disturbed
     text = ". ".join(sentences) + "."
     return (SIMULATED if analysis.simulated else "") + text
 
