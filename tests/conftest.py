@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,6 +90,16 @@ class RealStudy:
     def trials(self, level: int) -> Sequence[dict[str, Any]]:
         found = self.document["trials"]
         return [trial for trial in found if trial["planned"]["levels"]["server.datasource.max_connections"] == level]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A ``TMPDIR`` for each test: ``restore`` sweeps, and tells, what a killed leadline left there, of any test's."""
+    place = Path(tempfile.mkdtemp(prefix="leadline-test-", dir="/tmp"))
+    place.chmod(0o711)
+    monkeypatch.setenv("TMPDIR", str(place))
+    yield
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

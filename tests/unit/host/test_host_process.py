@@ -245,9 +245,9 @@ def test_a_missing_program_is_told_also_behind_a_prefix(host: LocalHost, tmp_pat
 
 
 def test_restore_ends_what_a_dead_leadline_left(host: LocalHost, tmp_path: Path) -> None:
-    process = host.start(spec(tmp_path, "sleep 300 & setsid sleep 301 & wait"))
+    process = host.start(spec(tmp_path, "sleep 300 & setsid sleep 301 & exec sleep 302"))
     until(lambda: len(process.pids()) == 3)
-    pids = process.pids()
+    pids = sorted(process.pids())
     lines = LocalHost(state=tmp_path / "state").restore()
     assert lines == [f"process worker: ended {pids}"]
     assert all(gone(pid) for pid in pids)
