@@ -81,13 +81,12 @@ class Bundle:
         return rows
 
     def copy(self, position: int, attempt: int, target: Path) -> None:
-        """The files of an attempt to ``target``, whole or not at all. Raises LeadlineError for a file that
-        is not as its digest says.
+        """The files of an attempt, if it has any, to ``target``, whole or not at all. Raises LeadlineError for a file
+        that is not as its digest says.
         """
         part = target.with_name(f"{target.name}.part")
         for stale in (part, target):
             shutil.rmtree(stale, ignore_errors=True)
-        part.mkdir(parents=True)
         home = f"trials/{position}/attempt-{attempt}/"
         for name, digest in self.manifest.files.items():
             if name.startswith(home):
@@ -95,7 +94,8 @@ class Bundle:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.directory / name, path)
                 check_digest(path, digest, f"{self.directory / name}")
-        part.rename(target)
+        if part.is_dir():
+            part.rename(target)
 
 
 def plan_digest(plan: str) -> str:

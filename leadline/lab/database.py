@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Insert, create_engine, event, select
+from sqlalchemy import URL, Connection, Engine, Insert, Table, create_engine, event, insert, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -146,6 +146,16 @@ def new_number(connection: Connection, statement: Insert) -> int:
     key = connection.execute(statement).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same columns."""
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.execute(insert(table), rows)
+    else:
+        postgresql.add_rows(connection, table, rows)
 
 
 def _with_pragmas(engine: Engine) -> Engine:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import ssl
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, text
+from sqlalchemy import (
+    JSON,
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    ExceptionContext,
+    Table,
+    cast,
+    create_engine,
+    event,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
 
 from leadline.lab.labfile import Address
+from leadline.lab.schema import without_nul
 
 _TIMEOUT = 30.0  # seconds of an exchange with the server
 _LOCKED = 10_000  # milliseconds that a statement waits for a lock, as SQLite does
@@ -142,6 +160,17 @@ def make_schema(connection: Connection, address: Address) -> None:
     known = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
     if address.schema and not connection.execute(known, {"name": address.schema}).first():
         connection.execute(CreateSchema(address.schema))
+
+
+def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same columns. They go as one parameter: a statement with one for each value takes
+    the server three times as long.
+    """
+    names = list(rows[0])
+    told = [{name: without_nul(value) for name, value in row.items()} for row in rows]
+    of_table: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
+    given = func.json_populate_recordset(of_table, cast(told, JSON)).table_valued(*names)
+    connection.execute(insert(table).from_select(names, select(*(given.c[name] for name in names))))
 
 
 def size(connection: Connection) -> int:

@@ -30,14 +30,19 @@ PARTS = ("driver", "raw", "series", "logs")  # of an attempt's directory
 NAME = VARCHAR().with_variant(VARCHAR(collation="C"), "postgresql")  # sorted alike in every database
 
 
+def without_nul(value: Any) -> Any:
+    """PostgreSQL keeps no NUL characters, which a log may hold."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+
+
 class TEXT(TypeDecorator[str]):
-    """What programs and people said. PostgreSQL keeps no NUL characters, which a log may hold."""
+    """What programs and people said."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+        return without_nul(value)
 
 
 studies = Table(

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from leadline.lab import schema as t
 from leadline.lab.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
 from leadline.lab.claims import BlockState
-from leadline.lab.database import new_number
+from leadline.lab.database import add_rows, new_number
 from leadline.lab.inuse import in_use
 from leadline.lab.store import Store
 from leadline.lab.trialfiles import home
@@ -62,7 +62,7 @@ def take_block(store: Store, *directories: Path) -> int:
         for trial in bundle.contents.trials:
             number, before = here[trial["position"]]
             for attempt in range(1, trial["attempt"] + 1):
-                bundle.copy(trial["position"], attempt, _home(store, number, before + attempt))
+                bundle.copy(trial["position"], attempt, store.directory / home(number, before + attempt))
     files = {digest: path for bundle in bundles for digest, path in _send(store, bundle).items()}
     with store.transaction() as connection:
         ended = {"state": BlockState.ENDED, "ended": store.now(), "host": bundles[0].manifest.host}
@@ -115,7 +115,7 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
         here = {row.position: (row.id, 0) for row in rows}
     for trial in bundle.contents.trials:
         for attempt in range(1, trial["attempt"] + 1):
-            bundle.copy(trial["position"], attempt, _home(store, here[trial["position"]][0], attempt))
+            bundle.copy(trial["position"], attempt, store.directory / home(here[trial["position"]][0], attempt))
     files = _send(store, bundle)
     with store.transaction() as connection:
         store.alone(connection)
@@ -147,7 +147,7 @@ def _found_or_added(store: Store, bundle: Bundle) -> tuple[int, bool]:
         study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
         planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
         values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
-        connection.execute(insert(t.trials), values)
+        add_rows(connection, t.trials, values)
     return study_id, True
 
 
@@ -169,8 +169,7 @@ def _insert(
             number, before = here[row["position"]]
             kept = {name: value for name, value in row.items() if name != "position"}
             rows.append({**kept, **given, "trial_id": number, "attempt": before + row["attempt"]})
-        if rows:
-            connection.execute(insert(table), rows)
+        add_rows(connection, table, rows)
     changed: dict[bool, list[dict[str, Any]]] = {}  # by whether it has begun: rows of one form go in one statement
     for trial in bundle.contents.trials:
         number, before = here[trial["position"]]
@@ -181,14 +180,14 @@ def _insert(
         connection.execute(update(t.trials).where(t.trials.c.id == bindparam("number")), values)
 
 
-def _home(store: Store, trial: int, attempt: int) -> Path:
-    directory = store.directory / home(trial, attempt)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    return directory
-
-
 def _check(bundle: Bundle) -> None:
-    """Raises LeadlineError for figures that no trial can have."""
+    """Raises LeadlineError for columns that no table has, and for figures that no trial can have."""
+    for table in of_attempts():
+        for row in bundle.contents.tables[table.name]:
+            if unknown := row.keys() - {"position", *table.c.keys()}:
+                raise LeadlineError(
+                    f"the bundle {bundle.directory} is damaged: {table.name} has no column {min(unknown)}"
+                )
     for name in ("responses", "slot_responses", "machine_use"):
         for row in bundle.contents.tables[name]:
             if not math.isfinite(row["value"]):

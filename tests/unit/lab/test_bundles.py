@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,14 +13,14 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.design import make_plan
-from leadline.lab.bundle import write_bundle
+from leadline.lab.bundle import digest_of, write_bundle
 from leadline.lab.claims import Claim, LostClaimError
 from leadline.lab.store import Store
 from leadline.lab.takein import take_block
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Factor
-from leadline.model.record import AuditRecord, Reading, StudyRecord
+from leadline.model.record import AuditRecord, Reading, StudyRecord, TrialState
 from leadline.model.study import Study
 
 Place = Callable[[str], Path]
@@ -128,6 +129,15 @@ def test_a_second_run_of_a_block_follows_the_first(centre: Store, bundle: Path, 
         take_block(centre, bundle)
 
 
+def test_an_attempt_without_files_gets_no_directory(centre: Store, bundle: Path) -> None:
+    shutil.rmtree(bundle / "trials")
+    files = {"rows.json": digest_of(bundle / "rows.json")}
+    manifest(files=files)(bundle)
+    assert take_block(centre, bundle) == 2
+    assert not list(centre.directory.glob("trials/*/attempt-*"))
+    assert {trial.state for trial in centre.load(1).trials[2:]} == {TrialState.DONE}
+
+
 def damage_rows(bundle: Path) -> None:
     (bundle / "rows.json").write_text((bundle / "rows.json").read_text().replace("102.0", "999.0"))
 
@@ -144,6 +154,14 @@ def lose_manifest(bundle: Path) -> None:
     (bundle / "manifest.json").unlink()
 
 
+def add_column(bundle: Path) -> None:
+    rows = json.loads((bundle / "rows.json").read_text())
+    rows["tables"]["steps"][-1]["surplus"] = 1
+    (bundle / "rows.json").write_text(json.dumps(rows))
+    files = json.loads((bundle / "manifest.json").read_text())["files"]
+    manifest(files={**files, "rows.json": digest_of(bundle / "rows.json")})(bundle)
+
+
 def manifest(**changed: object) -> Callable[[Path], None]:
     def change(bundle: Path) -> None:
         told = json.loads((bundle / "manifest.json").read_text())
@@ -158,6 +176,7 @@ def manifest(**changed: object) -> Callable[[Path], None]:
         (damage_rows, r"rows.json is damaged: its digest is not the one in manifest.json"),
         (damage_file, r"server.log is damaged: its digest"),
         (lose_file, r"is damaged: trials/3/attempt-1/logs/server.log is no file in it"),
+        (add_column, r"is damaged: steps has no column surplus"),
         (lose_manifest, r"is no bundle: manifest.json is not there"),
         (manifest(format=9), r"format 9, this leadline reads format 1"),
         (manifest(token="x"), r"no block of the lab .* was given out with its token"),
