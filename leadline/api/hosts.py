@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from leadline.host.checks import Finding, findings, spoilers
 from leadline.host.local import LocalHost
-from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.hosts import ssh_host
+from leadline.model.errors import LeadlineError, RestoreError, UsageError
+from leadline.model.hosts import SshHost, ssh_host
 from leadline.model.knob import Level, Machine
 
 if TYPE_CHECKING:
@@ -37,16 +37,22 @@ def today(host: str, tell: Callable[[str], None] = lambda _: None) -> tuple[Mach
         return far.machine(), far.today()
 
 
-@contextmanager
-def _far(word: str, tell: Callable[[str], None]) -> Iterator[FarHost | None]:
-    """The host over SSH of this name; None for this one. Raises UsageError."""
+def _ssh(word: str) -> SshHost | None:
+    """A host over SSH, None for this one. Raises UsageError."""
     try:
         ssh = ssh_host(word)
     except ValueError as error:
         raise UsageError(f"--host {error}") from None
+    if ssh is None and word not in ("here", "local"):
+        raise UsageError(f"--host {word}: write here or ssh:NAME, an alias of ~/.ssh/config or user@host")
+    return ssh
+
+
+@contextmanager
+def _far(word: str, tell: Callable[[str], None]) -> Iterator[FarHost | None]:
+    """The host over SSH of this name; None for this one. Raises UsageError."""
+    ssh = _ssh(word)
     if ssh is None:
-        if word not in ("here", "local"):
-            raise UsageError(f"--host {word}: write here or ssh:NAME, an alias of ~/.ssh/config or user@host")
         yield None
         return
     from leadline.far.host import FarHost
@@ -59,12 +65,34 @@ def _far(word: str, tell: Callable[[str], None]) -> Iterator[FarHost | None]:
         far.hang_up()
 
 
-def restore(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[str]:
-    """Undo every open entry of the journal, end what was started; a line for each thing that was put back. ``host``:
-    ``ssh:NAME``.
+def restore(hosts: Sequence[str] = ("here",), tell: Callable[[str], None] = lambda _: None) -> list[str]:
+    """Undo every open entry of the journal of each host, end what was started; a line for each thing that was put back.
+    ``hosts``: ``here``, ``ssh:NAME``; each is tried, whatever becomes of the others.
 
-    Raises LeadlineError where another leadline uses the host, RestoreError naming what could not be put back.
+    Raises LeadlineError where another leadline uses a host, RestoreError naming what could not be put back. What was
+    put back elsewhere then goes to ``tell``.
     """
+    for name in hosts:
+        _ssh(name)
+    if len(hosts) == 1:
+        return _restore(hosts[0], tell)
+    lines: list[str] = []
+    failed: dict[str, LeadlineError] = {}
+    for name in hosts:
+        try:
+            lines += [f"{name}: {line}" for line in _restore(name, tell)]
+        except LeadlineError as error:
+            failed[name] = error
+    if failed:
+        for line in lines:
+            tell(line)
+        lost = any(isinstance(error, RestoreError) for error in failed.values())
+        said = "\n".join(f"{name}: {str(error).removeprefix(f'{name}: ')}" for name, error in failed.items())
+        raise RestoreError(said) if lost else LeadlineError(said)
+    return lines
+
+
+def _restore(host: str, tell: Callable[[str], None]) -> list[str]:
     with _far(host, tell) as far:
         return _restore_here() if far is None else list(far.restore())
 

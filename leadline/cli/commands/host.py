@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -42,9 +44,19 @@ def _finding(finding: hosts.Finding) -> dict[str, str]:
     return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
 
 
-def restore(host: HostOption = "here", json: JsonOption = False) -> None:
+def restore(
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="Another host than this one: ssh:NAME; again for more of them, each is tried.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """Put a host back after any crash: undo every open entry of the journal, end what was started."""
-    lines = hosts.restore(host, _tell)
+    lines = hosts.restore(host or ["here"], _tell)
     if json:
         print_json({"restored": lines})
         return
