@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-python test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -38,18 +38,21 @@ check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict ty
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit
 
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust test-rust lint-java test-java $(DRIVER)
-	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust lint-java test-java $(DRIVER)
+	@$(MAKE) --no-print-directory --jobs 2 test-rust test-python
 	$(call say,"testing with real servers and databases and pages: two chains side by side")
 	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed
 
-test-rust: lint-rust
+test-rust:
 	$(call say,"testing the driver (Rust)")
 	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
+
+test-python:
+	$(call say,"testing leadline (Python)")
+	$(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")
