@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -47,6 +48,18 @@ class DriverHost(Strict):
         description="address of the server as seen from there; that of the URL if absent",
     )
 
+    @property
+    def destination(self) -> str:
+        """Where OpenSSH's client, or one of that name, leads to: a host or ``user@host``; empty for another command."""
+        words = shlex.split(self.via)
+        return words[-1] if len(words) > 1 and PurePath(words[0]).name == "ssh" else ""
+
+    def moved(self, host: str, server: str | None) -> DriverHost:
+        """The same driver on another host; the user stays."""
+        user, at, _ = self.destination.rpartition("@")
+        via = shlex.join([*shlex.split(self.via)[:-1], f"{user}{at}{host}"])
+        return self.model_copy(update={"via": via, "server": server})
+
 
 def _short(value: Any) -> Any:
     return {"via": value} if isinstance(value, str) else value
@@ -83,6 +96,8 @@ def _named(given_drivers: list[DriverHost]) -> list[DriverHost]:
             raise ValueError(f"via {driver.via!r} is no command: {error}") from None
         if not words:
             raise ValueError("via is empty: local, or a command such as `ssh user@host`")
+        if words == ["ssh"]:
+            raise ValueError("via names no host: write `ssh user@host`")
         name = driver.name
         if not name:
             stem = re.sub(r"[^A-Za-z0-9._-]", "-", words[-1].rpartition("@")[2]).strip("-.") or "driver"

@@ -51,16 +51,11 @@ class PoolTestbed(LocalTestbed):
         self.host = _AnyHost(pool.kernels, disposable, {"cache": cache_dir()})
 
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
-        """Raises UsageError as planning on this host does, for a study that names hosts of its drivers and for a pool
-        without the hosts of a job; PoolSilentError for one that does not answer.
+        """Raises UsageError as planning on this host does, and for a pool without the hosts of a job; PoolSilentError
+        for one that does not answer.
         """
         stack, together = file.study.stack, roles(file.study)
-        if file.study.drivers:
-            raise UsageError(
-                f"{file.where(('drivers',))}: the study names hosts of its drivers, a pool gives each block one: leave"
-                " them out, or run it without --pool"
-            )
-        if len(together) > 1:
+        if stack.ssh_hosts:
             check_over_ssh(file)
         elif stack.host != "local":
             raise UsageError(
@@ -76,7 +71,7 @@ class PoolTestbed(LocalTestbed):
             part = "factors" if KERNEL in file.study.factors else "settings"
             raise UsageError(
                 f"{file.where((part, KERNEL))}: a pool boots kernels for studies on one host: leave the hosts out of"
-                " `stack`, or run it without --pool"
+                " the study, or run it without --pool"
             )
         self.pool.gather(len(together))
         if not self.pool.usable():

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -42,6 +42,7 @@ mkdir -p $r/keys && cp {keys}/host $r/keys/host && chmod 600 $r/keys/host
 mkdir -p $r/usr/local/bin
 {python}
 hostname {name}
+echo '{known}' >> $r/etc/hosts
 ip link set lo up
 for try in $(seq 100); do ip link show {link} > /dev/null 2>&1 && break; sleep 0.05; done
 ip addr add {address}/{bits} dev {link}
@@ -118,9 +119,10 @@ def far_hosts(
         _ip(f"addr add {network + 1}/28 dev {bridge}")
         _ip(f"link set {bridge} up")
         blocks = []
-        for number, name in enumerate(names):
-            address, link = str(network + 2 + number), f"lf{number}{turn % 2**20:x}"
-            process = _start(name, address, link, place, hidden, python)
+        addresses = {name: str(network + 2 + number) for number, name in enumerate(names)}
+        for number, (name, address) in enumerate(addresses.items()):
+            link = f"lf{number}{turn % 2**20:x}"
+            process = _start(name, addresses, link, place, hidden, python)
             started.append(process)
             init = _child(process)
             _ip(f"link add l{link} type veth peer name {link} netns {init}")
@@ -148,7 +150,7 @@ def far_hosts(
 
 
 def _start(
-    name: str, address: str, link: str, place: Path, hidden: Sequence[Path], python: Path | None
+    name: str, addresses: Mapping[str, str], link: str, place: Path, hidden: Sequence[Path], python: Path | None
 ) -> subprocess.Popen[bytes]:
     work = place / f"{name}-root"
     work.mkdir()
@@ -161,8 +163,9 @@ def _start(
         hidden=" ".join(str(path).lstrip("/") for path in hidden),
         python=_python(given, version),
         name=name,
+        known="\n".join(f"{address} {other}" for other, address in addresses.items()),
         link=link,
-        address=address,
+        address=addresses[name],
         bits=28,
         sshd=_SSHD,
     )

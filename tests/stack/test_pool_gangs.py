@@ -29,8 +29,20 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(bool(missing() or no_hosts()), reason=missing() or no_hosts()),
-    matrix("a stack over four hosts, of which one is lost, some minutes"),
+    matrix("stacks and drivers over up to four hosts, of which one is lost, some minutes"),
 ]
+DRIVERS = f"""
+study: drivers
+question: Do drivers on nodes of their own bear the load?
+stack: {{ server: tomcat, STACK }}
+workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
+factors: {{ server.datasource.max_connections: [40, 20] }}
+settings: {{ {KNOB}: 0, jvm.heap: 128m }}
+drivers: LIST
+design: {{ replicates: 2, blocks: by-replicate, sentinels: null, seed: 3 }}
+responses: [throughput, p50, cpu_per_transaction]
+dead_man: 2s
+"""
 STUDY = WEB.replace("study: roles", "study: gang").replace("replicates: 2", "replicates: 2, blocks: by-replicate")
 
 
@@ -112,3 +124,38 @@ def test_a_gang_of_four_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm
         assert hosts[name].processes() == []
         assert level(hosts[name]) == before[name], KNOB
     assert not (home / "lab" / "pool").exists()
+
+
+@pytest.mark.parametrize(
+    ("stack", "drivers", "asked", "gang"),
+    [
+        ("host: 'ssh:app'", "[local, ssh root@load]", "driver, driver load, application and database", "n1+n2+n3"),
+        ("host: local", "[ssh root@one, ssh root@two]", "services, driver one, driver two", "n1+n2+n3"),
+    ],
+)
+def test_drivers_in_step_on_nodes_of_their_own(
+    place: tuple[Path, Slurm, dict[str, Far]], stack: str, drivers: str, asked: str, gang: str
+) -> None:
+    home, _, hosts = place
+    (home / "drivers.yaml").write_text(DRIVERS.replace("STACK", stack).replace("LIST", drivers))
+    options = ("--pool", "slurm:pool.yaml", "--hosts", "1")
+    dry = leadline("run", "drivers.yaml", *options, "--dry-run", cwd=home)
+    assert f"each block asks for 3 hosts at the same time: {asked}" in dry.stdout, dry.stdout + dry.stderr
+    done = leadline("run", "drivers.yaml", *options, "--json", cwd=home, timeout=900)
+    assert done.returncode == 0, done.stderr
+    trials = json.loads(done.stdout)["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4, done.stderr
+    for trial in trials:
+        directory = Path(trial["directory"])
+        assert json.loads((directory / "logs" / "host.json").read_text())["host"] == gang
+        told = json.loads((directory / "driver" / "summary.json").read_text())["drivers"]
+        assert [one["via"] for one in told] == [
+            word.strip(" []").replace("load", "n2").replace("one", "n2").replace("two", "n3")
+            for word in drivers.split(",")
+        ]
+        assert all(one["clock_uncertainty_ms"] >= 0 for one in told)
+        borne = [json.loads(own.read_text()) for own in directory.glob("driver/drivers/*/summary.json")]
+        assert len(borne) == 2
+        assert all(own["arrivals_actual"] > 0 for own in borne)
+    for name in ("n1", "n2", "n3"):
+        assert hosts[name].processes() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from leadline.host import here
 from leadline.model.drivers import DriverHost
@@ -18,11 +18,6 @@ _SSH = (
 )
 
 
-def is_ssh(driver: DriverHost) -> bool:
-    """Whether it is reached by OpenSSH's client, or by one of that name."""
-    return PurePath(shlex.split(driver.via)[0]).name == "ssh"
-
-
 class Connection:
     """One driver's host. ``sockets``: a directory for the connections that ssh shares."""
 
@@ -30,7 +25,7 @@ class Connection:
         self.driver = driver
         words = shlex.split(driver.via)
         self.local = words == ["local"]
-        self.ssh = is_ssh(driver)
+        self.ssh = bool(driver.destination)
         self._words = [] if self.local else words
         self._socket = sockets / "%C"
 

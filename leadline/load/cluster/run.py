@@ -15,7 +15,7 @@ from types import TracebackType
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.scratch import Scratch, temporary
 from leadline.load.cluster.clock import LabClock
-from leadline.load.cluster.connection import Connection, is_ssh
+from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
 from leadline.load.cluster.merge import Part, merge
@@ -259,7 +259,7 @@ class Cluster:
             directory.close()
 
     def _socket_directory(self, driver: DriverHost) -> Path:
-        if is_ssh(driver):
+        if driver.destination:
             self._sockets.append(Scratch())
             return self._sockets[-1].path
         return temporary()

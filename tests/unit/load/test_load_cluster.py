@@ -62,6 +62,9 @@ def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
     path.write_text("- local\n- { via: ssh b, weight: 0 }\n")
     with pytest.raises(UsageError, match=r"drivers.yaml:2: weight: 0 is not between 1 and 1,000"):
         read_drivers(str(path))
+    path.write_text("- local\n- ssh\n")
+    with pytest.raises(UsageError, match=r"via names no host: write `ssh user@host`"):
+        read_drivers(str(path))
     path.write_text("- local\n- ssh b\n")
     assert [driver.via for driver in read_drivers(str(path))] == ["local", "ssh b"]
     assert [driver.via for driver in read_drivers("local, ssh b")] == ["local", "ssh b"]

@@ -76,6 +76,43 @@ def test_names_of_the_study_stand_for_hosts_of_the_pool(
         placed(file.study, ["n1"])
 
 
+DRIVERS = "drivers: [local, { via: ssh me@one, processes: 2, cpus: 0-1 }, { name: b, via: ssh -q two }]\n"
+
+
+def test_drivers_have_hosts_of_the_gang() -> None:
+    file = study(TWO, DRIVERS)
+    assert roles(file.study) == ["driver", "driver one and driver one-2", "driver b", "application", "database"]
+    there = placed(file.study, ["n1", "n2", "n3", "n4", "n5"])
+    assert [(driver.name, driver.via, driver.server) for driver in there.drivers] == [
+        ("local", "local", None),
+        ("one", "ssh me@n2", None),
+        ("one-2", "ssh me@n2", None),
+        ("b", "ssh -q n3", None),
+    ]
+    assert {role: str(host) for role, host in there.stack.ssh_hosts.items()} == {
+        "application": "ssh+sudo:n4",
+        "database": "ssh:n5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("drivers", "first"),
+    [("[local, ssh two]", "driver and services"), ("[ssh two]", "services")],
+)
+def test_drivers_elsewhere_find_the_services_on_the_first_host(drivers: str, first: str) -> None:
+    file = study("{ server: tomcat }", f"drivers: {drivers}\n")
+    assert roles(file.study) == [first, "driver two"]
+    far = placed(file.study, ["n1", "n2"]).drivers[-1]
+    assert (far.name, far.via, far.server) == ("two", "ssh n2", "n1")
+
+
+def test_drivers_of_which_none_is_here() -> None:
+    assert roles(study(ONE, "drivers: [ssh two]\n").study) == ["leadline", "driver two", "application and database"]
+    shared = study(SAME, "drivers: [local, ssh me@app]\n").study
+    assert roles(shared) == ["driver", "driver app and application and database"]
+    assert roles(study("{ server: tomcat }", "drivers: [{ via: local, processes: 2 }]\n").study) == ["driver"]
+
+
 def test_a_study_on_one_host_stays_as_it_is() -> None:
     file = study("{ server: tomcat }")
     assert roles(file.study) == ["driver"]
@@ -87,6 +124,9 @@ def test_the_host_that_a_reason_names_is_to_blame() -> None:
     assert blamed(gang, "ssh:root@n2: cannot be reached") == ["n2"]
     assert blamed(gang, "ssh+sudo:n12: sudo there does not work") == ["n12"]
     assert blamed(gang, "ssh:n1.other: cannot be reached") == ["n1", "n2", "n12"]
+    assert blamed(gang, "driver a (ssh me@n2): cannot be reached") == ["n2"]
+    assert blamed(gang, "driver a (ssh -p 22 n12): cannot be reached") == ["n12"]
+    assert blamed(gang, "driver n1 (ssh other): it ended") == ["n1", "n2", "n12"]
     assert blamed("n3", "no JDK") == ["n3"]
 
 
