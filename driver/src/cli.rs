@@ -9,6 +9,7 @@ use crate::measure::writer::Progress;
 use crate::merge::MergeOptions;
 use crate::nearest::hint;
 use crate::share::Share;
+use crate::sys::process::allowed_cpus;
 use crate::transport::TransportOptions;
 use crate::units::parse_duration;
 use crate::Failure;
@@ -168,6 +169,10 @@ pub struct RunOptions {
     /// auto: the loop runs ahead of other processes where permitted.
     #[arg(long, value_name = "WORD", default_value = "auto")]
     pub priority: Priority,
+    /// So many processes of this host bear the load in step, each on CPUs of its own; cpus: one for each CPU. Their
+    /// results are merged (OUT/drivers has those of each).
+    #[arg(long, value_name = "N", default_value = "1", value_parser = processes)]
+    pub processes: u64,
     /// One of several drivers in step: of every N numbers (sessions, users, arrivals, identities, rows and sequences of
     /// feeds) those from A until B; all other options as for one driver.
     #[arg(long, value_name = "A-B/N", default_value = "0-1/1", value_parser = Share::parse)]
@@ -257,7 +262,17 @@ fn complete(mut run: RunOptions) -> Result<RunOptions, String> {
     if run.timeout == 0 {
         return Err("--timeout must be longer than 0s".into());
     }
+    if run.processes > 1 && (!run.share.is_whole() || run.start_at.is_some() || run.dead_man_switch.is_some()) {
+        return Err(
+            "--processes starts drivers in step by itself: leave out --share, --start-at and --dead-man-switch, \
+                    or --processes"
+                .into(),
+        );
+    }
     check_arrivals(&mut run)?;
+    if run.model == Model::Closed {
+        run.processes = run.processes.min(run.users.unwrap_or(u64::MAX)); // none without users
+    }
     Ok(run)
 }
 
@@ -306,6 +321,14 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
         _ => Err("write --var name=value".into()),
+    }
+}
+
+fn processes(text: &str) -> Result<u64, String> {
+    match (text, text.parse()) {
+        ("cpus", _) => Ok(allowed_cpus().len().clamp(1, 128) as u64),
+        (_, Ok(count @ 1..=128)) => Ok(count),
+        _ => Err("not a number from 1 to 128, nor cpus".into()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod merge;
 pub mod nearest;
 pub mod pattern;
 pub mod plan;
+pub mod processes;
 pub mod random;
 pub mod render;
 pub mod run;

@@ -1,8 +1,9 @@
 use leadline_load::cli::{parse, Command};
+use leadline_load::measure::writer::Progress;
 use leadline_load::merge::merge;
 use leadline_load::run::{check, judge, run, Ended};
 use leadline_load::textfile::shown;
-use leadline_load::{scenario, sys, Failure};
+use leadline_load::{processes, scenario, sys, Failure};
 use std::io::Write;
 use std::process::exit;
 
@@ -33,18 +34,24 @@ fn execute(command: Command) -> Result<i32, Failure> {
             merge(&options)?;
             print(&format!("{}: results of {} drivers merged\n", options.out.display(), options.parts.len()));
         }
-        Command::Judge { directory, bounds } => return Ok(i32::from(!judge(&directory, &bounds)?)),
+        Command::Judge { directory, bounds } => {
+            return Ok(i32::from(!judge(&directory, &bounds, Some(Progress::None))?));
+        }
         Command::Run(options) if options.dry_run => {
             let read = check(&options)?;
             let (path, name, count) = (options.scenario.display(), &read.name, read.transactions.len());
             print(&format!("{path}: scenario {name}, {count} transactions\n"));
         }
         Command::Run(options) => {
-            return Ok(match run(&options)? {
+            let ended = match options.processes {
+                1 => run(&options),
+                _ => processes::run(*options, &std::env::args_os().skip(1).collect::<Vec<_>>()),
+            };
+            return Ok(match ended? {
                 Ended::Passed => 0,
                 Ended::Failed => 1,
                 Ended::Early => 130,
-            })
+            });
         }
     }
     Ok(0)

@@ -167,6 +167,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
     let cannot_write = |e: std::io::Error| Failure::Run(format!("cannot write to {}: {e}", options.out.display()));
     if options.replace {
         earlier::remove(&options.out).map_err(cannot_write)?;
+        earlier::remove_parts(&options.out).map_err(cannot_write)?;
     }
     let mut scheduling = Scheduling::Normal;
     let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
@@ -231,12 +232,14 @@ fn tell(text: &str, progress: Progress) {
     };
 }
 
-/// Judges the summary in `directory`, adds the verdict and prints it; whether the run passed.
-pub fn judge(directory: &Path, bounds: &Bounds) -> Result<bool, Failure> {
+/// Judges the summary in `directory`, adds the verdict and prints it beside such progress; whether the run passed.
+pub fn judge(directory: &Path, bounds: &Bounds, told: Option<Progress>) -> Result<bool, Failure> {
     let mut value = document::read(directory).map_err(Failure::Run)?;
     verdict::judge(&mut value, bounds);
     document::write(directory, &value)
         .map_err(|e| Failure::Run(format!("{}: summary.json cannot be written: {e}", directory.display())))?;
-    tell(&report::text(&value, directory), Progress::None);
+    if let Some(progress) = told {
+        tell(&report::text(&value, directory), progress);
+    }
     Ok(verdict::passed(&value))
 }

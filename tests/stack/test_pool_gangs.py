@@ -76,6 +76,12 @@ def test_a_gang_of_four_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm
     assert dry.returncode == 0, dry.stderr
     assert "each block asks for 4 hosts at the same time: driver, web, application, database" in dry.stdout
     assert "over 1 gang of 4 hosts" in dry.stdout
+    during: dict[str, set[str]] = {}
+
+    def in_work() -> bool:
+        during.update({name: programs(hosts[name].processes()) for name in ("n2", "n3")})
+        return all(during.values())
+
     out = home / "out"
     command = [sys.executable, "-m", "leadline", "run", "gang.yaml", "--pool", "slurm:pool.yaml"]
     with out.open("w") as told:
@@ -83,8 +89,7 @@ def test_a_gang_of_four_roles_of_which_one_host_is_lost(place: tuple[Path, Slurm
     try:
         until(lambda: len(rows(home / "lab", "select 1 from blocks where state = 'ended'")) == 1, 600, out.read_text())
         # the second block is on the same four hosts: the application's dies in the middle
-        until(lambda: programs(hosts["n3"].processes()) and programs(hosts["n2"].processes()), 300, "no second block")
-        during = {name: programs(hosts[name].processes()) for name in ("n2", "n3")}
+        until(in_work, 300, "no second block")
         nodes.kill("n3", steps=True)
         os.kill(hosts["n3"].init, signal.SIGKILL)
         code = run.wait(900)

@@ -36,3 +36,17 @@ pub fn remove(directory: &Path) -> io::Result<()> {
         _ => Ok(()),
     })
 }
+
+/// Results of single drivers below `directory`; what else is there stays.
+pub fn remove_parts(directory: &Path) -> io::Result<()> {
+    let Ok(entries) = std::fs::read_dir(directory.join("drivers")) else { return Ok(()) };
+    for entry in entries {
+        let part = entry?.path();
+        if part.is_dir() {
+            remove(&part)?;
+            let _ = std::fs::remove_dir(&part); // not where something else is in it
+        }
+    }
+    let _ = std::fs::remove_dir(directory.join("drivers"));
+    Ok(())
+}

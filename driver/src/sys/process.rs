@@ -41,6 +41,30 @@ pub fn stop_requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
+/// CPUs on which this process may run.
+pub fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: the set is plain data that the call fills in; numbers stay within it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
+    }
+}
+
+/// Lets another process run on these CPUs only.
+pub fn keep_to(process: u32, cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: the set is plain data that lives through the call; the CPUs are those of such a set.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        libc::sched_setaffinity(process as libc::pid_t, size_of::<libc::cpu_set_t>(), &set)
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// CPU seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cpu {

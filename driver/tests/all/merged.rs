@@ -279,3 +279,84 @@ fn results_that_are_missing_cut_off_or_of_another_run_are_refused() {
     let (code, errors) = parts.merge(&["--replace"]);
     assert_eq!((code, parts.out().join("driver.csv").exists()), (0, false), "{errors}");
 }
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn quick_server() -> String {
+    answering(
+        |request| if request.path() == "/bad" { page("404 Not Found", "", "") } else { page("200 OK", "", "fine") },
+    )
+}
+
+const ARRIVALS: &str = "--arrivals constant --rate 60 --steady 1200ms --priority normal --progress json";
+
+#[test]
+fn several_processes_do_what_one_does() {
+    let url = quick_server();
+    let alone = support::run(&url, SCENARIO, ARRIVALS);
+    let (child, directory) = start(&url, SCENARIO, &format!("{ARRIVALS} --processes 3"));
+    let together = finish(child, directory);
+    assert_eq!((alone.code, together.code), (1, 1), "{}", together.errors); // its limit is 0.001 ms
+    let both = |pointer: &str| [&alone, &together].map(|run| run.summary.pointer(pointer).and_then(Value::as_i64));
+    let [one, all] = both("/arrivals_planned");
+    assert!(one == all && one > Some(60), "{one:?} {all:?}");
+    for pointer in ["/total/quick/ok", "/total/bad/failed", "/total/late/ok"] {
+        let [one, all] = both(pointer).map(|count| count.expect(pointer));
+        assert!((one - all).abs() <= 3, "{pointer}: {one}, {all}; the last ones are cut off by the end");
+    }
+    let drivers = together.summary["drivers"].as_array().expect("the processes");
+    let shares: Vec<&Value> = drivers.iter().map(|driver| &driver["share"]).collect();
+    assert_eq!(shares, [&json!("0-1/3"), &json!("1-2/3"), &json!("2-3/3")]);
+    assert!(drivers.iter().all(|driver| driver["arrivals_actual"].as_u64() > Some(10)), "{drivers:?}");
+    let first: Value = serde_json::from_str(together.output.lines().next().expect("a line")).expect("JSON");
+    assert!(first["t"] == 1 && first["planned"].as_u64() > Some(50), "all of them: {first}");
+    assert!(together.errors.contains("results: "), "beside progress the summary is on standard error");
+
+    let out = together.directory.join("out");
+    let scenario = together.directory.join("scenario.yaml");
+    let again = |more: &[&str]| {
+        let given = ["run", text(&scenario), "--url", &url, "--out", text(&out), "--users", "2", "--steady", "200ms"];
+        leadline_load(&[&given, more].concat())
+    };
+    let (code, _, errors) = again(&["--processes", "2"]);
+    assert!(code == 2 && errors.contains("of an earlier run is there"), "{errors}");
+    let (_, _, errors) = again(&["--processes", "5", "--replace"]);
+    assert_eq!(read_summary(&out)["drivers"].as_array().map(Vec::len), Some(2), "none without users: {errors}");
+    assert_eq!(std::fs::read_dir(out.join("drivers")).expect("a directory").count(), 2);
+    again(&["--replace"]);
+    assert!(!out.join("drivers").exists() && out.join("summary.json").exists());
+}
+
+#[test]
+fn processes_end_with_the_first_one_and_tell_what_is_wrong_once() {
+    let url = quick_server();
+    let (mut child, directory) = start(&url, SCENARIO, &format!("{OPTIONS} --steady 20s --processes 3"));
+    let others = || {
+        let path = format!("/proc/{0}/task/{0}/children", child.id());
+        let told = std::fs::read_to_string(path).unwrap_or_default();
+        told.split_whitespace().map(str::to_string).collect::<Vec<_>>()
+    };
+    until("three processes", || others().len() == 3 && directory.join("out/drivers/3/seconds.csv").exists());
+    let found = others();
+    child.kill().expect("it is killed");
+    child.wait().expect("it is gone");
+    let gone = |number: &String| {
+        let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ")
+    };
+    until("no process is left", || found.iter().all(gone));
+
+    let scenario = directory.join("scenario.yaml");
+    let given = ["run", text(&scenario), "--url", &url, "--out", text(&directory), "--processes", "2"];
+    let (code, _, errors) = leadline_load(&[&given[..], &["--start-at", "stdin"]].concat());
+    assert!(code == 2 && errors.contains("leave out --share, --start-at and --dead-man-switch"), "{errors}");
+    let (code, _, errors) = leadline_load(&[&given[..], &["--arrivals", "replay", "--replay", "/nowhere"]].concat());
+    assert!(code == 2 && errors.lines().count() == 1 && errors.contains("/nowhere"), "{code} {errors}");
+    std::fs::remove_dir_all(directory).expect("it goes");
+}
