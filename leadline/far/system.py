@@ -57,6 +57,7 @@ class FarSystem(RealSystem):
 
     def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - as the protocol has it
         self._far.ready()
+        self._reach_drivers()
         reset = self._study.reset
         if reset.database == "snapshot" or not self._stack.has_data():
             self._stack.reset_data(directory)

@@ -28,7 +28,7 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
-from leadline.lab.together import check_drivers, load_together
+from leadline.lab.together import check_drivers, load_together, reach_drivers
 from leadline.lab.web import web_servers
 from leadline.load.asked import asked_in
 from leadline.load.driver import DriverResult, DriverRun, find_binary, read_summary
@@ -71,6 +71,8 @@ class RealSystem:
         self._observers = ObserverSet([])
         self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
+        self._driver_lost = False
+        self._message: Callable[[str], None] = lambda _: None
         self._number = instance
         self._cpus = study.placement.driver_cpus
         self._load_owner = LoadOwner(study.workload)
@@ -95,6 +97,7 @@ class RealSystem:
         return self._stack.versions()
 
     def prepare(self, message: Callable[[str], None]) -> None:
+        self._message = message
         if self._study.drivers:
             check_drivers(self._study.drivers, services_of(self._lab) / "drivers", self._host.start, message)
         elif self._study.workload.generator is None:
@@ -103,6 +106,7 @@ class RealSystem:
         self._stack.prepare_data(message)
 
     def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - the load takes it
+        self._reach_drivers()
         reset = self._study.reset
         if self._study.design.duet is not None:
             self.take_half(self._number % HALVES)
@@ -112,6 +116,12 @@ class RealSystem:
             self._host.swap_off()
         if reset.page_cache == "drop":
             self._host.drop_page_cache()
+
+    def _reach_drivers(self) -> None:
+        """Where the last load lost one."""
+        if self._driver_lost:
+            reach_drivers(self._study.drivers, services_of(self._lab) / "drivers", self._host.start, self._message)
+            self._driver_lost = False
 
     def start_database(self, settings: Settings, directory: Path) -> None:
         self._stack.start_database(settings, directory)
@@ -174,7 +184,9 @@ class RealSystem:
             if self._study.drivers:
                 look, start = self._stack.check_alive, self._host.start
                 logs = directory / "logs"
+                self._driver_lost = True
                 load_together(self._study.drivers, run, logs, start, on_load, look, pacer, _POLL, _OVERTIME)
+                self._driver_lost = False
                 return load_outcome(read_summary(out))
         self._driver = self._roles["driver"] = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:

@@ -31,6 +31,7 @@ from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.study import Study
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
+GO_ON = "; run the same command again to go on"  # at the end of why a run ended
 GIVE_UP = 3  # trials in a row that fail the same way end the run
 
 
@@ -236,7 +237,7 @@ class StudyRun:
                 self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
             for trial, failure in zip(trials, failures, strict=True):
                 if failure and failure.failure_class is FailureClass.INTERRUPTED:
-                    return f"{failure.message}; run the same command again to go on"
+                    return failure.message + GO_ON
                 if ended := streak.after(trial.planned, failure):
                     return ended
         return ""

@@ -15,6 +15,8 @@ from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 
+_AWAY = (10.0, 20.0, 30.0)  # seconds between tries to reach hosts again
+
 
 def check_drivers(drivers: Sequence[DriverHost], place: Path, start: Starter, message: Callable[[str], None]) -> None:
     """Reach every host before the first trial. Raises LeadlineError naming the one that cannot be used."""
@@ -24,6 +26,22 @@ def check_drivers(drivers: Sequence[DriverHost], place: Path, start: Starter, me
                 message(line)
     except TrialFailure as error:
         raise LeadlineError(f"{error.message}; the study needs every host in `drivers`") from error
+
+
+def reach_drivers(drivers: Sequence[DriverHost], place: Path, start: Starter, message: Callable[[str], None]) -> None:
+    """Wait for hosts of which one was lost. Raises TrialFailure(interrupted) for one that stays away: that says nothing
+    of the trial, which runs again with the next run.
+    """
+    for pause in (*_AWAY, None):
+        try:
+            with Cluster(drivers, place, place / "logs", start) as cluster:
+                cluster.open()
+            return
+        except TrialFailure as lost:
+            if pause is None:
+                raise TrialFailure(FailureClass.INTERRUPTED, lost.message, lost.evidence) from None
+            message(f"waiting for {lost.message}")
+        time.sleep(pause)
 
 
 def load_together(

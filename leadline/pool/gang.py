@@ -96,8 +96,12 @@ def name_of(hosts: Sequence[str]) -> str:
     return _BETWEEN.join(hosts)
 
 
+def hosts_of(name: str) -> list[str]:
+    """Of a gang's name."""
+    return name.split(_BETWEEN)
+
+
 def blamed(name: str, why: str) -> list[str]:
-    """Hosts of a gang that the reason names, as ``ssh:HOST`` or in an ssh command, else all of them."""
-    hosts = name.split(_BETWEEN)
+    """Hosts of a gang that the reason names, as ``ssh:HOST`` or in an ssh command."""
     before = r"\bssh(?:(?:\+sudo)?:|(?:\s[^\s()]+)*\s)(?:[\w.-]+@)?"
-    return [host for host in hosts if re.search(rf"{before}{re.escape(host)}\b(?![.-])", why)] or hosts
+    return [host for host in hosts_of(name) if re.search(rf"{before}{re.escape(host)}\b(?![.-])", why)]

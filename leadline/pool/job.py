@@ -28,7 +28,7 @@ from leadline.lab.claims import LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import in_use, is_used
 from leadline.lab.planning import Planned
-from leadline.lab.run import Part
+from leadline.lab.run import GO_ON, Part
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import RunOptions, Testbed
 from leadline.lab.yamltree import Places
@@ -199,7 +199,7 @@ def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], 
     if ended is None:
         how = How.NOT_RESTORED if isinstance(failure, RestoreError) else How.DONE
         return Ending(how, host, str(failure))
-    return Ending(How.DONE, host, ended.stopped, list(ended.restored))
+    return Ending(How.DONE, host, ended.stopped.removesuffix(GO_ON), list(ended.restored))
 
 
 def _as_given(here: Planned, given: Plan, host: str) -> Planned:

@@ -23,7 +23,7 @@ from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, check_looks
 from leadline.lab.planning import Planned, first_guess
 from leadline.lab.progress import Watcher, treatment_label
-from leadline.lab.run import Clock, RunResult, Streak, gate, same_beginning
+from leadline.lab.run import GO_ON, Clock, RunResult, Streak, gate, same_beginning
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.takein import take_block
@@ -33,7 +33,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
 from leadline.pool.facts import facts_of
-from leadline.pool.gang import blamed, roles
+from leadline.pool.gang import blamed, hosts_of, roles
 from leadline.pool.job import BUNDLE, Ending, How, job_of, read_ending
 from leadline.pool.kernels import boots, kernels_of
 
@@ -118,7 +118,7 @@ class PoolRun:
                 with interruption.listening():
                     stopped = self._run()
             except TrialFailure as failure:
-                stopped = f"{failure.message}; run the same command again to go on"
+                stopped = failure.message + GO_ON
             finally:
                 self._end_all()
             self._tell_facts()
@@ -276,7 +276,7 @@ class PoolRun:
             self.watcher.message(f"block {block + 1}{place} was ended, it will run again")
             return
         self._lost[block] += 1
-        evidence = f"; it last said: {said}" if said else ""
+        evidence = f"; it last said: {said}" if said and why not in said else ""
         self.watcher.message(f"block {block + 1}{place} is lost, it will run again: {why}{evidence}")
         if self._lost[block] >= MOST_LOST:
             raise _gone(f"block {block + 1} was lost {MOST_LOST} times, last{place}: {why}{evidence}")
@@ -322,20 +322,26 @@ class PoolRun:
         block, host = flight.claim.block, ending.host
         said = ending.said or "no reason was given"
         if ending.how in (How.REFUSED, How.NOT_RESTORED):
-            hosts = blamed(host, said)
-            for one in hosts:
-                self.pool.drain(one, said)
-            self.watcher.message(f"{', '.join(hosts)} {'gets' if len(hosts) == 1 else 'get'} no more jobs: {said}")
+            self._spare(blamed(host, said) or hosts_of(host), said)
         elif ending.how is How.BUSY:
             self._not_before[block] = time.monotonic() + _BUSY
             self.watcher.message(f"block {block + 1} waits: {host}: {said}")
         elif not measured:
+            self._spare(blamed(host, said), said)
             self._was_lost(flight, said)
         elif ending.said:
+            self._spare(blamed(host, said), said)
             self.watcher.message(f"block {block + 1} on {host}: {said}")
             self._lost[block] += 1
             if self._lost[block] >= MOST_LOST:
                 raise _gone(f"block {block + 1} ended early {MOST_LOST} times, last on {host}: {said}")
+
+    def _spare(self, hosts: Sequence[str], why: str) -> None:
+        """They get no more jobs of this run."""
+        for one in hosts:
+            self.pool.drain(one, why)
+        if hosts:
+            self.watcher.message(f"{', '.join(hosts)} {'gets' if len(hosts) == 1 else 'get'} no more jobs: {why}")
 
     # giving blocks out -----------------------------------------------------------------------------------------
 
