@@ -134,8 +134,7 @@ impl Processes {
     fn tell(&mut self, line: &str) {
         for member in &mut self.members {
             if let Some(input) = &mut member.child.stdin {
-                let _ = input.write_all(line.as_bytes()).and_then(|()| input.flush());
-                // it may have ended
+                let _ = input.write_all(line.as_bytes()); // it may have ended
             }
         }
     }
@@ -157,7 +156,10 @@ impl Processes {
                 return Ok(false);
             }
             match self.next() {
-                Some((at, None)) => self.ended(at)?,
+                Some((at, None)) => {
+                    self.ended(at)?;
+                    return Ok(false); // by a signal of its own
+                }
                 Some((_, Some(line))) => ready += usize::from(line.contains("\"ready\"")),
                 None => {}
             }
