@@ -186,6 +186,7 @@ class Live:
         match event:
             case {"event": "study"}:
                 self.trials, self.done = int(event["trials"]), int(event["done"])
+                self.position = min(self.done, self.trials - 1)  # of the trial that comes first
                 self.command, self.directory = [str(word) for word in event["command"]], str(event["directory"])
                 self.left, self.left_at = float(event["left"]), self.told_at
             case {"event": "trial"}:

@@ -15,6 +15,7 @@ from leadline.lab.removal import find, remove
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline.model.plan import PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord, TrialState
 from leadline.simulate.testbed import SimulatedTestbed
 from leadline.simulate.truth import Truth
@@ -82,6 +83,22 @@ def test_a_request_ends_the_run_in_order_and_it_goes_on(tmp_path: Path) -> None:
     again = bed(tmp_path)
     assert again.run(file, again.plan(file), RunOptions()).complete
     assert again.store.ids() == [1]
+
+
+def test_a_run_that_goes_on_is_at_its_next_trial_before_that_begins(tmp_path: Path) -> None:
+    file, seen = parse_study(STUDY, "told.yaml"), []
+
+    class Looks(SilentWatcher):
+        def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
+            seen.append(read_live(tmp_path, 1))
+
+    place = bed(tmp_path, StopsAt(tmp_path, 2))
+    place.run(file, place.plan(file), RunOptions())
+    again = bed(tmp_path, Looks())
+    assert again.run(file, again.plan(file), RunOptions()).complete
+    first = seen[0]
+    assert first is not None
+    assert (first.done, first.position, first.label) == (2, 2, ""), "its trial is not told yet"
 
 
 def test_a_request_that_an_earlier_run_did_not_see_stops_no_later_one(tmp_path: Path) -> None:
