@@ -4,8 +4,8 @@ use crate::arrivals::profile::Profile;
 use crate::arrivals::windows::Windows;
 use crate::arrivals::{Bursts, Model};
 use crate::control::StartAt;
+use crate::measure::progress::Progress;
 use crate::measure::verdict::Bounds;
-use crate::measure::writer::Progress;
 use crate::merge::MergeOptions;
 use crate::nearest::hint;
 use crate::share::Share;
@@ -262,17 +262,14 @@ fn complete(mut run: RunOptions) -> Result<RunOptions, String> {
     if run.timeout == 0 {
         return Err("--timeout must be longer than 0s".into());
     }
-    if run.processes > 1 && (!run.share.is_whole() || run.start_at.is_some() || run.dead_man_switch.is_some()) {
-        return Err(
-            "--processes starts drivers in step by itself: leave out --share, --start-at and --dead-man-switch, \
-                    or --processes"
-                .into(),
-        );
+    if run.processes > 1 {
+        if !run.share.is_whole() || run.start_at.is_some() || run.dead_man_switch.is_some() {
+            let own = "--share, --start-at and --dead-man-switch";
+            return Err(format!("--processes starts drivers in step by itself: leave out {own}, or --processes"));
+        }
+        run.share = Share::equal(0, run.processes); // what one of them needs at once
     }
     check_arrivals(&mut run)?;
-    if run.model == Model::Closed {
-        run.processes = run.processes.min(run.users.unwrap_or(u64::MAX)); // none without users
-    }
     Ok(run)
 }
 

@@ -95,7 +95,7 @@ fn readable(file: i32, limit: Option<Duration>) -> bool {
     let deadline = limit.map(|limit| Instant::now() + limit);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let millis = left.map_or(-1, |left| left.as_millis().min(i32::MAX as u128) as i32 + 1);
+        let millis = left.map_or(-1, |left| left.as_millis().min(i32::MAX as u128 - 1) as i32 + 1);
         let mut entry = libc::pollfd { fd: file, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid entry that lives through the call.
         let found = unsafe { libc::poll(&mut entry, 1, millis) };

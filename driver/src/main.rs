@@ -1,5 +1,5 @@
 use leadline_load::cli::{parse, Command};
-use leadline_load::measure::writer::Progress;
+use leadline_load::measure::progress::Progress;
 use leadline_load::merge::merge;
 use leadline_load::run::{check, judge, run, Ended};
 use leadline_load::textfile::shown;
@@ -45,7 +45,7 @@ fn execute(command: Command) -> Result<i32, Failure> {
         Command::Run(options) => {
             let ended = match options.processes {
                 1 => run(&options),
-                _ => processes::run(*options, &std::env::args_os().skip(1).collect::<Vec<_>>()),
+                _ => processes::run(&options, &std::env::args_os().skip(1).collect::<Vec<_>>()),
             };
             return Ok(match ended? {
                 Ended::Passed => 0,

@@ -3,7 +3,7 @@
 
 use crate::cli::{RunOptions, Tell};
 use crate::measure::earlier;
-use crate::measure::writer::Progress;
+use crate::measure::progress::{Line, Progress};
 use crate::merge::{merge, MergeOptions};
 use crate::run::{check, judge, Ended};
 use crate::share::Share;
@@ -12,74 +12,57 @@ use crate::Failure;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// From the moment when all are ready until they start.
 const LEAD: Duration = Duration::from_millis(300);
 const STEP: Duration = Duration::from_millis(50);
-const BEAT: Duration = Duration::from_secs(2);
-/// Seconds without a sign of life of this process after which the others end.
-const SWITCH: &str = "20s";
 
 /// Runs as many processes as the options ask for. `given`: the words of the command line, from `run` on.
-pub fn run(mut options: RunOptions, given: &[OsString]) -> Result<Ended, Failure> {
-    let count = options.processes;
-    options.share = share(0, count); // of what is needed at once each process has a part
-    check(&options)?;
+pub fn run(options: &RunOptions, given: &[OsString]) -> Result<Ended, Failure> {
+    check(options)?;
     let out = &options.out;
-    std::fs::create_dir_all(out)
-        .map_err(|e| Failure::Usage(format!("--out {}: cannot be made: {e}", out.display())))?;
-    if !options.replace {
-        earlier::refuse(out).map_err(Failure::Usage)?;
-    }
-    catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
+    let parts: Vec<PathBuf> = (1..=options.processes).map(|number| out.join(format!("drivers/{number}"))).collect();
     let cannot_write = |e: io::Error| Failure::Run(format!("cannot write to {}: {e}", out.display()));
     if options.replace {
         earlier::remove_parts(out).map_err(cannot_write)?;
+    } else {
+        [out].into_iter().chain(&parts).try_for_each(|path| earlier::refuse(path)).map_err(Failure::Usage)?;
     }
-    let mut all = Processes::begin(&options, given)?;
-    if !all.until_ready()? {
+    catch_signals().map_err(|e| Failure::Run(format!("cannot catch signals: {e}")))?;
+    let mut all = Processes::begin(&parts, given)
+        .map_err(|e| Failure::Run(format!("cannot start {} processes: {e}", parts.len())))?;
+    if !all.ready()? {
         return Ok(Ended::Early);
     }
     if options.replace {
         earlier::remove(out).map_err(cannot_write)?;
     }
-    let started = all.start();
-    let interrupted = all.until_the_end(options.progress)?;
-    let parts: Vec<PathBuf> = (0..count).map(|at| directory(&options, at)).collect();
-    if interrupted && parts.iter().any(|part| !part.join("summary.json").exists()) {
+    let start = all.start();
+    all.follow(options.progress)?;
+    if stop_requested() && !parts.iter().all(|part| part.join("summary.json").exists()) {
         return Ok(Ended::Early); // before the start
     }
     let notes = all.members.iter().map(|member| member.notes.clone()).collect();
-    merge(&MergeOptions { parts, out: out.clone(), replace: false, start: Some(started), notes: Some(notes) })?;
+    merge(&MergeOptions { parts, out: out.clone(), replace: false, start: Some(start), notes: Some(notes) })?;
     let told = (options.verdict == Tell::Exit).then_some(options.progress);
-    Ok(match (interrupted, judge(out, &options.bounds, told)?, options.verdict) {
+    Ok(match (stop_requested(), judge(out, &options.bounds, told)?, options.verdict) {
         (true, _, _) => Ended::Early,
         (false, false, Tell::Exit) => Ended::Failed,
         _ => Ended::Passed,
     })
 }
 
-fn share(at: u64, count: u64) -> Share {
-    Share::parse(&format!("{at}-{}/{count}", at + 1)).unwrap_or_default()
-}
-
-fn directory(options: &RunOptions, at: u64) -> PathBuf {
-    options.out.join("drivers").join((at + 1).to_string())
-}
-
 struct Member {
     child: Child,
+    /// What `drivers` in summary.json says of it beside its results.
     notes: Map<String, Value>,
-    errors: Option<JoinHandle<String>>,
-    open: bool,
-    /// Lines of progress by second.
-    seconds: BTreeMap<u64, Value>,
+    /// That the others have not told of yet, by second.
+    lines: BTreeMap<u64, Line>,
 }
 
 /// What a process wrote: a line, or nothing more.
@@ -88,7 +71,6 @@ type Said = (usize, Option<String>);
 struct Processes {
     members: Vec<Member>,
     said: Receiver<Said>,
-    beaten: Instant,
 }
 
 impl Drop for Processes {
@@ -101,195 +83,124 @@ impl Drop for Processes {
 }
 
 impl Processes {
-    fn begin(options: &RunOptions, given: &[OsString]) -> Result<Self, Failure> {
-        let cannot = |error: io::Error| Failure::Run(format!("cannot start another process: {error}"));
-        let program = std::env::current_exe().map_err(cannot)?;
-        let cpus = allowed_cpus();
-        let count = options.processes as usize;
+    /// One for each directory of results.
+    fn begin(parts: &[PathBuf], given: &[OsString]) -> io::Result<Self> {
         let (tell, said) = channel();
-        let mut all = Processes { members: Vec::new(), said, beaten: Instant::now() };
-        for at in 0..count {
-            let own: Vec<usize> = cpus.iter().skip(at).step_by(count).copied().collect();
-            let words = arguments(options, given, at as u64);
+        let (mut all, count) = (Processes { members: Vec::new(), said }, parts.len());
+        let (program, cpus) = (std::env::current_exe()?, allowed_cpus());
+        for (at, part) in parts.iter().enumerate() {
+            let share = Share::equal(at as u64, count as u64);
+            let own: Vec<usize> = match cpus.len() < count {
+                true => cpus.clone(),
+                false => cpus.iter().skip(at).step_by(count).copied().collect(),
+            };
             let mut child = Command::new(&program)
-                .args(words)
+                .args(words(given, share, part))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(cannot)?;
-            if cpus.len() >= count {
-                keep_to(child.id(), &own).map_err(cannot)?;
+                .spawn()?;
+            let output = child.stdout.take();
+            let notes = [("via", json!("local")), ("share", json!(share.to_string())), ("cpus", json!(own.len()))];
+            let notes = notes.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+            all.members.push(Member { child, notes, lines: BTreeMap::new() });
+            keep_to(all.members[at].child.id(), &own)?;
+            if let Some(output) = output {
+                listen(output, at, tell.clone());
             }
-            follow(&mut child, at, tell.clone());
-            let errors = child.stderr.take().map(|stream| std::thread::spawn(move || text(stream)));
-            let shared = if cpus.len() >= count { own.len() } else { cpus.len() };
-            let notes = json!({"via": "local", "share": share(at as u64, count as u64).to_string(), "cpus": shared});
-            let notes = notes.as_object().cloned().unwrap_or_default();
-            all.members.push(Member { child, notes, errors, open: true, seconds: BTreeMap::new() });
         }
         Ok(all)
     }
 
-    fn tell(&mut self, line: &str) {
-        for member in &mut self.members {
-            if let Some(input) = &mut member.child.stdin {
-                let _ = input.write_all(line.as_bytes()); // it may have ended
-            }
+    fn tell(&self, line: &str) {
+        for mut input in self.members.iter().filter_map(|member| member.child.stdin.as_ref()) {
+            let _ = input.write_all(line.as_bytes()); // it may have ended
         }
     }
 
-    /// What comes next within a step.
-    fn next(&mut self) -> Option<Said> {
-        if self.beaten.elapsed() > BEAT {
-            self.beaten = Instant::now();
-            self.tell("\n");
-        }
-        self.said.recv_timeout(STEP).ok()
-    }
-
-    /// False where a signal ended it.
-    fn until_ready(&mut self) -> Result<bool, Failure> {
-        let mut ready = 0;
-        while ready < self.members.len() {
-            if stop_requested() {
-                return Ok(false);
-            }
-            match self.next() {
-                Some((at, None)) => {
-                    self.ended(at)?;
-                    return Ok(false); // by a signal of its own
-                }
-                Some((_, Some(line))) => ready += usize::from(line.contains("\"ready\"")),
-                None => {}
+    /// Waits until all are; false where a signal ended one of them, or this process.
+    fn ready(&mut self) -> Result<bool, Failure> {
+        let mut waiting = self.members.len();
+        while waiting > 0 && !stop_requested() {
+            match self.said.recv_timeout(STEP) {
+                Ok((_, Some(_))) => waiting -= 1, // the one line before the start
+                Ok((at, None)) => return self.end(at).map(|()| false),
+                Err(_) => {}
             }
         }
-        Ok(true)
+        Ok(waiting == 0)
     }
 
     /// Unix nanoseconds of the common start.
-    fn start(&mut self) -> u64 {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + LEAD;
-        let at = at.as_nanos() as u64;
-        self.tell(&format!("start {at}\n"));
-        at
+    fn start(&self) -> u64 {
+        let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + LEAD;
+        self.tell(&format!("start {}\n", start.as_nanos()));
+        start.as_nanos() as u64
     }
 
-    /// Whether a signal ended it.
-    fn until_the_end(&mut self, progress: Progress) -> Result<bool, Failure> {
-        let (mut told, mut stopped) = (0, false);
-        while self.members.iter().any(|member| member.open) {
+    /// Tells of their seconds until all have ended. A signal to this process ends them in order.
+    fn follow(&mut self, progress: Progress) -> Result<(), Failure> {
+        let (mut running, mut stopped) = (self.members.len(), false);
+        while running > 0 {
             if stop_requested() && !stopped {
                 stopped = true;
                 self.tell("stop\n");
             }
-            match self.next() {
-                Some((at, None)) => self.ended(at)?,
-                Some((at, Some(line))) => {
-                    let Ok(second) = serde_json::from_str::<Value>(&line) else { continue };
-                    if let Some(number) = second["t"].as_u64() {
-                        self.members[at].seconds.insert(number, second);
+            match self.said.recv_timeout(STEP) {
+                Ok((at, Some(text))) => {
+                    if let Ok(line) = serde_json::from_str::<Line>(&text) {
+                        self.members[at].lines.insert(line.t, line);
+                        self.report(progress);
                     }
                 }
-                None => {}
-            }
-            while self.members.iter().all(|member| member.seconds.contains_key(&(told + 1))) {
-                told += 1;
-                let parts: Vec<Value> =
-                    self.members.iter_mut().filter_map(|member| member.seconds.remove(&told)).collect();
-                let _ = report(&parts, progress); // nobody may be left to read it
+                Ok((at, None)) => {
+                    self.end(at)?;
+                    running -= 1;
+                }
+                Err(_) => {}
             }
         }
-        Ok(stopped)
+        Ok(())
     }
 
-    /// One has closed its output: what it said where that was not in order.
-    fn ended(&mut self, at: usize) -> Result<(), Failure> {
-        let member = &mut self.members[at];
-        member.open = false;
-        let status = member.child.wait().map_err(|e| Failure::Run(format!("process {}: {e}", at + 1)))?;
-        if matches!(status.code(), Some(0 | 130)) {
-            return Ok(());
+    /// The seconds that all have told of.
+    fn report(&mut self, progress: Progress) {
+        while self.members.iter().all(|member| !member.lines.is_empty()) {
+            let mut parts = self.members.iter_mut().filter_map(|member| member.lines.pop_first());
+            let Some((_, mut sum)) = parts.next() else { return };
+            parts.for_each(|(_, line)| sum.add(&line));
+            let _ = sum.tell(progress); // nobody may be left to read it
         }
-        let said = member.errors.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let lines: Vec<&str> = said.lines().map(|line| line.trim_start_matches("leadline-load: ")).collect();
-        let said = if lines.is_empty() { status.to_string() } else { lines.join("\n") };
-        Err(match status.code() {
-            Some(2) => Failure::Usage(said),
-            _ => Failure::Run(format!("process {} of {}: {said}", at + 1, self.members.len())),
-        })
+    }
+
+    /// One has closed its output; standard error has what it could not do.
+    fn end(&mut self, at: usize) -> Result<(), Failure> {
+        let of = self.members.len();
+        let ended = self.members[at].child.wait();
+        let status = ended.map_err(|e| Failure::Run(format!("process {} of {of}: {e}", at + 1)))?;
+        match status.code() {
+            Some(0 | 130) => Ok(()),
+            _ => Err(Failure::Run(format!("process {} of {of} ended: {status}", at + 1))),
+        }
     }
 }
 
-/// Of one process: the last value of an option counts.
-fn arguments(options: &RunOptions, given: &[OsString], at: u64) -> Vec<OsString> {
-    let own = [
-        ("--processes", "1".to_string()),
-        ("--share", share(at, options.processes).to_string()),
-        ("--start-at", "stdin".to_string()),
-        ("--dead-man-switch", SWITCH.to_string()),
-        ("--progress", "json".to_string()),
-        ("--verdict", "file".to_string()),
-    ];
+/// The command line of one process: the last value of an option counts. It ends with this one, which closes its input
+/// then, and needs no other sign of life.
+fn words(given: &[OsString], share: Share, part: &Path) -> Vec<OsString> {
+    let share = share.to_string();
+    let own = ["--processes", "1", "--share", &share, "--start-at", "stdin", "--dead-man-switch", "87840h"];
+    let own = own.into_iter().chain(["--progress", "json", "--verdict", "file", "--out"]).map(OsString::from);
+    let end = given.iter().position(|word| word == "--").unwrap_or(given.len());
     let mut words = given.to_vec();
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let added = own.into_iter().flat_map(|(name, value)| [OsString::from(name), value.into()]);
-    let out = [OsString::from("--out"), directory(options, at).into()];
-    words.splice(end..end, added.chain(out));
+    words.splice(end..end, own.chain([part.into()]));
     words
 }
 
-fn follow(child: &mut Child, at: usize, tell: Sender<Said>) {
-    let Some(output) = child.stdout.take() else { return };
+fn listen(output: ChildStdout, at: usize, tell: Sender<Said>) {
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let _ = tell.send((at, Some(line)));
         }
         let _ = tell.send((at, None));
     });
-}
-
-fn text(mut stream: impl Read) -> String {
-    let mut bytes = Vec::new();
-    let _ = stream.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// One second of all: sums, and the highest of what does not add up.
-fn report(parts: &[Value], progress: Progress) -> io::Result<()> {
-    let values = |name: &str| parts.iter().filter_map(|part| part[name].as_f64()).collect::<Vec<f64>>();
-    let sum = |name: &str| values(name).iter().sum::<f64>();
-    let most = |name: &str| values(name).into_iter().fold(0.0, f64::max);
-    let (second, phase) = (parts[0]["t"].as_u64().unwrap_or(0), parts[0]["phase"].as_str().unwrap_or(""));
-    let mut out = io::stdout().lock();
-    match progress {
-        Progress::None => Ok(()),
-        Progress::Json => writeln!(
-            out,
-            "{{\"t\":{second},\"phase\":\"{phase}\",\"tps\":{:.1},\"p50_ms\":{:.3},\"p99_ms\":{:.3},\"errors\":{},\
-             \"in_flight\":{},\"sessions\":{},\"planned\":{},\"started\":{},\"dropped\":{},\"lag_p99_ms\":{:.3},\
-             \"cpu_share\":{:.3}}}",
-            sum("tps"),
-            most("p50_ms"),
-            most("p99_ms"),
-            sum("errors"),
-            sum("in_flight"),
-            sum("sessions"),
-            sum("planned"),
-            sum("started"),
-            sum("dropped"),
-            most("lag_p99_ms"),
-            most("cpu_share")
-        ),
-        Progress::Text => writeln!(
-            out,
-            "{second:>5} s  {phase:<9} {:>9.1}/s  p50 {:>8.2} ms  p99 {:>8.2} ms  errors {}  in flight {}",
-            sum("tps"),
-            most("p50_ms"),
-            most("p99_ms"),
-            sum("errors"),
-            sum("in_flight")
-        ),
-    }?;
-    out.flush()
 }

@@ -26,6 +26,11 @@ impl Share {
         }
     }
 
+    /// That of driver `at`, from 0, among so many equal ones.
+    pub fn equal(at: u64, of: u64) -> Self {
+        Share { from: at, until: at + 1, of }
+    }
+
     pub fn is_whole(&self) -> bool {
         self.until - self.from == self.of
     }

@@ -37,9 +37,10 @@ pub fn remove(directory: &Path) -> io::Result<()> {
     })
 }
 
-/// Results of single drivers below `directory`; what else is there stays.
+/// The same of the drivers whose results were merged; what else is there stays.
 pub fn remove_parts(directory: &Path) -> io::Result<()> {
-    let Ok(entries) = std::fs::read_dir(directory.join("drivers")) else { return Ok(()) };
+    let drivers = directory.join("drivers");
+    let Ok(entries) = std::fs::read_dir(&drivers) else { return Ok(()) };
     for entry in entries {
         let part = entry?.path();
         if part.is_dir() {
@@ -47,6 +48,6 @@ pub fn remove_parts(directory: &Path) -> io::Result<()> {
             let _ = std::fs::remove_dir(&part); // not where something else is in it
         }
     }
-    let _ = std::fs::remove_dir(directory.join("drivers"));
+    let _ = std::fs::remove_dir(&drivers);
     Ok(())
 }

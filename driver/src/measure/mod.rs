@@ -5,6 +5,7 @@ pub mod earlier;
 pub mod evidence;
 pub mod intervals;
 pub mod losses;
+pub mod progress;
 pub mod report;
 pub mod rows;
 pub mod slice;

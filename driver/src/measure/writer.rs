@@ -2,6 +2,7 @@
 //! never waits for a disk or a compressor.
 
 use super::intervals::{self, Log};
+use super::progress::{Line, Progress};
 use super::rows::{DriverRows, Own, Rows, When, ALL};
 use super::slice::{PerTransaction, Slice, Times, Work, TIMES};
 use crate::arrivals::Phase;
@@ -9,19 +10,12 @@ use crate::sys::process::lower_priority_of_thread;
 use crate::units::millis;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use std::fs::File;
-use std::io::{self, LineWriter, Write};
+use std::io::{self, LineWriter};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, SystemTime};
 
 const SECOND: u64 = 1_000_000_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Progress {
-    None,
-    Json,
-    Text,
-}
 
 /// Everything measured, summed over the run or over its steady phase.
 #[derive(Debug)]
@@ -211,7 +205,7 @@ impl Outputs<'_, '_, '_> {
         self.driver.write(&when, &self.before, &second.work, &own)?;
         self.rows.flush()?;
         self.driver.flush()?;
-        if report(second, &self.all, &self.before, self.progress).is_err() {
+        if line(second, &self.all, &self.before).tell(self.progress).is_err() {
             self.progress = Progress::None; // nobody reads it any more
         }
         self.before = second.work;
@@ -221,36 +215,21 @@ impl Outputs<'_, '_, '_> {
     }
 }
 
-fn report(second: &Second, all: &PerTransaction, before: &Work, progress: Progress) -> io::Result<()> {
-    let length = (second.end - second.start) as f64 / 1e9;
-    let rate = all.counts.ok as f64 / length.max(1e-9);
-    let p = |q| millis(all.response.quantile(q));
-    let (errors, in_flight, phase) = (all.counts.failed, second.in_flight, second.phase.as_str());
-    let mut out = io::stdout().lock();
-    match progress {
-        Progress::None => Ok(()),
-        Progress::Json => writeln!(
-            out,
-            "{{\"t\":{},\"phase\":\"{phase}\",\"tps\":{rate:.1},\"p50_ms\":{:.3},\"p99_ms\":{:.3},\
-             \"errors\":{errors},\"in_flight\":{in_flight},\"sessions\":{},\"planned\":{},\"started\":{},\"dropped\":{},\
-             \"lag_p99_ms\":{:.3},\"cpu_share\":{:.3}}}",
-            second.index + 1,
-            p(0.5),
-            p(0.99),
-            second.sessions,
-            second.work.planned - before.planned,
-            second.work.started - before.started,
-            second.work.dropped - before.dropped,
-            millis(second.lag.quantile(0.99)),
-            (second.work.cpu - before.cpu) / length.max(1e-9)
-        ),
-        Progress::Text => writeln!(
-            out,
-            "{:>5} s  {phase:<9} {rate:>9.1}/s  p50 {:>8.2} ms  p99 {:>8.2} ms  errors {errors}  in flight {in_flight}",
-            second.index + 1,
-            p(0.5),
-            p(0.99)
-        ),
-    }?;
-    out.flush()
+fn line(second: &Second, all: &PerTransaction, before: &Work) -> Line {
+    let length = ((second.end - second.start) as f64 / 1e9).max(1e-9);
+    Line {
+        t: second.index + 1,
+        phase: second.phase,
+        tps: all.counts.ok as f64 / length,
+        p50_ms: millis(all.response.quantile(0.5)),
+        p99_ms: millis(all.response.quantile(0.99)),
+        errors: all.counts.failed,
+        in_flight: second.in_flight,
+        sessions: second.sessions as u64,
+        planned: second.work.planned - before.planned,
+        started: second.work.started - before.started,
+        dropped: second.work.dropped - before.dropped,
+        lag_p99_ms: millis(second.lag.quantile(0.99)),
+        cpu_share: (second.work.cpu - before.cpu) / length,
+    }
 }

@@ -326,9 +326,9 @@ fn several_processes_do_what_one_does() {
     };
     let (code, _, errors) = again(&["--processes", "2"]);
     assert!(code == 2 && errors.contains("of an earlier run is there"), "{errors}");
-    let (_, _, errors) = again(&["--processes", "5", "--replace"]);
-    assert_eq!(read_summary(&out)["drivers"].as_array().map(Vec::len), Some(2), "none without users: {errors}");
-    assert_eq!(std::fs::read_dir(out.join("drivers")).expect("a directory").count(), 2);
+    let (_, _, errors) = again(&["--processes", "2", "--replace"]);
+    assert_eq!(read_summary(&out)["drivers"].as_array().map(Vec::len), Some(2), "{errors}");
+    assert_eq!(std::fs::read_dir(out.join("drivers")).expect("a directory").count(), 2, "one less than before");
     again(&["--replace"]);
     assert!(!out.join("drivers").exists() && out.join("summary.json").exists());
 }
@@ -342,7 +342,8 @@ fn processes_end_with_the_first_one_and_tell_what_is_wrong_once() {
         let told = std::fs::read_to_string(path).unwrap_or_default();
         told.split_whitespace().map(str::to_string).collect::<Vec<_>>()
     };
-    until("three processes", || others().len() == 3 && directory.join("out/drivers/3/seconds.csv").exists());
+    let driving = || others().len() == 3 && directory.join("out/drivers/3/seconds.csv").exists();
+    until("three processes", driving);
     let found = others();
     child.kill().expect("it is killed");
     child.wait().expect("it is gone");
@@ -351,6 +352,16 @@ fn processes_end_with_the_first_one_and_tell_what_is_wrong_once() {
         state.is_empty() || state.contains(") Z ")
     };
     until("no process is left", || found.iter().all(gone));
+
+    // One of them is lost: the run is, and nothing is measured of it.
+    let (child, lost) = start(&url, SCENARIO, &format!("{OPTIONS} --steady 20s --processes 2"));
+    until("the second writes", || lost.join("out/drivers/2/seconds.csv").exists());
+    let told = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).expect("its processes");
+    let second = told.split_whitespace().last().expect("two");
+    assert!(Command::new("kill").args(["-9", second]).status().expect("kill").success());
+    let lost = finish(child, lost);
+    assert!(lost.code == 1 && lost.summary.is_null(), "{} {}", lost.code, lost.summary);
+    assert_eq!(lost.errors, "leadline-load: process 2 of 2 ended: signal: 9 (SIGKILL)\n");
 
     let scenario = directory.join("scenario.yaml");
     let given = ["run", text(&scenario), "--url", &url, "--out", text(&directory), "--processes", "2"];
