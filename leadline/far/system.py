@@ -41,6 +41,7 @@ class FarSystem(RealSystem):
         self._fetched: set[Path] = set()
         self._unfetched: dict[Path, str] = {}
         super().__init__(study, hosts.local, lab)
+        self._services_host = hosts
 
     def _made_stack(self, instance: int) -> FarStack:
         if instance:
@@ -55,16 +56,9 @@ class FarSystem(RealSystem):
 
     # the hosts -----------------------------------------------------------------------------------------------
 
-    def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - as the protocol has it
+    def reset(self, directory: Path, seed: int) -> None:
         self._far.ready()
-        self._reach_drivers()
-        reset = self._study.reset
-        if reset.database == "snapshot" or not self._stack.has_data():
-            self._stack.reset_data(directory)
-        if reset.swap == "off":
-            self._hosts.swap_off()
-        if reset.page_cache == "drop":
-            self._hosts.drop_page_cache()
+        super().reset(directory, seed)
 
     def take_half(self, half: int) -> str:
         raise LeadlineError(f"no half ({half}) of the CPUs of {self._hosts.name} is taken")

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select,
 
 from leadline.lab import schema as t
 from leadline.lab.claims import Claim, Claims, LostClaimError
-from leadline.lab.database import Database, new_number
+from leadline.lab.database import Database, add_rows, new_number
 from leadline.lab.inuse import InUseError
 from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_rows
 from leadline.lab.trialfiles import by_digest, hashed, home
@@ -143,7 +143,7 @@ class AttemptStore(Database):
             with self._write(trial_id) as connection:
                 self.alone(connection)
                 values = [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows]
-                connection.execute(insert(t.artefacts), values)
+                add_rows(connection, t.artefacts, values)
         self.send(files)
 
     def send(self, files: Mapping[str, Path]) -> None:
@@ -160,7 +160,7 @@ class AttemptStore(Database):
     def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             with self._write(trial_id) as connection:
-                connection.execute(insert(table), [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
+                add_rows(connection, table, [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows])
 
     def begin_slot(self, trial_id: int, attempt: int, slot: int, due_ns: int, wanted: Mapping[str, Level]) -> None:
         """Commit what a slot will set before it is set."""
@@ -220,10 +220,9 @@ class AttemptStore(Database):
                         left_out=one.left_out,
                     )
                 )
-            if rows:
-                connection.execute(insert(t.slot_responses), rows)
-            if used := [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]:
-                connection.execute(insert(t.machine_use), used)
+            add_rows(connection, t.slot_responses, rows)
+            used = [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]
+            add_rows(connection, t.machine_use, used)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:
         with self._write(trial_id) as connection:

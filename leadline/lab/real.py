@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leadline.design.duet import HALVES
 from leadline.host.affinity import halves
-from leadline.host.base import Host, Process
+from leadline.host.base import Host, Process, TrialHost
 from leadline.lab import completion
 from leadline.lab.labfile import services_of
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
@@ -63,6 +63,7 @@ class RealSystem:
     def __init__(self, study: Study, host: Host, lab: Path, instance: int = 0) -> None:
         self._study = study
         self._host = host
+        self._services_host: TrialHost = host
         self._lab = lab
         self._stack = self._made_stack(instance)
         self._others: dict[int, RealSystem] = {}
@@ -113,9 +114,9 @@ class RealSystem:
         if reset.database == "snapshot" or not self._stack.has_data():
             self._stack.reset_data(directory)
         if reset.swap == "off":
-            self._host.swap_off()
+            self._services_host.swap_off()
         if reset.page_cache == "drop":
-            self._host.drop_page_cache()
+            self._services_host.drop_page_cache()
 
     def _reach_drivers(self) -> None:
         """Where the last load lost one."""

@@ -21,7 +21,7 @@ import leadline
 from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
 from leadline.lab.attempts import AttemptStore, unsound
-from leadline.lab.database import new_number
+from leadline.lab.database import add_rows, new_number
 from leadline.lab.slotrows import WHOLE, machine_of, slot_records
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
@@ -110,13 +110,8 @@ class Store(AttemptStore):
                     version=leadline.__version__,
                 ),
             )
-            connection.execute(
-                insert(t.trials),
-                [
-                    {"study_id": study_id, "position": trial.position, "state": TrialState.PLANNED, "attempt": 0}
-                    for trial in plan.trials
-                ],
-            )
+            planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0}
+            add_rows(connection, t.trials, [{**planned, "position": trial.position} for trial in plan.trials])
         return study_id
 
     def replan(self, study_id: int, plan: Plan) -> None:

@@ -145,9 +145,8 @@ def _found_or_added(store: Store, bundle: Bundle) -> tuple[int, bool]:
         if row := connection.execute(select(t.studies.c.id).where(*wanted)).first():
             return int(row[0]), False
         study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
-        planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0, "failure_message": ""}
-        values = [{**planned, "evidence": "", "position": trial["position"]} for trial in bundle.contents.trials]
-        add_rows(connection, t.trials, values)
+        planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0}
+        add_rows(connection, t.trials, [{**planned, "position": one["position"]} for one in bundle.contents.trials])
     return study_id, True
 
 
