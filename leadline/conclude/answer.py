@@ -14,11 +14,12 @@ from leadline.model.errors import BLAMED, FailureClass
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import Effect, ResponseAnalysis, Scope, StudyAnalysis, Verdict
+from leadline.model.result import Effect, Interaction, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
+_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     if facts.loads:
         return [*_of_cold(facts), *facts.loads, *_of_failures(settings)]
     first = analysis.responses[0]
-    moved = [one for one in settings if one.of(*_TOLD)]
+    told = [one for one in settings if one.of(*_TOLD)]
+    moved = [one for one in told if any(_holds(effect, analysis) for _, effect in one.of(*_TOLD))]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     found = [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
@@ -132,9 +134,28 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     found += _luck(moved)
     found += _of_interactions(analysis)
     found += _of_failures(settings)
-    found += _same(analysis, settings, moved)
-    found += _open(analysis, facts, settings, bool(moved))
+    found += _perhaps([one for one in told if one not in moved], analysis)
+    found += _same(analysis, settings, told)
+    found += _open(analysis, facts, settings, bool(told))
     return found + _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
+
+
+def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
+    """Whether a verdict holds beside those on all other responses (Bonferroni over families of comparisons), so that at
+    most 5 in 100 answers have a false one. Each response has a family of effects, and one of interactions.
+    """
+    families = sum(bool(one.effects) + bool(one.interactions) for one in analysis.responses)
+    return families == 1 or effect.p_adjusted is None or families * effect.p_adjusted <= _ALPHA
+
+
+def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
+    """Settings that differ in one response's comparisons, and not when all responses are taken together."""
+    if not settings:
+        return []
+    names = [f"{one.name} ({_changes(one.of(*_TOLD))})" for one in settings]
+    found = listed(names if len(names) <= MOST else [*names[:MOST], f"{len(names) - MOST} more"])
+    responses = _count(len(analysis.responses), "response")
+    return [f"Not significant after correction for all comparisons of {responses}: {found}; fresh trials would tell"]
 
 
 def _of_cold(facts: Facts) -> list[str]:
@@ -171,7 +192,7 @@ def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis
 def _partners(setting: _Setting, analysis: StudyAnalysis) -> list[str]:
     """Factors on whose levels the setting's effects depend."""
     own = setting.effects[0][1]
-    pairs = [pair for one in analysis.responses for pair in one.interactions if pair.sentence]
+    pairs = _interactions(analysis)
     both = [(pair.factors, pair.factors[side]) for pair in pairs for side in (0, 1) if pair.levels[side] == own.level]
     own_pairs = [names for names, factor in both if factor == own.factor]
     return list(dict.fromkeys(name for names in own_pairs for name in names if name != own.factor))
@@ -211,11 +232,14 @@ def _luck(moved: Sequence[_Setting]) -> list[str]:
 
 def _of_interactions(analysis: StudyAnalysis) -> list[str]:
     told: dict[tuple[object, ...], str] = {}
-    for one in analysis.responses:
-        for pair in one.interactions:
-            if pair.sentence:
-                told.setdefault((*pair.factors, *pair.levels), pair.sentence)
+    for pair in _interactions(analysis):
+        told.setdefault((*pair.factors, *pair.levels), pair.sentence)
     return list(told.values())[:MOST]
+
+
+def _interactions(analysis: StudyAnalysis) -> list[Interaction]:
+    every = [pair for one in analysis.responses for pair in one.interactions]
+    return [pair for pair in every if pair.sentence and _holds(pair, analysis)]
 
 
 def _of_failures(settings: Sequence[_Setting]) -> list[str]:
