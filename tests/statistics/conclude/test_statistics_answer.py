@@ -31,7 +31,7 @@ WEAK = "Not significant after correction"
 
 
 def concluded(plan: Plan, seed: int, shared: float = 0.0, effects: Mapping[str, float] | None = None) -> StudyAnalysis:
-    """Responses of 10 % noise, the share ``shared`` of its variance common to all. ``effects``: of server.a=20, ratios."""
+    """Responses of 10 % noise, ``shared`` of its variance common to all. ``effects``: of server.a=20, as ratios."""
     rng = np.random.default_rng(seed)
     study = Study.model_validate(
         {"study": "null", "question": "?", "responses": RESPONSES, "factors": {one.name: [10, 20] for one in FACTORS}}
