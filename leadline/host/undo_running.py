@@ -6,6 +6,7 @@ A level is put back by the agent, over the socket that HotSpot's attach mechanis
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -76,11 +77,19 @@ def pid_inside(pid: int) -> str:
 def jcmd_by_socket(pid: int, inside: str, command: str, timeout: float) -> tuple[int, str] | None:
     """Exit code and answer of a command of jcmd, written to the socket that HotSpot's attach mechanism has opened;
     None where there is none (HotSpot, attachListener_posix.cpp: version, name, three arguments). Raises OSError.
+
+    A socket that nobody listens on is of a dead JVM whose number this one has now. It is removed: the JVM's own user
+    could not, and the JDK's tool refuses a socket of another user's.
     """
+    path = Path(f"/proc/{pid}/root/tmp/.java_pid{inside}")
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
         try:
-            connection.connect(f"/proc/{pid}/root/tmp/.java_pid{inside}")
+            connection.connect(str(path))
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
         except OSError:
             return None
         connection.sendall("".join(f"{word}\0" for word in ("1", "jcmd", command, "", "")).encode())

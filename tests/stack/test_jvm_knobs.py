@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import find_java_home, load_agent
+from leadline.host.jvm import find_java_home, jcmd, load_agent
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.stack.servers import jvm, large_pages
@@ -83,7 +85,32 @@ def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator
 
             yield Running(process.pid, depth, ask({}), (tmp_path / "gc.log").read_text(), ask)
         finally:
-            process.kill()
+            process.terminate()  # it removes its attach socket then
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a program as another user")
+def test_a_dead_jvm_s_attach_socket_is_not_in_the_way(classes: Path, tmp_path: Path) -> None:
+    """The kernel gave the number of a JVM of root's that was killed to one of another user's."""
+    readable = Path(os.environ["TMPDIR"]) / "classes"
+    shutil.copytree(classes, readable)
+    readable.chmod(0o755)
+    command = [str(find_java_home() / "bin" / "java"), "-cp", str(readable), "Stack"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=65534) as process:
+        try:
+            assert process.stdout is not None
+            assert int(process.stdout.readline()) > 0
+            left = Path(f"/tmp/.java_pid{process.pid}")
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(left))
+                dead.listen()
+            assert left.stat().st_uid == 0
+            for _ in ("by the JDK's tool", "by the socket that it opened"):
+                code, said = jcmd(LocalHost(state=tmp_path), None, process.pid, ["VM.version"])
+                assert (code, "OpenJDK" in said) == (0, True), said
+                assert left.stat().st_uid == 65534
+        finally:
+            process.terminate()
+    assert not left.exists()
 
 
 def logged(log: str, pattern: str) -> int:
