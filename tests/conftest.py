@@ -32,7 +32,7 @@ STUDY = """\
 study: mini
 question: Does a pool of one connection hurt?
 stack: { server: tomcat, mode: direct }
-workload: { users: 30, variables: { think: 1ms }, ramp_up: 2s, steady: 4s, ramp_down: 1s }
+workload: { users: 30, variables: { think: 100ms }, ramp_up: 2s, steady: 4s, ramp_down: 1s }
 factors:
   server.datasource.max_connections: [40, 1]
 # commits that take 100 ms, whatever the machine is doing: what a pool of one then queues for

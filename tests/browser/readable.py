@@ -73,3 +73,12 @@ def violations(page: Any) -> list[str]:
         if one["impact"] in ("serious", "critical")
         for node in one["nodes"]
     ]
+
+
+# Scrolls through the page: what is drawn when it is first seen is looked for in a frame, so each place has some frames.
+SCROLL_THROUGH = """async () => {
+  for (let y = 0; y < document.documentElement.scrollHeight; y += 700) {
+    scrollTo({ top: y, behavior: "instant" });
+    for (let frame = 0; frame < 3; frame++) await new Promise((done) => requestAnimationFrame(done));
+  }
+}"""

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "stack"))
 
 from page_kinds import KINDS, page_of
-from readable import CUT_OFF, DRAWN, READABLE, violations
+from readable import CUT_OFF, DRAWN, READABLE, SCROLL_THROUGH, violations
 from witnesses import matrix
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -27,9 +27,7 @@ def open_all(page: playwright.Page) -> None:
     """Unfold every part, and wait until its drawings are live."""
     page.get_by_role("button", name="Unfold all parts").click()
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    for y in range(0, page.evaluate("document.documentElement.scrollHeight"), 700):
-        page.evaluate(f"window.scrollTo(0, {y})")
-        page.wait_for_timeout(20)
+    page.evaluate(SCROLL_THROUGH)
     while page.evaluate("document.querySelectorAll('[data-figure]:not([data-live])').length"):
         page.wait_for_timeout(50)  # wait_for_function evaluates a text, which the page's policy forbids
 

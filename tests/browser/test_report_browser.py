@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
-from readable import CUT_OFF, READABLE
+from readable import CUT_OFF, READABLE, SCROLL_THROUGH
 from report_fixture import NASTY, fake_study
 
 from leadline.model.record import StudyRecord
@@ -49,19 +49,13 @@ class Visit:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(path.as_uri())
 
-    def scroll_through(self) -> None:
-        height = self.page.evaluate("document.documentElement.scrollHeight")
-        for y in range(0, height, 700):
-            self.page.evaluate(f"window.scrollTo(0, {y})")
-            self.page.wait_for_timeout(30)
-
 
 @pytest.fixture(scope="module")
 def visit(browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAnalysis]) -> Iterator[Visit]:
     opened = Visit(browser, report[0])
     assert opened.page.evaluate("document.documentElement.scrollHeight") < 1800  # folded
     opened.page.get_by_role("button", name="Unfold all parts").click()
-    opened.scroll_through()
+    opened.page.evaluate(SCROLL_THROUGH)
     opened.page.wait_for_function(
         "document.querySelectorAll('[data-figure]:not([data-live])').length === 0"
         " && document.getElementById('explorer').dataset.shown && document.getElementById('flame-graphs').dataset.live"
@@ -252,7 +246,7 @@ def test_nothing_is_cut_off_on_a_phone(
     sized.page.evaluate("location.hash = '#order'")
     sized.page.wait_for_function("document.querySelector('#order').closest('details').open")
     sized.page.get_by_role("button", name="Unfold all parts").click()
-    sized.scroll_through()
+    sized.page.evaluate(SCROLL_THROUGH)
     sized.page.wait_for_function("document.getElementById('explorer').dataset.shown")
     assert sized.page.evaluate(CUT_OFF) == []
     assert sized.page.evaluate(READABLE) == []
