@@ -72,6 +72,11 @@ class _Setting:
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
         return [(one, effect) for one, effect in self.effects if effect.verdict in verdicts]
 
+    def where(self, holds: bool, analysis: StudyAnalysis) -> _Setting:
+        """Of the changes only those that hold beside all others, or only those that do not."""
+        kept = [pair for pair in self.effects if pair[1].verdict not in _TOLD or _holds(pair[1], analysis) is holds]
+        return _Setting(self.name, tuple(kept))
+
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     """The conclusion in a line: the first response leads only where it has something to say. What puts the figures in
@@ -124,7 +129,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
         return [*_of_cold(facts), *facts.loads, *_of_failures(settings)]
     first = analysis.responses[0]
     told = [one for one in settings if one.of(*_TOLD)]
-    moved = [one for one in told if any(_holds(effect, analysis) for _, effect in one.of(*_TOLD))]
+    moved = [firm for one in told if (firm := one.where(True, analysis)).of(*_TOLD)]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     found = [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
@@ -134,7 +139,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     found += _luck(moved)
     found += _of_interactions(analysis)
     found += _of_failures(settings)
-    found += _perhaps([one for one in told if one not in moved], analysis)
+    found += _perhaps(told, analysis)
     found += _same(analysis, settings, told)
     found += _open(analysis, facts, settings, bool(told))
     return found + _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
@@ -149,10 +154,11 @@ def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
 
 
 def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
-    """Settings that differ in one response's comparisons, and not when all responses are taken together."""
-    if not settings:
+    """What differs among the comparisons of its own response, and not when all responses are taken together."""
+    weak = [(one.name, one.where(False, analysis).of(*_TOLD)) for one in settings]
+    names = [f"{name} ({_changes(found)})" for name, found in weak if found]
+    if not names:
         return []
-    names = [f"{one.name} ({_changes(one.of(*_TOLD))})" for one in settings]
     found = listed(names if len(names) <= MOST else [*names[:MOST], f"{len(names) - MOST} more"])
     responses = _count(len(analysis.responses), "response")
     return [f"Not significant after correction for all comparisons of {responses}: {found}; fresh trials would tell"]
@@ -334,13 +340,15 @@ def _nothing(silent: Sequence[ResponseAnalysis]) -> list[str]:
 def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[str]:
     """What a confirmed setting does to the other responses."""
     confirmed = {one.response for one in analysis.confirmations}
-    found = []
+    found, others = [], []
     for setting in settings:
-        others = [(one, effect) for one, effect in setting.of(*_TOLD) if one.response not in confirmed]
-        if others:
+        others.append(
+            _Setting(setting.name, tuple(pair for pair in setting.effects if pair[0].response not in confirmed))
+        )
+        if firm := others[-1].where(True, analysis).of(*_TOLD):
             who = f" of {setting.name}" if len(settings) > 1 else ""
-            found.append(f"Elsewhere{who}: {_changes(others)}")
-    return found
+            found.append(f"Elsewhere{who}: {_changes(firm)}")
+    return found + _perhaps(others, analysis)
 
 
 def _by_settings(
