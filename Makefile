@@ -50,9 +50,9 @@ test-rust:
 	$(call say,"testing the driver (Rust)")
 	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
 
-test-python:
+test-python:  # behind the driver's tests beside it, which wait for deadlines
 	$(call say,"testing leadline (Python)")
-	$(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
+	nice $(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")

@@ -91,7 +91,7 @@ fn a_missing_resource_fails_the_page_under_its_kind() {
 #[test]
 fn a_hanging_resource_times_out_once_and_the_session_goes_on() {
     let (url, _) = site("<img src=a.png><img src=cut.png><img src=b.png><body>".into());
-    let run = run(&url, PAGE, "--users 2 --steady 500ms --timeout 100ms --ramp-down 1s");
+    let run = run(&url, PAGE, "--users 2 --steady 1s --timeout 300ms --ramp-down 1s");
     assert!(run.error("timeout") >= 6, "{}", run.summary);
     assert_eq!(run.total("view", "ok"), 0);
     // Only the connection that hung is made again.

@@ -308,7 +308,7 @@ fn several_processes_do_what_one_does() {
     assert!(one == all && one > Some(60), "{one:?} {all:?}");
     for pointer in ["/total/quick/ok", "/total/bad/failed", "/total/late/ok"] {
         let [one, all] = both(pointer).map(|count| count.expect(pointer));
-        assert!((one - all).abs() <= 3, "{pointer}: {one}, {all}; the last ones are cut off by the end");
+        assert!((one - all).abs() <= 3 + one / 20, "{pointer}: {one}, {all}; the last ones are cut off by the end");
     }
     let drivers = together.summary["drivers"].as_array().expect("the processes");
     let shares: Vec<&Value> = drivers.iter().map(|driver| &driver["share"]).collect();

@@ -78,9 +78,11 @@ const PAUSED: &str =
 #[test]
 fn an_answer_that_lies_there_at_its_deadline_came_in_time() {
     let url = answering(|_| page("200 OK", "", "fine"));
-    let run = run(&url, PAUSED, "--users 1 --steady 1s --timeout 9ms --gather 10ms");
-    // On a busy machine some answers do come too late; read at the deadline all of them would.
-    assert!(run.total("get", "ok") > 4 + run.error("timeout"), "{}", run.summary);
+    // Read at the deadline half of them would be late; on a busy machine some are, and in one run of a few hardly any.
+    assert!((0..5).any(|_| {
+        let run = run(&url, PAUSED, "--users 1 --steady 1s --timeout 9ms --gather 10ms");
+        run.total("get", "ok") > 4 + 2 * run.error("timeout")
+    }));
 }
 
 #[test]
