@@ -71,17 +71,17 @@ def test_the_answer_claims_seldom_what_is_not_there(name: str) -> None:
 
 def test_what_is_large_in_one_response_lends_no_weight_to_others() -> None:
     plan = make_plan(FACTORS, DESIGNS["full factorial"])
-    answers = [concluded(plan, seed, effects={"p50": 1.6, "p90": 1.25}).answer.partition(WEAK) for seed in range(60)]
+    answers = [concluded(plan, seed, effects={"p50": 1.6, "p90": 1.25}).answer.partition(WEAK) for seed in range(40)]
     firm = [found for found, _, _ in answers]
     assert all(found.startswith("server.a=20 hurts: ") and "p50 +" in found for found in firm)
-    assert sum("p90 +" in found for found in firm) > 30, "where it is large enough by itself"
+    assert sum("p90 +" in found for found in firm) > 20, "where it is large enough by itself"
     false = sum(
         f"{name} {sign}" in found
         for found in firm
         for name in ("throughput", "p99", "cpu per transaction")
         for sign in "+−"
     )
-    assert false <= 7, "5 % and 2.5 times their Monte Carlo error"
+    assert false <= 6, "5 % and 2.5 times their Monte Carlo error"
     assert any("p99 +" in weak or "p99 −" in weak for _, _, weak in answers)
 
 
