@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Tests of test-beside that follow those of test-host, so that both chains end at about the same time.
-AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels guest_real host_ram_disk kernels places_real pool_slurm rotation_real virtual_time)
+AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels host_ram_disk places_real pool_slurm rotation_real virtual_time)
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
