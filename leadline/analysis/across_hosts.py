@@ -15,6 +15,7 @@ from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.model import distributions
 from leadline.model.result import AcrossHosts, Effect, HostEffect, HostSpread, Interval, ResponseKind
+from leadline.model.units import format_number
 
 ALPHA = 0.05
 FEWEST = 2  # blocks of a host, with fewer of which it says nothing of its own noise
@@ -89,7 +90,7 @@ def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float
     seen = [one for one in spreads if one.p_value is not None and one.p_value * len(spreads) < ALPHA]
     told = [
         f"{one.factor}={table.describe(one.factor, one.level)}"
-        + ("" if one.percent is None else f" by {one.percent:.2g} %")
+        + ("" if one.percent is None else f" by {format_number(one.percent, 2)} %")
         for one in seen
     ]
     return f"Effects differ between the hosts: {', '.join(told)} (standard deviation, p = {p_value:.2g})."

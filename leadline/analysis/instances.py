@@ -22,6 +22,7 @@ from leadline.analysis.table import Floats, Sample
 from leadline.analysis.whitening import whiten
 from leadline.model import distributions
 from leadline.model.result import Component
+from leadline.model.units import format_number
 
 ALPHA = 0.05
 LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
@@ -107,7 +108,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     spread = float(np.median(exact.errors(np.array(known))))
     variance = (ratio - 1) * spread**2 * instances
     percent = scale.percent(float(np.sqrt(variance)))
-    size = "" if percent is None else f", with a standard deviation of {percent:.2g} %"
+    size = "" if percent is None else f", with a standard deviation of {format_number(percent, 2)} %"
     text = (
         f"Effects differ between the {instances} server instances{size} (p = {p_value:.2g}): intervals are for a new "
         f"instance and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
