@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
 # Tests of test-beside that follow those of test-host, so that both chains end at about the same time.
-AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels host_ram_disk places_real pool_slurm rotation_real virtual_time)
+AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels pool_slurm virtual_time)
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -50,7 +50,7 @@ test-rust:
 	$(call say,"testing the driver (Rust)")
 	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
 
-test-python:  # behind the driver's tests beside it, which wait for deadlines
+test-python:  # at a lower priority than the driver's tests beside it, which have deadlines
 	$(call say,"testing leadline (Python)")
 	nice $(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
 
