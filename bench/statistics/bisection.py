@@ -1,6 +1,6 @@
 """Noisy bisection against bisection with fixed repeats: trials, and how often each is right, also in bad weather.
 
-``python bench/statistics/bisection.py [PLAYS] [ROWS...]``: a row of the table in docs/reference/benchmarks-bisection.md
+``python bench/statistics/bisection.py [PLAYS] [ROWS...]``: a row of the table in docs/evidence/bisection.md
 for each case whose name holds one of ROWS. Effects in standard deviations of a trial.
 """
 

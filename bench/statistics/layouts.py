@@ -1,4 +1,4 @@
-"""Coverage, family-wise error and power of every layout over simulated studies: docs/reference/benchmarks-layouts.md.
+"""Coverage, family-wise error and power of every layout over simulated studies: docs/evidence/layouts.md.
 
 python bench/statistics/layouts.py [studies] [layout ...]
 

@@ -1,5 +1,5 @@
 """Right digits (log relative error) of the analysis of variance on the NIST reference sets: the table of
-docs/reference/reference-values.md.
+docs/evidence/reference-values.md.
 
 python bench/statistics/nist.py
 """

@@ -44,7 +44,7 @@ def _database(found: object) -> object:
 
 
 class OwnStack(Strict):
-    """An application of one's own as a stack file tells it (docs/guides/own-application.md)."""
+    """An application of one's own as a stack file tells it (docs/tutorials/own-application.md)."""
 
     stack: Name = Field(description="name of the application")
     command: Command | None = Field(

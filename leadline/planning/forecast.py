@@ -51,7 +51,7 @@ class Forking:
 
 
 BOOT, START, FORK = 20.0, 35.0, 3.0  # seconds of wall time: a kernel, a server and its database, the load of a guest
-JOB = 6.0  # seconds of a block on a host of a pool beside its trials (docs/reference/benchmarks-pool.md)
+JOB = 6.0  # seconds of a block on a host of a pool beside its trials (docs/evidence/pools.md)
 SLOWER = 7.0  # seconds of wall time for a second of load in virtual time
 
 

@@ -29,12 +29,13 @@ from leadline.virtual.planned import plan_guests
 pytestmark = pytest.mark.stack
 
 ROOT = Path(__file__).parents[2]
-RECIPES = "extending.md"  # its blocks are run by tests/unit/docs/test_extending.py, with what they add
+# Their blocks are run with what they add by tests/unit/docs/test_extending.py and test_tutorials.py.
+RECIPES = ("extending.md", "ci.md")
 TUTORIALS = "tutorials"  # run by tests/stack/test_tutorial.py and tests/unit/docs/test_tutorials.py
 PAGES = sorted(
     page
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if page.name != RECIPES and page.parent.name != TUTORIALS
+    if page.name not in RECIPES and page.parent.name != TUTORIALS
 )
 # Commands that are whole studies, servers or tests: run by the named test instead.
 ELSEWHERE = {

@@ -1,7 +1,7 @@
 """Mixed models against what other programs have published on public data: R's lme4, nlme and lmerTest, statsmodels;
 and a published switchback trial.
 
-docs/reference/reference-values.md says where each figure was found.
+docs/evidence/reference-values.md says where each figure was found.
 """
 
 from __future__ import annotations

@@ -13,8 +13,13 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 
-TUTORIALS = Path(__file__).parents[3] / "docs" / "tutorials"
-SIMULATED = ("ci-gate", "own-study", "quickstart", "read-a-report")  # the others have a test of their own
+DOCS = Path(__file__).parents[3] / "docs"
+SIMULATED = (
+    "guides/ci",
+    "tutorials/own-study",
+    "tutorials/quickstart",
+    "tutorials/read-a-report",
+)  # the others have a test of their own
 # Of this machine, or minutes long: tests/stack/test_commands.py runs them. The tutorials run simulated studies instead.
 ELSEWHERE = {"leadline doctor", "leadline quickstart"}
 
@@ -35,7 +40,7 @@ def said(command: str) -> str:
 @pytest.mark.parametrize("name", SIMULATED)
 def test_a_tutorial_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     ran = 0
     for block in BLOCK.finditer(text):
         if block["file"]:

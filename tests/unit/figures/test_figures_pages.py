@@ -23,7 +23,7 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
 from leadline.report.figures.pages import csv_table, lines, over_time
 
-PUBLISHED = Path(__file__).parents[3] / "docs" / "guides" / "study-c-published.csv"
+PUBLISHED = Path(__file__).parents[3] / "docs" / "evidence" / "study-c-published.csv"
 SERVERS = Factor("web.server", ("httpd", "nginx", "tomcat"), "httpd", apply_cost=ApplyCost.RESTART)
 # user and system CPU a page, pages/s: the truth
 TRUTH = {"httpd": (0.10, 0.20, 1000.0), "nginx": (0.04, 0.15, 1500.0), "tomcat": (0.30, 0.20, 800.0)}

@@ -37,7 +37,7 @@ STUDIES = (
     "statement-cache",
     "web-server-place",
 )
-PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "study-b.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "evidence" / "study-b.md").read_text()
 
 
 class FakeHost:
@@ -72,7 +72,7 @@ def test_a_study_is_planned_and_says_what_it_costs(name: str) -> None:
     if name in DEALERSHIP:
         return
     row = re.search(rf"^\|[^|]+\| `{name}`[^|]*\|[^|]+\| (\d+), (\d+) \|", PAGE, re.MULTILINE)
-    assert row, "a row of docs/guides/study-b.md"
+    assert row, "a row of docs/evidence/study-b.md"
     assert row.groups() == said.groups()
 
 

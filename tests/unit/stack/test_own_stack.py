@@ -135,13 +135,11 @@ def test_the_example_of_the_reference_is_one() -> None:
     } & set(OwnStack.model_fields)
 
 
-def test_the_example_is_one_and_the_guide_has_its_study() -> None:
+def test_the_example_has_its_knobs_and_files() -> None:
     folder = ROOT / "examples" / "shop"
     stack = OwnStack.model_validate(YAML(typ="safe").load((folder / "shop.stack.yaml").read_text()))
     assert list(stack.knobs) == ["app.packing", "app.cache", "app.one_by_one"]
     assert all((folder / name).is_file() for name in (*stack.database.sql, stack.scenario or ""))
-    guide = (ROOT / "docs" / "guides" / "own-application.md").read_text()
-    assert guide.split("```yaml\n")[1].split("```")[0] == (folder / "pool.study.yaml").read_text()
 
 
 def test_sums_of_counts_and_units() -> None:
