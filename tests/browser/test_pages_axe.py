@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright import sync_api as playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "stack"))
 
 from page_kinds import KINDS, page_of
 from readable import CUT_OFF, DRAWN, READABLE, SCROLL_THROUGH, violations
 from witnesses import matrix
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.browser
 

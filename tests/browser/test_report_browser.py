@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright import sync_api as playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
@@ -18,8 +19,6 @@ from report_fixture import NASTY, fake_study
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report.page import build
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.browser
 

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright import sync_api as playwright
 from readable import CUT_OFF, DRAWN, READABLE, violations
 
 from leadline.api.running import run as run_study
 from leadline.api.studies import Study
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 pytestmark = pytest.mark.browser
 

@@ -130,7 +130,7 @@ class Booted:
 def missing() -> str:
     """Why there can be no such host here; empty where there can."""
     if os.geteuid() != 0 or not os.access("/dev/net/tun", os.W_OK):
-        return "needs root and /dev/net/tun"
+        return "host: needs root and /dev/net/tun"
     if absent := [name for name in _NEEDED if shutil.which(name) is None]:
         return f"{', '.join(absent)}: not on the PATH"
     return next((f"there is no {path}" for path in _SYSTEMD if not path.exists()), "")

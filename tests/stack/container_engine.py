@@ -70,11 +70,11 @@ class Engine:
 def engine(java: Path) -> Iterator[Engine]:
     """One that runs, with an image of this JDK. Skips the test, with the reason, where none can run."""
     if os.geteuid() != 0:
-        pytest.skip("no container engine: it needs root")
+        pytest.skip("host: no container engine: it needs root")
     if missing := [name for name in _NEEDED if shutil.which(name) is None]:
         pytest.skip(f"no container engine: {', '.join(missing)} is not here")
     if not (java / "jmods").is_dir():
-        pytest.skip(f"no container engine: {java} has no jmods, of which an image is made")
+        pytest.skip(f"host: no container engine: {java} has no jmods, of which an image is made")
     with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as directory:
         place = Path(directory)
         root = _unpacked(place)
@@ -150,7 +150,7 @@ def _wait(process: subprocess.Popen[bytes], made: Engine, log: Path) -> None:
         if done.returncode == 0:
             return
         if process.poll() is not None or time.monotonic() > deadline:
-            pytest.skip(f"no container engine: dockerd: {_last(log.read_text(errors='replace'))}")
+            pytest.skip(f"host: no container engine: dockerd: {_last(log.read_text(errors='replace'))}")
         time.sleep(0.2)
 
 

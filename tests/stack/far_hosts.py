@@ -86,14 +86,14 @@ class Far:
 def missing() -> str:
     """Why there can be no far hosts here; empty where there can."""
     if os.geteuid() != 0:
-        return "needs root for namespaces"
+        return "host: needs root for namespaces"
     for program in (_SSHD, "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "ps"):
         if shutil.which(program) is None:
             return f"{program} is not installed (openssh-server, openssh-client, iproute2, util-linux, procps)"
     done = subprocess.run(
         ["unshare", "-n", "-p", "-m", "-u", "-f", "true"], capture_output=True, check=False, timeout=30
     )
-    return "" if done.returncode == 0 else f"no namespaces here: {done.stderr.decode().strip()}"
+    return "" if done.returncode == 0 else f"host: no namespaces here: {done.stderr.decode().strip()}"
 
 
 @contextlib.contextmanager

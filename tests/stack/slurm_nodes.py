@@ -171,7 +171,7 @@ class Machine:
 def missing() -> str:
     """Why there can be no Slurm here; empty where there can."""
     if os.geteuid() != 0:
-        return "needs root for Slurm's nodes"
+        return "host: needs root for Slurm's nodes"
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             return f"{program} is not installed (slurm-wlm, munge, util-linux, iproute2)"

@@ -107,7 +107,7 @@ def far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Driver
             space, here, there = (f"{word}{name}{os.getpid()}x{turn}" for word in ("leadline-", "l", "m"))
             done = ip("netns", "add", space)
             if done.returncode:
-                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+                pytest.skip(f"host: no network namespaces here: {done.stderr.strip()}")
             made.append((space, here))
             network = BENCHMARKING + 4 * ((64 * os.getpid() + turn) % 2**15)
             for words in (
@@ -120,7 +120,7 @@ def far(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Driver
             ):
                 done = ip(*words.split())
                 if done.returncode:
-                    pytest.skip(f"no virtual network here: ip {words}: {done.stderr.strip()}")
+                    pytest.skip(f"host: no virtual network here: ip {words}: {done.stderr.strip()}")
             via = f"ip netns exec {space}"
             found.append(DriverHost(name=name, via=via, weight=2 - number, server=str(network + 1)))
         yield found
@@ -314,7 +314,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverHost
         while socket.socket().connect_ex(("127.0.0.1", port)):
             if daemon.poll() is not None or time.monotonic() > deadline:
                 daemon.kill()
-                pytest.skip(f"sshd does not start here: {daemon.communicate()[1].strip()}")
+                pytest.skip(f"host: sshd does not start here: {daemon.communicate()[1].strip()}")
             time.sleep(0.05)
         user = pwd.getpwuid(os.geteuid()).pw_name
         options = f"-i {place}/user -p {port} -o StrictHostKeyChecking=no -o UserKnownHostsFile={place}/known"

@@ -21,7 +21,7 @@ from leadline.model.errors import TrialFailure
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="host: only root may mount a file system"),
 ]
 
 STUDY = """\
@@ -44,7 +44,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, text=True
     )
     if done.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"host: a tmpfs cannot be mounted here: {done.stderr.strip()}")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)  # the store is still open
 

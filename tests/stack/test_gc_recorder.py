@@ -98,7 +98,7 @@ def run(jdk: Jdk, options: Sequence[str], churn: Path, directory: Path) -> str:
     said = done.stdout + done.stderr
     for line in said.splitlines():
         if "Unrecognized VM option" in line or "Unknown -XX" in line or "not supported" in line:
-            return f"JDK {jdk.release} has no {' '.join(options)}: {line.strip()}"
+            return f"host: JDK {jdk.release} has no {' '.join(options)}: {line.strip()}"
     pytest.fail(said)
 
 

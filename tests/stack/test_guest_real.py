@@ -272,13 +272,13 @@ def test_what_is_no_kernel_is_a_failure_of_the_configuration(place: Place) -> No
     assert raised.value.failure_class is FailureClass.CONFIGURATION
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
+@pytest.mark.skipif(os.geteuid() != 0, reason="host: only root may mount a file system")
 def test_a_full_disk_is_told_before_the_guest_starts(place: Place, tmp_path: Path) -> None:
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", tmp_path], capture_output=True, check=False
     )
     if done.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
+        pytest.skip(f"host: a tmpfs cannot be mounted here: {done.stderr.decode().strip()}")
     try:
         with pytest.raises(TrialFailure, match=r"a save point takes up to 0\.2 GiB; .* has 0\.0 GiB left") as raised:
             boot_and_save(place.host, place.boot, "save warm", tmp_path / "full", "warm", LIMIT)

@@ -23,7 +23,9 @@ KNOB = "vm.dirty_expire_centisecs"
 _probe = LocalHost(state=Path("/nonexistent/never-written"))
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(bool(_probe.writable(KNOB)), reason=f"kernel settings cannot be set: {_probe.writable(KNOB)}"),
+    pytest.mark.skipif(
+        bool(_probe.writable(KNOB)), reason=f"host: kernel settings cannot be set: {_probe.writable(KNOB)}"
+    ),
 ]
 
 SETS_AND_DIES = """
@@ -173,7 +175,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], capture_output=True, check=False
     )
     if mounted.returncode:
-        pytest.skip(f"no small file system can be mounted: {mounted.stderr.decode().strip()}")
+        pytest.skip(f"host: no small file system can be mounted: {mounted.stderr.decode().strip()}")
     yield path
     subprocess.run(["umount", path], check=True)
 
@@ -223,7 +225,7 @@ def test_swap_goes_off_and_comes_back(host: LocalHost, tmp_path: Path) -> None:
     subprocess.run(["mkswap", file], check=True, capture_output=True)
     on = subprocess.run(["swapon", "--priority", "3", file], capture_output=True, text=True, check=False)
     if on.returncode:
-        pytest.skip(f"this file system holds no swap: {on.stderr.strip()}")
+        pytest.skip(f"host: this file system holds no swap: {on.stderr.strip()}")
     try:
         before = undo.active_swaps(Path("/"))
         assert before[str(file)] == 3

@@ -17,7 +17,7 @@ _probe = LocalHost(state=Path("/nonexistent/never-written"))
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.skipif(
-        bool(_probe.writable(RESERVED)), reason=f"kernel settings cannot be set: {_probe.writable(RESERVED)}"
+        bool(_probe.writable(RESERVED)), reason=f"host: kernel settings cannot be set: {_probe.writable(RESERVED)}"
     ),
 ]
 
@@ -32,7 +32,7 @@ def test_reserved_pages_are_behind_the_heap(classes: Path, tmp_path: Path, colle
         assert "0 huge pages of 2m are free, the heap of 64m needs 32;" in large_pages.shortage(host.files, levels)
         host.set_knob(RESERVED, 48)
         if host.read_back(RESERVED) != 48:
-            pytest.skip("this host's memory is too fragmented for 48 huge pages")
+            pytest.skip("host: this host's memory is too fragmented for 48 huge pages")
         assert large_pages.shortage(host.files, levels) == ""
         with running(classes, levels, tmp_path) as found:
             assert found.level("jvm.large_pages") == "explicit"

@@ -19,7 +19,7 @@ from leadline.stack import places
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a RAM disk"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="host: only root may make a RAM disk"),
 ]
 SIZE = 32 << 20
 

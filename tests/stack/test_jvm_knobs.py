@@ -88,7 +88,7 @@ def running(classes: Path, levels: dict[str, Level], tmp_path: Path) -> Iterator
             process.terminate()  # it removes its attach socket then
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a program as another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="host: only root starts a program as another user")
 def test_a_dead_jvm_s_attach_socket_is_not_in_the_way(classes: Path, tmp_path: Path) -> None:
     """The kernel gave the number of a JVM of root's that was killed to one of another user's."""
     readable = Path(os.environ["TMPDIR"]) / "classes"
@@ -197,6 +197,6 @@ def test_shenandoah(classes: Path, tmp_path: Path) -> None:
 def test_transparent_pages_are_seen_in_the_kernel(classes: Path, tmp_path: Path, collector: str) -> None:
     levels: dict[str, Level] = {"jvm.heap": 128 * MIB, "jvm.collector": collector, "jvm.large_pages": "transparent"}
     if why := large_pages.shortage(LocalFiles(), levels):
-        pytest.skip(why)
+        pytest.skip(f"host: {why}")
     with running(classes, levels, tmp_path) as found:
         assert found.level("jvm.large_pages") == "transparent"

@@ -188,5 +188,5 @@ def test_levels_are_read_back(cell: Cell) -> None:
 @pytest.mark.parametrize("knob", EFFECTS)
 def test_the_effect(cell: Cell, knob: str) -> None:
     if knob not in cell.wide.levels and knob not in cell.narrow.levels:
-        pytest.skip(f"{cell.server} in mode {cell.mode} has no knob {knob}")
+        pytest.skip(f"LEADLINE_MATRIX=1 tells: {cell.server} in mode {cell.mode} has no knob {knob}")
     EFFECTS[knob][0](cell)

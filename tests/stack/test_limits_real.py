@@ -15,7 +15,7 @@ from leadline.host.jvm import java_pid
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 
-@pytest.mark.skipif(memory_parent()[0] is None, reason=f"no memory limit can be set: {memory_parent()[1]}")
+@pytest.mark.skipif(memory_parent()[0] is None, reason=f"host: no memory limit can be set: {memory_parent()[1]}")
 def test_limits_hold_for_the_start_that_asks_for_them(tmp_path: Path) -> None:
     made = stack(tmp_path, "tomcat", "direct")
     levels = {

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 from load_export_broker import BASE, audit, serving
-from witnesses import MATRIX
+from witnesses import MATRIX, matrix
 
 from leadline.load.driver import find_binary
 from leadline.load.export.write import export_scenario
 from leadline.load.scenario import find_scenario
 
 pytestmark = pytest.mark.stack
+K6 = matrix("k6, whose script tests/unit/load/test_load_export.py looks at alone")
 
 # One user, one session in the time there is: every request is determined.
 SCENARIO = """
@@ -111,10 +112,9 @@ def server() -> Iterator[tuple[str, type[_Handler]]]:
         found.shutdown()
 
 
+@K6
 def test_k6_asks_for_the_same(server: tuple[str, type[_Handler]], tmp_path: Path) -> None:
-    k6 = shutil.which("k6")
-    if k6 is None:
-        pytest.skip("k6 is not on the path; tests/unit/load/test_load_export.py looks at the script alone")
+    k6 = shutil.which("k6") or pytest.skip("k6 is not on the path")
     url, handler = server
     scenario, script = tmp_path / "shop.yaml", tmp_path / "shop.js"
     scenario.write_text(SCENARIO)
@@ -207,10 +207,9 @@ class _Shop(_Handler):
     do_POST = do_HEAD = do_GET  # noqa: N815
 
 
+@K6
 def test_k6_follows_links_and_redirects_to_the_same_pages(tmp_path: Path) -> None:
-    k6 = shutil.which("k6")
-    if k6 is None:
-        pytest.skip("k6 is not on the path; tests/unit/load/test_load_export.py looks at the script alone")
+    k6 = shutil.which("k6") or pytest.skip("k6 is not on the path")
     scenario, script = tmp_path / "links.yaml", tmp_path / "links.js"
     scenario.write_text(LINKS)
     script.write_text(export_scenario(str(scenario), "k6"))

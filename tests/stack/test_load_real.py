@@ -250,7 +250,7 @@ def test_a_host_without_free_ports_is_the_limit(tmp_path: Path) -> None:
     """Ten ports in a network namespace of its own, thirty users: twenty connections fail for want of a port."""
     alone = ["unshare", "--map-root-user", "--net", "sh", "-c"]
     if subprocess.run([*alone, "ip link set lo up"], capture_output=True).returncode:
-        pytest.skip("needs a network namespace of its own (unshare --net)")
+        pytest.skip("host: needs a network namespace of its own (unshare --net)")
     (tmp_path / "one.yaml").write_text("scenario: one\nmix: { a: 1 }\ntransactions: { a: [{ get: /a }] }\n")
     ports = 'ip link set lo up && echo "40000 40009" > /proc/sys/net/ipv4/ip_local_port_range && exec "$@"'
     options = ["--users", "30", "--steady", "300ms", "--timeout", "200ms", "--url", "http://127.0.0.1:9000", "--out"]

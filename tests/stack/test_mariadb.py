@@ -11,7 +11,7 @@ from typing import Any
 
 import mariadb_effects as effects
 import pytest
-from witnesses import matrix, over_two_starts, to_run, until, without_effect
+from witnesses import little_address_space, matrix, over_two_starts, to_run, until, without_effect
 
 from leadline import catalogue
 from leadline.host.local import LocalHost
@@ -213,7 +213,8 @@ def test_a_restore_is_exact(database: MariaDb) -> None:
 
 def test_a_level_that_does_not_fit_fails_with_the_servers_words(home: Path, database: MariaDb) -> None:
     configure(database, home, {"database.innodb_buffer_pool_size": 1024**5})
-    database.start()
+    with little_address_space():
+        database.start()
     with pytest.raises(TrialFailure, match="annot allocate") as caught:
         database.wait_ready(60)
     assert caught.value.failure_class is FailureClass.CONFIGURATION

@@ -333,11 +333,11 @@ def test_a_killed_server_keeps_what_the_level_promises_and_doubles_nothing(
 def small(tmp_path: Path) -> Iterator[Path]:
     """A tmpfs of its own with less room than the log of the message store takes."""
     if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
+        pytest.skip("host: only root may mount a file system")
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(tmp_path)]
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"host: a tmpfs cannot be mounted here: {done.stderr.strip()}")
     yield tmp_path
     subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 

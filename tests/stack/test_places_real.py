@@ -39,7 +39,7 @@ from leadline.stack.private import PrivateDatabase
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.usefixtures("own_cache"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="host: only root may mount"),
 ]
 LONGER = matrix("more places and servers take minutes")
 MIXED = {
@@ -96,7 +96,7 @@ def there_and_back(kind: type[PrivateDatabase], home: Path, levels: Mapping[str,
     database = configured(kind, home, levels)
     for name, level in levels.items():
         if level in ("brd", *MOUNTED) and (why := database.context.host.file_system_lacks(str(level))):
-            pytest.skip(f"{name} = {level}: {why}")
+            pytest.skip(f"{'' if 'not installed' in why else 'host: '}{name} = {level}: {why}")
     database.provision(lambda _: None)
     try:
         database.start()

@@ -12,7 +12,7 @@ from typing import Any
 
 import postgres_effects as effects
 import pytest
-from witnesses import over_two_starts, to_run, wait_for, without_effect
+from witnesses import little_address_space, over_two_starts, to_run, wait_for, without_effect
 
 from leadline import catalogue
 from leadline.host.local import LocalHost
@@ -212,7 +212,8 @@ def test_a_restore_is_exact(database: Postgres) -> None:
 
 def test_a_level_that_does_not_fit_fails_with_the_servers_words(home: Path, database: Postgres) -> None:
     configure(database, home, {"database.shared_buffers": 1024**4})
-    database.start()
+    with little_address_space():
+        database.start()
     with pytest.raises(TrialFailure, match="could not map anonymous shared memory") as caught:
         database.wait_ready(60)
     assert caught.value.failure_class is FailureClass.CONFIGURATION

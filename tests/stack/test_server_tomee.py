@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import server_cells
 
-from leadline.host.java import java_homes
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import Level
 from leadline.stack.assembly import Stack
@@ -81,8 +80,8 @@ def test_a_port_taken_after_the_check_is_an_infrastructure_failure(tmp_path: Pat
 
 
 def test_a_jdk_that_is_too_new_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    newer = [home for home in java_homes() if home.major > 23]
-    if not newer:
-        pytest.skip("this host has no JDK newer than 23")
-    with pytest.raises(UsageError, match=r"TomEE 9\.0\.0 runs on Java 17 to 23; .* is Java 2"):
-        server_cells.stack(tmp_path, "tomee", "direct", java=newer[0].path)
+    (tmp_path / "jdk" / "bin").mkdir(parents=True)
+    (tmp_path / "jdk" / "bin" / "java").touch()
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="24.0.1"\n')
+    with pytest.raises(UsageError, match=r"TomEE 9\.0\.0 runs on Java 17 to 23; .* is Java 24"):
+        server_cells.stack(tmp_path, "tomee", "direct", java=tmp_path / "jdk")

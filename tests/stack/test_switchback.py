@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     host = LocalHost()
     reasons = [reason for name in KNOBS if (reason := host.writable(name))]
     if reasons:
-        pytest.skip("; ".join(reasons))
+        pytest.skip(f"host: {'; '.join(reasons)}")
     directory = tmp_path_factory.mktemp("switchback")
     (directory / "live.yaml").write_text(STUDY)
     before = {name: host.read_back(name) for name in KNOBS}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -38,6 +41,18 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> bool:
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return met
+
+
+@contextmanager
+def little_address_space(size: int = 4 << 30) -> Iterator[None]:
+    """Processes that start here cannot map much over ``size`` bytes, whatever vm.overcommit_memory is."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def until(condition: Callable[[], object], seconds: float, what: str) -> None:

@@ -117,7 +117,7 @@ def test_a_place_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "old", "pipe"]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user is needed, which only root can become")
+@pytest.mark.skipif(os.getuid() != 0, reason="host: another user is needed, which only root can become")
 def test_what_belongs_to_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for folder in tmp_path.parents:

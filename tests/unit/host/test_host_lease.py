@@ -64,7 +64,7 @@ def test_a_second_run_is_told_who_holds_the_host(tmp_path: Path) -> None:
     assert lease.holder() == {}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="not root: no other user can be taken")
+@pytest.mark.skipif(os.geteuid() != 0, reason="host: not root: no other user can be taken")
 @pytest.mark.parametrize("root_first", [True, False])
 def test_it_holds_across_users_whoever_came_first(tmp_path: Path, root_first: bool) -> None:
     tmp_path.chmod(0o755)
@@ -76,7 +76,7 @@ def test_it_holds_across_users_whoever_came_first(tmp_path: Path, root_first: bo
     env = {"PYTHONPATH": package, "PATH": os.environ["PATH"], "HOME": "/", "LEADLINE_STATE": str(tmp_path)}
     readable = subprocess.run([*other, sys.executable, "-c", "import leadline.host.lease"], env=env, check=False)
     if readable.returncode:
-        pytest.skip(f"user 60705 may not read {sys.executable} or {package}")
+        pytest.skip(f"host: user 60705 may not read {sys.executable} or {package}")
     holder = subprocess.Popen(
         first if root_first else [*other, *first], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
     )

@@ -20,7 +20,7 @@ from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess, parse_cpus
 from leadline.model.errors import UsageError
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes run as this user anyway")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="host: not root: processes run as this user anyway")
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ def test_a_search_never_finds_leadline_itself() -> None:
     assert procfs.ancestors(table).issuperset({os.getpid(), os.getppid()})
 
 
-@pytest.mark.skipif(memory_parent()[0] is None, reason=f"no memory limit here: {memory_parent()[1]}")
+@pytest.mark.skipif(memory_parent()[0] is None, reason=f"host: no memory limit here: {memory_parent()[1]}")
 def test_a_memory_limit_holds_and_its_group_is_removed(host: LocalHost, tmp_path: Path) -> None:
     process = host.start(
         spec(tmp_path, "sed -n 's/.*\\(leadline-\\)/\\1/p' /proc/self/cgroup; sleep 60", memory=64 << 20)

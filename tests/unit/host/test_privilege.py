@@ -22,9 +22,9 @@ from leadline.model.errors import UsageError
 from leadline.observe.gclog.files import LogFiles
 from leadline.observe.gclog.gcviewer import parse_files
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="not root: processes run as this user anyway")
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="host: not root: processes run as this user anyway")
 needs_mounts = pytest.mark.skipif(
-    os.geteuid() != 0 or not privilege.own_mounts(), reason="this user may have no mounts of its own"
+    os.geteuid() != 0 or not privilege.own_mounts(), reason="host: this user may have no mounts of its own"
 )
 
 

@@ -193,7 +193,7 @@ def test_only_a_file_of_ones_own_is_a_journal(journal: UndoJournal, tmp_path: Pa
         journal.path.symlink_to(tmp_path / "elsewhere")
     else:
         if os.geteuid() != 0:
-            pytest.skip("only root can give a file to another user")
+            pytest.skip("host: only root can give a file to another user")
         journal.path.write_text("")
         os.chown(journal.path, 65534, 65534)
     path = setting(journal.root, "swappiness", "60")
@@ -433,7 +433,7 @@ except LeadlineError as error:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not own_mounts(), reason="this user may have no mounts of its own")
+@pytest.mark.skipif(os.geteuid() != 0 or not own_mounts(), reason="host: this user may have no mounts of its own")
 def test_nothing_begins_without_a_journal(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", _NO_JOURNAL, str(tmp_path / "state")]
     done = subprocess.run(["unshare", "--mount", *argv], capture_output=True, text=True, check=True)

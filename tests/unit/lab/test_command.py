@@ -51,7 +51,7 @@ def test_an_event_is_counted_over_what_was_started_and_not_over_who_started_it()
     try:
         counter = timed.Counter(kind=1, event=1)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, ns
     except OSError as error:
-        pytest.skip(f"perf_event_open: {error}")
+        pytest.skip(f"host: perf_event_open: {error}")
     before = counter.read()
     assert before is not None
     begun = time.thread_time_ns()

@@ -238,7 +238,7 @@ def test_a_group_grows_by_children_between_two_lookups(tmp_path: Path) -> None:
     observer = ProcessObserver(LocalFiles(), members_every=1000)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as first:
         if not (Path("/proc") / str(os.getpid()) / "task" / str(os.getpid()) / "children").exists():
-            pytest.skip("this kernel does not list the children of a thread")
+            pytest.skip("host: this kernel does not list the children of a thread")
         observer.start(ObserverContext(tmp_path, {"server": FakeProcess("server", pids)}, interval=0.01))
         while len(list(read_frames(tmp_path / "raw" / "processes.frames"))) < 2:
             pass

@@ -204,7 +204,7 @@ def test_a_scenario_is_named() -> None:
 def test_a_backlog_beyond_the_kernels() -> None:
     most = int(Path("/proc/sys/net/core/somaxconn").read_text())
     if most >= 65535:
-        pytest.skip(f"net.core.somaxconn is {most}: no legal backlog is above it")
+        pytest.skip(f"host: net.core.somaxconn is {most}: no legal backlog is above it")
     planned(settings=f"web.backlog: {most}")
     with pytest.raises(UsageError, match=rf":7: web\.backlog {most + 1} is more than the kernel takes"):
         planned(settings=f"web.backlog: {most + 1}")
