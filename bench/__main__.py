@@ -9,21 +9,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = {
-    "designs": ["designs/compare.py", "33"],
     "driver": ["driver/run.py"],
     "observers": ["observers/cost.py"],
-    "report": ["report/page.py"],
-    "web": ["web/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],
     "layouts": ["statistics/layouts.py", "100"],
-    "warmup": ["warmup/compare.py"],
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
-    "steady": ["statistics/steady.py", "50"],
-    "figures": ["statistics/figures.py", "100"],
     "claims": ["claims", "--blocks", "2000"],  # a module of this package
     "scale": ["scale", "1000", "10000"],
-    "command": ["command/compare.py"],
     "gc": ["gc/run.py", "--mb", "10", "--rounds", "3", "--only", "25 "],
 }
 

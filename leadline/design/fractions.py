@@ -1,7 +1,6 @@
 """Columns that make a full factorial of 2**q runs a fraction of more factors: the least aberration found by search.
 
-Written by ``bench/designs/table_of_fractions.py``, checked by ``prove_fractions.py`` beside it
-(docs/concepts/designs.md); what columns mean is told in ``aberration``.
+Written by ``bench/designs/table_of_fractions.py`` (docs/concepts/designs.md); ``aberration`` tells what columns mean.
 """
 
 from __future__ import annotations

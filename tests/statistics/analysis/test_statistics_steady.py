@@ -1,4 +1,4 @@
-"""Steady state on series with known truth. bench/statistics/steady.py prints the full table of rates."""
+"""Steady state on series with known truth."""
 
 from __future__ import annotations
 

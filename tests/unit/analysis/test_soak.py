@@ -10,7 +10,7 @@ from leadline.analysis.soak import DAY, Series, judge
 
 
 def test_stationary_runs_are_stable() -> None:
-    """At most 5 % of runs; ``python -m bench.soak`` counts more of them."""
+    """At most 5 % of runs."""
     rng = np.random.default_rng(7)
     alarms = sum(judge(series(family(rng, phi))).verdict != "stable" for phi in (0.0, 0.5, 0.8, 0.95) for _ in range(5))
     assert alarms <= 2
