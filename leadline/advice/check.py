@@ -55,15 +55,15 @@ def checked(
     """
     if finding.knob is None or finding.then is None or finding.now is None:
         return []
-    found = []
+    checks = []
     for record, analysis in results:
         pair = _pair(finding, record)
         if pair is None or not _same(context, held, record, finding.knob, knobs):
             continue
         check = _check(finding, record, analysis, *pair, knobs.get(finding.knob))
         if check is not None:
-            found.append(check)
-    return found
+            checks.append(check)
+    return checks
 
 
 def levels_set(record: StudyRecord, treatment: Mapping[str, Level], knobs: Mapping[str, Knob]) -> dict[str, Level]:
@@ -91,7 +91,7 @@ def _same(context: Study, held: Mapping[str, Level], record: StudyRecord, knob: 
 
 def _pair(finding: Finding, record: StudyRecord) -> tuple[Level, Level] | None:
     """The level it had and the one to hold against it, among the levels of the study's factor; one is its baseline."""
-    factor = next((one for one in record.plan.factors if one.name == finding.knob), None)
+    factor = next((factor for factor in record.plan.factors if factor.name == finding.knob), None)
     if factor is None or finding.now not in factor.levels:
         return None
     others = [level for level in factor.levels if level != finding.now]
@@ -124,7 +124,7 @@ def _far(level: Level, then: Level | None) -> float:
 def _check(
     finding: Finding, record: StudyRecord, analysis: StudyAnalysis, now: Level, then: Level, knob: Knob | None
 ) -> Check | None:
-    seen: list[tuple[Effect, float | None, Interval | None, Verdict]] = []
+    changes: list[tuple[Effect, float | None, Interval | None, Verdict]] = []
     for response in analysis.responses:
         if response.response not in finding.responses:
             continue
@@ -132,12 +132,12 @@ def _check(
             if effect.factor != finding.knob:
                 continue
             if (effect.baseline, effect.level) == (now, then):
-                seen.append((effect, effect.percent, effect.simultaneous, effect.verdict))
+                changes.append((effect, effect.percent, effect.simultaneous, effect.verdict))
             elif (effect.baseline, effect.level) == (then, now):
-                seen.append((effect, _turned(effect.percent), _turned_interval(effect), _opposite(effect.verdict)))
-    if not seen:
+                changes.append((effect, _turned(effect.percent), _turned_interval(effect), _opposite(effect.verdict)))
+    if not changes:
         return None
-    verdicts = {verdict for _, _, _, verdict in seen}
+    verdicts = {verdict for _, _, _, verdict in changes}
     if Verdict.WORSE in verdicts:
         status, wanted = REFUTED, Verdict.WORSE
     elif Verdict.BETTER in verdicts:
@@ -146,7 +146,7 @@ def _check(
         status, wanted = REFUTED, Verdict.EQUIVALENT if Verdict.EQUIVALENT in verdicts else Verdict.FAILED
     else:
         status, wanted = OPEN, Verdict.UNDETERMINED
-    telling = [one for one in seen if one[3] is wanted]
+    telling = [change for change in changes if change[3] is wanted]
     effect, percent, interval, verdict = min(telling, key=lambda one: one[0].p_adjusted or 0.0)
     name = f"{record.study.study}@{record.id}"
     levels = [written(level, knob, finding.knob or "") for level in (then, now)]
@@ -161,11 +161,11 @@ def _turned(percent: float | None) -> float | None:
 
 
 def _turned_interval(effect: Effect) -> Interval | None:
-    found = effect.simultaneous
-    if found is None:
+    interval = effect.simultaneous
+    if interval is None:
         return None
-    low, high = _turned(found.high), _turned(found.low)
-    return None if low is None or high is None else Interval(low, high, found.level)
+    low, high = _turned(interval.high), _turned(interval.low)
+    return None if low is None or high is None else Interval(low, high, interval.level)
 
 
 def _opposite(verdict: Verdict) -> Verdict:

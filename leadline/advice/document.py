@@ -12,7 +12,7 @@ from leadline.advice.findings import Finding
 
 def status(checks: Sequence[Check]) -> str:
     """``suggestion`` until a study has checked it, then what the newest conclusive check said."""
-    settled = [one.status for one in checks if one.status != "open"]
+    settled = [check.status for check in checks if check.status != "open"]
     return settled[-1] if settled else "open" if checks else "suggestion"
 
 
@@ -25,10 +25,10 @@ def document(
 ) -> dict[str, Any]:
     """``checks`` and ``commands`` by a finding's name."""
     rows = []
-    for one in findings:
-        row = {key: value for key, value in asdict(one).items() if key != "start" or value is not None}
-        row["status"] = status(checks.get(one.name, ()))
-        row["checks"] = [asdict(check) for check in checks.get(one.name, ())]
-        row["command"] = commands.get(one.name)
+    for finding in findings:
+        row = {key: value for key, value in asdict(finding).items() if key != "start" or value is not None}
+        row["status"] = status(checks.get(finding.name, ()))
+        row["checks"] = [asdict(check) for check in checks.get(finding.name, ())]
+        row["command"] = commands.get(finding.name)
         rows.append(row)
     return {"run": run, "trials": trials, "findings": rows}

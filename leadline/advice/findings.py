@@ -71,18 +71,18 @@ def advise(
     suggested, and a level is kept within its range.
     """
     groups: dict[tuple[str, str, Level | None], list[tuple[TrialFacts, Look]]] = {}
-    known = {rule.name: rule for rule in rules}
+    by_name = {rule.name: rule for rule in rules}
     for trial in trials:
         for look in _looks(trial, rules):
             groups.setdefault((look.rule, look.subject, look.now), []).append((trial, look))
-    found = []
+    findings = []
     for (rule, _, _), looks in groups.items():
         signs = [(trial, look, look.sign) for trial, look in looks if look.sign is not None]
-        if len(signs) > (MAJORITY * len(looks) if known[rule].majority else 0):
-            found.append(_finding(known[rule], signs, len(looks), knobs))
-    order = {name: place for place, name in enumerate(known)}
-    found.sort(key=lambda one: (LAYERS.index(one.layer), order[one.rule], -one.seen, one.subject))
-    return _named(found)
+        if len(signs) > (MAJORITY * len(looks) if by_name[rule].majority else 0):
+            findings.append(_finding(by_name[rule], signs, len(looks), knobs))
+    order = {name: place for place, name in enumerate(by_name)}
+    findings.sort(key=lambda one: (LAYERS.index(one.layer), order[one.rule], -one.seen, one.subject))
+    return _named(findings)
 
 
 def _looks(trial: TrialFacts, rules: Iterable[Rule]) -> list[Look]:
@@ -116,7 +116,7 @@ def _finding(
         says=middle.says,
         example=trial.trial,
         evidence=tuple(evidence),
-        treatments=tuple(dict.fromkeys(one.treatment for one, _, _ in signs)),
+        treatments=tuple(dict.fromkeys(sign.treatment for sign, _, _ in signs)),
         seen=len(signs),
         trials=trials,
         responses=rule.responses,
@@ -126,7 +126,7 @@ def _finding(
         then=then,
         reason=reason,
         remedy=remedy,
-        disturbed=rule.majority and not rule.counted and 2 * sum(one.disturbed for one, _, _ in signs) > len(signs),
+        disturbed=rule.majority and not rule.counted and 2 * sum(sign.disturbed for sign, _, _ in signs) > len(signs),
     )
 
 
@@ -142,9 +142,11 @@ def _named(found: Sequence[Finding]) -> list[Finding]:
     """Names that tell findings of one rule apart: the second and later ones get a number."""
     count: dict[str, int] = {}
     named = []
-    for one in found:
-        count[one.rule] = count.get(one.rule, 0) + 1
-        named.append(one if count[one.rule] == 1 else replace(one, name=f"{one.rule}.{count[one.rule]}"))
+    for finding in found:
+        count[finding.rule] = count.get(finding.rule, 0) + 1
+        named.append(
+            finding if count[finding.rule] == 1 else replace(finding, name=f"{finding.rule}.{count[finding.rule]}")
+        )
     return named
 
 

@@ -41,14 +41,14 @@ def checking_study(
     """
     factors: dict[str, list[RawLevel]] = {}
     responses = list(study.responses)
-    for one in findings:
-        if not one.testable or one.knob is None:
-            raise UsageError(f"{one.name} has no setting to try: {one.remedy or one.reason}")
-        if one.knob in factors:
-            raise UsageError(f"two findings are of {one.knob}: choose one with --finding")
-        now = one.now if one.now is not None else one.start
-        factors[one.knob] = [_raw(one.knob, now, knobs), _raw(one.knob, one.then, knobs)]
-        responses += [name for name in one.responses if name not in responses]
+    for finding in findings:
+        if not finding.testable or finding.knob is None:
+            raise UsageError(f"{finding.name} has no setting to try: {finding.remedy or finding.reason}")
+        if finding.knob in factors:
+            raise UsageError(f"two findings are of {finding.knob}: choose one with --finding")
+        now = finding.now if finding.now is not None else finding.start
+        factors[finding.knob] = [_raw(finding.knob, now, knobs), _raw(finding.knob, finding.then, knobs)]
+        responses += [name for name in finding.responses if name not in responses]
     if not factors:
         raise UsageError(f"{run} has no finding with a setting to try: there is nothing to check")
     dumped = study.model_dump(mode="json", exclude_unset=True)

@@ -56,8 +56,12 @@ def across_hosts(
 
 def _named(effect: Effect, host: str, count: int) -> HostEffect:
     """The effect as one of ``count`` hosts' families, which share the error rate (Bonferroni)."""
-    found = HostEffect(**{one.name: getattr(effect, one.name) for one in fields(effect)}, host=host)
-    return found if found.p_adjusted is None else replace(found, p_adjusted=min(1.0, count * found.p_adjusted))
+    effect_of_host = HostEffect(**{field.name: getattr(effect, field.name) for field in fields(effect)}, host=host)
+    return (
+        effect_of_host
+        if effect_of_host.p_adjusted is None
+        else replace(effect_of_host, p_adjusted=min(1.0, count * effect_of_host.p_adjusted))
+    )
 
 
 def _scope(hosts: Hosts) -> str:
@@ -78,8 +82,8 @@ def _scope(hosts: Hosts) -> str:
 def _missing(table: StudyTable, model: Model, parts: Sequence[HostPart]) -> list[str]:
     """Levels that not every host has figures of."""
     counts = [(main, sum(part.has(main) for part in parts)) for main in model.mains]
-    told = [f"{table.level_name(*main)} on {count}" for main, count in counts if count < len(parts)]
-    return [f"Of {len(parts)} hosts there are figures of {', '.join(told)}."] if told else []
+    parts_text = [f"{table.level_name(*main)} on {count}" for main, count in counts if count < len(parts)]
+    return [f"Of {len(parts)} hosts there are figures of {', '.join(parts_text)}."] if parts_text else []
 
 
 def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float | None, differ: bool) -> str:
@@ -87,13 +91,13 @@ def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float
         return f"Whether effects differ between hosts cannot be tested: each would have to run {FEWEST} blocks or more."
     if not differ:
         return f"Effects do not differ visibly between the hosts (p = {p_value:.2g})."
-    seen = [one for one in spreads if one.p_value is not None and one.p_value * len(spreads) < ALPHA]
-    told = [
-        f"{one.factor}={table.describe(one.factor, one.level)}"
-        + ("" if one.percent is None else f" by {format_number(one.percent, 2)} %")
-        for one in seen
+    significant = [spread for spread in spreads if spread.p_value is not None and spread.p_value * len(spreads) < ALPHA]
+    sentences = [
+        f"{spread.factor}={table.describe(spread.factor, spread.level)}"
+        + ("" if spread.percent is None else f" by {format_number(spread.percent, 2)} %")
+        for spread in significant
     ]
-    return f"Effects differ between the hosts: {', '.join(told)} (standard deviation, p = {p_value:.2g})."
+    return f"Effects differ between the hosts: {', '.join(sentences)} (standard deviation, p = {p_value:.2g})."
 
 
 def _spreads(
@@ -102,18 +106,18 @@ def _spreads(
     """Treatment x host of every level, and the p value of all together (Bonferroni)."""
     judged = [part for part in parts if part.blocks >= FEWEST and part.fit.df > 0 and part.fit.sigma > 0]
     contrasts = np.array([model.effect(main) for main in model.mains]).reshape(len(model.mains), model.width)
-    found = on_hosts(model, judged, contrasts) if judged else None
+    by_host = on_hosts(model, judged, contrasts) if judged else None
     spreads = []
     for place, main in enumerate(model.mains):
         variance, p_value = None, None
-        if found is not None:
-            known = found.known[:, place]
+        if by_host is not None:
+            mask = by_host.known[:, place]
             variance, p_value = _differing(
-                *(one[known, place] for one in (found.estimates, found.errors, found.degrees))
+                *(figure[mask, place] for figure in (by_host.estimates, by_host.errors, by_host.degrees))
             )
         percent = None if variance is None else scale.percent(float(np.sqrt(variance)))
         spreads.append(_spread(table, main, percent, p_value))
-    tested = [one.p_value for one in spreads if one.p_value is not None]
+    tested = [spread.p_value for spread in spreads if spread.p_value is not None]
     return tuple(spreads), min(1.0, len(tested) * min(tested)) if tested else None
 
 
@@ -143,21 +147,24 @@ def baseline_over_hosts(scale: Scale, sample: Sample, level: float) -> tuple[flo
     degrees of freedom that this has, plus one. Of many hosts it rests on how their means differ, of few on how the
     blocks of each do. None on one host, and where few hosts have one block.
     """
-    kept = sample.only(sample.is_baseline)
-    hosts = np.unique(kept.hosts)
+    baselines = sample.only(sample.is_baseline)
+    hosts = np.unique(baselines.hosts)
     if len(hosts) < 2:
         return None
-    values, chosen = scale.into(kept.values), [kept.hosts == host for host in hosts]
-    blocks = [np.array([values[kept.blocks == each].mean() for each in np.unique(kept.blocks[one])]) for one in chosen]
-    means = np.array([one.mean() for one in blocks])
+    values, chosen = scale.into(baselines.values), [baselines.hosts == host for host in hosts]
+    blocks = [
+        np.array([values[baselines.blocks == block].mean() for block in np.unique(baselines.blocks[host])])
+        for host in chosen
+    ]
+    means = np.array([block.mean() for block in blocks])
     if len(hosts) >= RANDOM_FROM:
         df, error = len(hosts) - 1, float(means.std(ddof=1)) / math.sqrt(len(hosts))
-    elif min(len(one) for one in blocks) < FEWEST:
+    elif min(len(block) for block in blocks) < FEWEST:
         return None
     else:
-        df = sum(len(one) - 1 for one in blocks)
-        inside = sum(float(np.sum((one - one.mean()) ** 2)) for one in blocks) / df
-        error = math.sqrt(inside * sum(1 / len(one) for one in blocks)) / len(hosts)
+        df = sum(len(block) - 1 for block in blocks)
+        inside = sum(float(np.sum((block - block.mean()) ** 2)) for block in blocks) / df
+        error = math.sqrt(inside * sum(1 / len(block) for block in blocks)) / len(hosts)
     middle, reach = float(means.mean()), float(distributions.t.ppf((1 + level) / 2, df)) * error
 
     def back(value: float) -> float:

@@ -24,8 +24,8 @@ def alias_notes(table: StudyTable, sample: Sample, used: frozenset[tuple[int, in
     if not table.screening:
         return []
     placed = zip(table.observations, table.cell_of, strict=True)
-    own = {cell for observation, cell in placed if observation.role is not Role.SENTINEL}
-    codes = np.array([table.cells[run] for run in sorted(own & {int(cell) for cell in sample.cells})])
+    cells = {cell for observation, cell in placed if observation.role is not Role.SENTINEL}
+    codes = np.array([table.cells[run] for run in sorted(cells & {int(cell) for cell in sample.cells})])
     if len(codes) < 2:
         return []
     mains = [_space(_effects(codes[:, f], len(factor.levels))) for f, factor in enumerate(table.factors)]
@@ -53,17 +53,17 @@ def alias_notes(table: StudyTable, sample: Sample, used: frozenset[tuple[int, in
             f"Main effects have a part in them of {len(mixed)} of {len(pairs)} two-factor interactions: they hold as "
             "far as these are small."
         )
-    left = [pair for pair in pairs if pair not in used]
+    unused = [pair for pair in pairs if pair not in used]
     chains = [
-        f"{_name(table, one)} = {_name(table, other)}"
-        for one, other in itertools.combinations(left, 2)
-        if _same(pairs[one], pairs[other])
+        f"{_name(table, chain)} = {_name(table, other)}"
+        for chain, other in itertools.combinations(unused, 2)
+        if _same(pairs[chain], pairs[other])
     ]
     if chains:
         notes.append(f"Interactions that are not distinguishable, and are left out: {_some(chains)}.")
     elif pairs:
-        known = f"{len(used)} of {len(pairs)}" if used else "none"
-        notes.append(f"Two-factor interactions that these runs can estimate: {known}.")
+        share = f"{len(used)} of {len(pairs)}" if used else "none"
+        notes.append(f"Two-factor interactions that these runs can estimate: {share}.")
     return notes
 
 
@@ -73,14 +73,14 @@ def _effects(codes: Floats, levels: int) -> Floats:
 
 def _products(table: StudyTable, codes: Floats, f: int, g: int) -> Floats:
     sizes = len(table.factors[f].levels), len(table.factors[g].levels)
-    one, other = (_effects(codes[:, k], size) - 1 / size for k, size in zip((f, g), sizes, strict=True))
-    return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(codes), -1), dtype=np.float64)
+    first, other = (_effects(codes[:, k], size) - 1 / size for k, size in zip((f, g), sizes, strict=True))
+    return np.asarray((first[:, :, None] * other[:, None, :]).reshape(len(codes), -1), dtype=np.float64)
 
 
 def _space(columns: Floats) -> Floats:
     """Orthonormal basis (runs, rank) of the columns less their mean."""
-    left, singular, _ = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
-    return np.asarray(left[:, singular > 1e-9], dtype=np.float64)
+    basis, singular, _ = np.linalg.svd(columns - columns.mean(axis=0), full_matrices=False)
+    return np.asarray(basis[:, singular > 1e-9], dtype=np.float64)
 
 
 def _shared(one: Floats, other: Floats) -> Floats:

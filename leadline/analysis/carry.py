@@ -60,11 +60,11 @@ class CarriedFit(MixedFit):
 
     def _values(self, contrasts: Floats) -> Floats:
         """(j, k): estimates at every share."""
-        return np.array([one.estimates(contrasts) for one in self.fits])
+        return np.array([fit.estimates(contrasts) for fit in self.fits])
 
     def _wider(self, contrasts: Floats) -> Floats:
         """(j, k): standard errors at every share over those at the chosen one."""
-        sizes = np.array([one.sigma * np.linalg.norm(Fit.scatter(one, contrasts), axis=1) for one in self.fits])
+        sizes = np.array([fit.sigma * np.linalg.norm(Fit.scatter(fit, contrasts), axis=1) for fit in self.fits])
         return np.asarray(sizes / sizes[self.weights.index(max(self.weights))], dtype=np.float64)
 
 
@@ -93,8 +93,8 @@ class CarryOver:
 
     def around(self, chosen: MixedFit) -> CarriedFit:
         """The fit at the likeliest share, with the share's uncertainty."""
-        kept = {name: getattr(chosen, name) for name in MixedFit.__dataclass_fields__}
-        return CarriedFit(**kept, chosen=chosen, fits=self.fits, weights=self.weights, open=self.open)
+        fields = {name: getattr(chosen, name) for name in MixedFit.__dataclass_fields__}
+        return CarriedFit(**fields, chosen=chosen, fits=self.fits, weights=self.weights, open=self.open)
 
 
 def prior() -> Floats:
@@ -115,9 +115,9 @@ def carry_over(model: Model, sample: Sample, values: Floats, fitted: Fit, strata
         design = replace(model, kept=share).rows(sample)
         rows = whiten(strata, np.column_stack([design, values])[strata.order], fitted.parameters).columns
         fits.append(fit(rows[:, :-1], rows[:, -1], lost))
-    if any(one.sigma == 0 or one.df <= 0 for one in fits):
+    if any(fit.sigma == 0 or fit.df <= 0 for fit in fits):
         return None
-    behind = np.array([one.df * np.log(one.sigma**2) for one in fits])
+    behind = np.array([fit.df * np.log(fit.sigma**2) for fit in fits])
     behind -= behind.min()
     weights = prior() * np.exp(-behind / 2)
     weights /= weights.sum()

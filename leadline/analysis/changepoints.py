@@ -43,18 +43,18 @@ def changes(
     if len(series) < FEWEST or np.ptp(series) == 0:
         return []
     rng = np.random.default_rng(seed)
-    found: dict[int, float] = {}
+    changes: dict[int, float] = {}
     waiting = [(0, len(series))]
     while waiting:  # each part is tested on its own, so the tests of one level of the tree share alpha
         level, waiting = waiting, []
         for begin, end in level:
             place, p_value = _split(series[begin:end], permutations, rng)
             if place and p_value <= alpha / len(level):
-                found[begin + place] = p_value
+                changes[begin + place] = p_value
                 waiting += [(begin, begin + place), (begin + place, end)]
-    ends = [0, *sorted(found), len(series)]
+    ends = [0, *sorted(changes), len(series)]
     return [
-        _located(series[begin:end], at - begin, begin + skipped, found[at])
+        _located(series[begin:end], at - begin, begin + skipped, changes[at])
         for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
     ]
 
@@ -79,11 +79,11 @@ def _scores(distances: _Floats) -> _Floats:
     places = np.arange(SHORTEST, n - SHORTEST + 1)
     sums = np.zeros((n + 1, n + 1))
     sums[1:, 1:] = distances.cumsum(0).cumsum(1)
-    left, total = sums[places, places], sums[n, n]
-    across = sums[places, n] - left
-    right = total - left - 2 * across
+    before, total = sums[places, places], sums[n, n]
+    across = sums[places, n] - before
+    right = total - before - 2 * across
     first, second = places, n - places
-    energy = 2 * across / (first * second) - left / (first * (first - 1)) - right / (second * (second - 1))
+    energy = 2 * across / (first * second) - before / (first * (first - 1)) - right / (second * (second - 1))
     return np.asarray(first * second / n * energy)
 
 

@@ -73,8 +73,8 @@ class Model:
             row[offset + number] = cell[factor] == level
         offset += len(self.mains)
         for number, ((f, a), (g, b)) in enumerate(self.pairs):
-            one, other = self.table.factors[f], self.table.factors[g]
-            row[offset + number] = ((cell[f] == a) - 1 / len(one.levels)) * ((cell[g] == b) - 1 / len(other.levels))
+            first, other = self.table.factors[f], self.table.factors[g]
+            row[offset + number] = ((cell[f] == a) - 1 / len(first.levels)) * ((cell[g] == b) - 1 / len(other.levels))
         return row
 
     def rows(self, sample: Sample) -> Floats:
@@ -129,13 +129,13 @@ def _smoothed(columns: Floats, sample: Sample, kept: float) -> Floats:
     first = np.r_[True, np.diff(sample.trials[order]) != 0]
     starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
     rank = np.arange(len(order)) - starts
-    found = columns.copy()
+    smoothed = columns.copy()
     for number in range(1, int(rank.max()) + 1):
         at = np.flatnonzero(rank == number)
         now, before = order[at], order[at - 1]
-        left = (kept ** (sample.slots[now] - sample.slots[before]))[:, None]
-        found[now] += left * (found[before] - found[now])
-    return found
+        weights = (kept ** (sample.slots[now] - sample.slots[before]))[:, None]
+        smoothed[now] += weights * (smoothed[before] - smoothed[now])
+    return smoothed
 
 
 def fitted_with_strata(
@@ -166,11 +166,11 @@ def fitted_with_strata(
     with_time = timed and sample.hours is not None
     places = () if sample.places is None else tuple(int(place) for place in np.unique(sample.places) if place != 0)
     tries = [(widest.pairs, with_time), (widest.pairs, False), ((), with_time), ((), False)]
-    every = [(*one, places) for one in tries] if places else []
+    every = [(*attempt, places) for attempt in tries] if places else []
     if sample.slotted and places:  # a slot's number is its time
         alike = halved or _alike(replace(widest, places=places, kept=0.0), sample, values)
         every = [(widest.pairs, False, places), ((), False, places)] if alike else []
-    for chosen, time, used in dict.fromkeys([*every, *((*one, ()) for one in tries)]):
+    for chosen, time, used in dict.fromkeys([*every, *((*attempt, ()) for attempt in tries)]):
         model = replace(widest, pairs=chosen, timed=time, places=used)
         design = model.rows(sample)
         strata = strata_of(sample, design, entry, model.leading)
@@ -232,15 +232,17 @@ def _divisions(model: Model, cells: Ints) -> dict[int | None, Ints]:
     """By column: the figures whose noise it rests on. Crossed: those of each level of its factors, since a treatment
     has few; else, and for all other contrasts, those of each treatment.
     """
-    found: dict[int | None, Ints] = {None: cells}
+    divisions: dict[int | None, Ints] = {None: cells}
     if model.table.crossed:
         codes = np.array(model.table.cells)[cells]
         for main in model.mains:
-            found[int(np.argmax(model.effect(main)))] = codes[:, main[0]]
+            divisions[int(np.argmax(model.effect(main)))] = codes[:, main[0]]
         for pair in model.pairs:
             (f, _), (g, _) = pair
-            found[int(np.argmax(model.interaction(pair)))] = codes[:, f] * (1 + int(codes[:, g].max())) + codes[:, g]
-    return found
+            divisions[int(np.argmax(model.interaction(pair)))] = (
+                codes[:, f] * (1 + int(codes[:, g].max())) + codes[:, g]
+            )
+    return divisions
 
 
 def possible_pairs(table: StudyTable, mains: tuple[Main, ...]) -> tuple[Pair, ...]:

@@ -78,9 +78,9 @@ class Family:
     def of(cls, fit: Fit, contrasts: Sequence[Floats], level: float, interim: Interim | None = None) -> Family:
         level = level if interim is None else interim.level
         rows = np.array(contrasts).reshape(len(contrasts), len(fit.beta))
-        known = fit.estimable(rows)
-        place = tuple(sum(known[:index]) if good else None for index, good in enumerate(known))
-        chosen = rows[np.array(known, dtype=bool)]
+        estimable = fit.estimable(rows)
+        place = tuple(sum(estimable[:index]) if good else None for index, good in enumerate(estimable))
+        chosen = rows[np.array(estimable, dtype=bool)]
         scatter = fit.scatter(chosen)
         judged = len(chosen) > 0 and fit.df > 0 and fit.sigma > 0
         law: MaxT | LenthLaw | None = None
@@ -105,8 +105,8 @@ class Family:
                 critical = np.maximum(critical * strict / errors, distributions.t.isf((1 - level) / 2, degrees))
         carried = fit.plain if isinstance(fit, HostsFit) else fit
         ends = carried.ends(chosen, critical) if isinstance(carried, CarriedFit) and law is not None else None
-        found = (place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
-        return cls(*found, ends, interim, fit.separate)
+        fields = (place, fit.estimates(chosen), errors, scatter, degrees, law, critical, strict, shared)
+        return cls(*fields, ends, interim, fit.separate)
 
     def plain(self, place: int) -> float:
         """P value of one comparison alone, two-sided."""
@@ -145,9 +145,9 @@ class Family:
         )
         if common == KNOWN:
             ratio = float(distributions.norm.isf(distributions.t.sf(ratio, self.shared[place])))
-        found = self.law.sf(ratio, common)
-        found = found if isinstance(self.law, LenthLaw) else max(found, self.plain(place))
-        return found if self.interim is None else self.interim.repeated(found)
+        p_value = self.law.sf(ratio, common)
+        p_value = p_value if isinstance(self.law, LenthLaw) else max(p_value, self.plain(place))
+        return p_value if self.interim is None else self.interim.repeated(p_value)
 
     def ratio(self, place: int) -> float:
         return abs(float(self.estimates[place])) / float(self.errors[place])
@@ -300,24 +300,24 @@ def interactions_of(
         return []
     family = Family.of(fit, [model.interaction(pair) for pair in model.pairs], level, interim)
     sign = 1.0 if kind.higher_is_better else -1.0
-    found = []
+    interactions = []
     for ((f, a), (g, b)), place in zip(model.pairs, family.place, strict=True):
         if place is None:
             continue
-        one, other = table.factors[f], table.factors[g]
+        first, other = table.factors[f], table.factors[g]
         trials = table.of_levels((f, a), (g, b))
         text = [
             CROSS.join(table.describe(factor.name, chosen) for factor, chosen in pair)
             for pair in (
-                ((one, one.levels[a]), (other, other.levels[b])),
-                ((one, one.baseline), (other, other.baseline)),
+                ((first, first.levels[a]), (other, other.levels[b])),
+                ((first, first.baseline), (other, other.baseline)),
             )
         ]
         effect = Interaction(
-            factors=(one.name, other.name),
-            levels=(one.levels[a], other.levels[b]),
-            baselines=(one.baseline, other.baseline),
-            factor=one.name + CROSS + other.name,
+            factors=(first.name, other.name),
+            levels=(first.levels[a], other.levels[b]),
+            baselines=(first.baseline, other.baseline),
+            factor=first.name + CROSS + other.name,
             level=text[0],
             baseline=text[1],
             response=kind.name,
@@ -325,10 +325,10 @@ def interactions_of(
             trials=len(trials),
             failures=sum(trial.failure is not None for trial in trials),
         )
-        found.append(
+        interactions.append(
             (-abs(float(family.estimates[place])), _estimated(effect, family, place, scale, sign, level, margin))
         )
-    return [effect for _, effect in sorted(found, key=lambda pair: pair[0])]
+    return [effect for _, effect in sorted(interactions, key=lambda pair: pair[0])]
 
 
 def cell_means(
@@ -344,10 +344,10 @@ def cell_means(
         return math.exp(value) if scale.log and value < 600 else math.inf if scale.log else value
 
     index = {factor.name: number for number, factor in enumerate(table.factors)}
-    values, found = scale.into(sample.values), []
+    values, means = scale.into(sample.values), []
     cells = np.array(table.cells)[sample.cells]
     reach = fit.sigma * float(distributions.t.ppf((1 + level) / 2, fit.df)) if fit.df > 0 else None
-    for names in dict.fromkeys(one.factors for one in pairs):
+    for names in dict.fromkeys(pair.factors for pair in pairs):
         f, g = (index[name] for name in names)
         for a, b in itertools.product(range(len(table.factors[f].levels)), range(len(table.factors[g].levels))):
             chosen = values[(cells[:, f] == a) & (cells[:, g] == b)]
@@ -361,5 +361,5 @@ def cell_means(
                 else Interval(back(middle - half), back(middle + half), level)
             )
             levels = (table.factors[f].levels[a], table.factors[g].levels[b])
-            found.append(CellMean(names, levels, back(middle), interval, len(chosen)))
-    return found
+            means.append(CellMean(names, levels, back(middle), interval, len(chosen)))
+    return means

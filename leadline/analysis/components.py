@@ -28,7 +28,7 @@ def components_of(scale: Scale, sample: Sample, fit: Fit, strata: Strata, level:
         return (_component(scale, inner, fit.sigma**2, float(fit.df), level),)
     curve = fit.curvature
     spread = 2 / fit.df + float(curve.rss @ curve.inverse @ curve.rss)
-    found = [_component(scale, inner, fit.sigma**2, 2 / spread, level)]
+    components = [_component(scale, inner, fit.sigma**2, 2 / spread, level)]
     ones = np.zeros((sample.size, 1))
     for index, stratum in enumerate(strata.random):
         ratio = fit.ratios[index]
@@ -37,8 +37,8 @@ def components_of(scale: Scale, sample: Sample, fit: Fit, strata: Strata, level:
             low, high = (whiten(strata, ones, fit.parameters + sign * row).ratios[index] for sign in (-1, 1))
             gradient[place] += (high - low) / (2 * curve.step * ratio) if ratio else 0.0
         df = 2 / (2 / fit.df + float(gradient @ curve.inverse @ gradient))
-        found.append(_component(scale, stratum.name, ratio * fit.sigma**2, df, level))
-    return tuple(found)
+        components.append(_component(scale, stratum.name, ratio * fit.sigma**2, df, level))
+    return tuple(components)
 
 
 def _component(scale: Scale, name: str, variance: float, df: float, level: float) -> Component:
@@ -71,8 +71,10 @@ def model_sentence(model: Model, sample: Sample, fit: Fit, strata: Strata) -> st
         fixed.append("a straight line over time")
     if not isinstance(fit, MixedFit):
         head = ", ".join(part for part in [blocks, *fixed] if part)
-        own = ", each level with its own" if isinstance(fit, UnequalFit) else ""
-        return f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}{own}."
+        unequal = ", each level with its own" if isinstance(fit, UnequalFit) else ""
+        return (
+            f"Least squares: {head}; one source of noise, between {'slots' if sample.slotted else 'trials'}{unequal}."
+        )
     random = [_PLURAL[stratum.name] for stratum in strata.random if stratum.name != "block"]
     sources = [*random, "slots" if sample.slotted else "trials"]
     terms = ", ".join(part for part in [blocks, *fixed] if part)

@@ -29,14 +29,16 @@ def as_one_factor(
     used = [slot.treatment for trial in plan.trials for slot in trial.slots]
     used += [trial.treatment for trial in plan.trials]
     every = dict.fromkeys([plan.baseline, *used])
-    names = {each: (named or {}).get(each) or treatment_name(plan, each, describe) for each in every}
+    names = {
+        treatment: (named or {}).get(treatment) or treatment_name(plan, treatment, describe) for treatment in every
+    }
 
     def one(treatment: Treatment) -> Treatment:
         return Treatment.of({SETTING: names.get(treatment, "unknown")})
 
     cost = next(cost for cost in _DEAREST if any(factor.apply_cost is cost for factor in plan.factors))
     levels = tuple(dict.fromkeys(names.values()))
-    factor = Factor(SETTING, levels, names[plan.baseline], all(each.pseudo for each in plan.factors), cost)
+    factor = Factor(SETTING, levels, names[plan.baseline], all(factor.pseudo for factor in plan.factors), cost)
     trials = tuple(
         replace(
             trial,
@@ -46,5 +48,5 @@ def as_one_factor(
         for trial in plan.trials
     )
     return replace(plan, factors=(factor,), trials=trials), [
-        replace(each, treatment=one(each.treatment)) for each in observations
+        replace(observation, treatment=one(observation.treatment)) for observation in observations
     ]

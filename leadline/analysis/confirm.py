@@ -31,16 +31,16 @@ def confirm(
     """
     if chosen == baseline:
         raise ValueError("the chosen treatment is the baseline: there is nothing to confirm")
-    kept = [
-        (one, value)
-        for one in fresh
-        if one.treatment in (chosen, baseline)
-        and one.failure is None
-        and (value := one.responses.get(response)) is not None
+    pairs = [
+        (observation, value)
+        for observation in fresh
+        if observation.treatment in (chosen, baseline)
+        and observation.failure is None
+        and (value := observation.responses.get(response)) is not None
         and math.isfinite(value)
     ]
-    is_chosen = np.array([one.treatment == chosen for one, _ in kept], dtype=bool)
-    values = np.array([value for _, value in kept], dtype=np.float64)
+    is_chosen = np.array([observation.treatment == chosen for observation, _ in pairs], dtype=bool)
+    values = np.array([value for _, value in pairs], dtype=np.float64)
     counts = int(is_chosen.sum()), int((~is_chosen).sum())
 
     def nothing(reason: str) -> Confirmation:
@@ -50,7 +50,7 @@ def confirm(
         return nothing(f"{counts[0]} fresh trials of the setting and {counts[1]} of the baseline gave a figure")
     kind = response_kind(response)
     scale = Scale(kind.unit != "share" and bool(np.all(values > 0)), float(values[~is_chosen].mean()))
-    blocks = np.array([one.block for one, _ in kept])
+    blocks = np.array([observation.block for observation, _ in pairs])
     columns = np.column_stack([is_chosen, blocks[:, None] == np.unique(blocks)]).astype(np.float64)
     contrast: Floats = np.eye(1, columns.shape[1])
     solved = fit(columns, scale.into(values))

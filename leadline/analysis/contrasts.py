@@ -91,7 +91,7 @@ def mean_contrasts(
     cells = {factor_level: number for number, factor_level in enumerate(_levels(table))}
     index = {treatment: cells[name] for treatment, name in named.items() if name in cells}
     single = [[_counts(seen, whole, named, pair) for pair in group] for group in groups]
-    counts = [_summed(each) for each in single]
+    counts = [_summed(pairs) for pairs in single]
     missing = [
         next(
             (why for pair, count in zip(group, each, strict=True) if (why := _missing(sample, index, pair, count))), ""
@@ -105,23 +105,23 @@ def mean_contrasts(
     model, fit, shares = _fitted(table, sample, scale)
     if shares:
         fit = pooled(fit, others)
-    asked = [at for at, why in enumerate(missing) if not why]
-    rows = [_mean_row(model, table, index, groups[at]) for at in asked]
+    measured = [at for at, why in enumerate(missing) if not why]
+    rows = [_mean_row(model, table, index, groups[at]) for at in measured]
     family = Family.of(fit, rows, level if family_level is None else family_level)
     sign = 1.0 if kind.higher_is_better else -1.0
-    found = [_nothing(count, why) for count, why in zip(counts, missing, strict=True)]
-    for at, place in zip(asked, family.place, strict=True):
+    changes = [_nothing(count, why) for count, why in zip(counts, missing, strict=True)]
+    for at, place in zip(measured, family.place, strict=True):
         if place is None:
-            found[at] = _nothing(counts[at], LOST)
+            changes[at] = _nothing(counts[at], LOST)
         else:
             base = _base(scale, sample, [index[other] for _, other in groups[at]])
-            found[at] = _change(counts[at], family, fit, place, base, sign, level, family_level or level)
-    return found
+            changes[at] = _change(counts[at], family, fit, place, base, sign, level, family_level or level)
+    return changes
 
 
 def _mean_row(model: Model, table: StudyTable, index: dict[Treatment, int], group: Sequence[Pair]) -> Floats:
     """Contrast (p) of the mean of a group's pairs."""
-    rows = [model.cell(table.cells[index[one]]) - model.cell(table.cells[index[other]]) for one, other in group]
+    rows = [model.cell(table.cells[index[first]]) - model.cell(table.cells[index[other]]) for first, other in group]
     return np.asarray(np.mean(rows, axis=0), dtype=np.float64)
 
 
@@ -134,8 +134,8 @@ def residual(plan: Plan, observations: Sequence[Observation], response: str) -> 
     """The noise of such a plan, for others of the same kind; None where it has none to share: slots, figures that are
     not compared as ratios, or configurations with a noise of their own.
     """
-    whole, seen = as_one_factor(plan, observations)
-    table = StudyTable.of(whole, seen, lambda _factor, value: str(value))
+    whole, placed = as_one_factor(plan, observations)
+    table = StudyTable.of(whole, placed, lambda _factor, value: str(value))
     sample, _ = sample_of(table, response)
     if sample.size == 0:
         return None
@@ -156,9 +156,9 @@ def _names(plan: Plan, whole: Plan) -> dict[Treatment, str]:
     """The level that stands for each treatment in the plan of one factor."""
     factor = whole.factors[0].name
     named = {}
-    for one, other in zip(plan.trials, whole.trials, strict=True):
-        named[one.treatment] = str(other.treatment[factor])
-        for before, after in zip(one.slots, other.slots, strict=True):
+    for trial, other in zip(plan.trials, whole.trials, strict=True):
+        named[trial.treatment] = str(other.treatment[factor])
+        for before, after in zip(trial.slots, other.slots, strict=True):
             named[before.treatment] = str(after.treatment[factor])
     return named
 
@@ -175,7 +175,11 @@ def _counts(
     factor = whole.factors[0].name
     trials: list[tuple[set[int], set[int]]] = []
     for treatment in pair:
-        mine = [each for each in observations if str(each.treatment.as_dict().get(factor)) == named.get(treatment)]
+        mine = [
+            observation
+            for observation in observations
+            if str(observation.treatment.as_dict().get(factor)) == named.get(treatment)
+        ]
         trials.append(({each.trial for each in mine}, {each.trial for each in mine if each.failure is None}))
     (every, good), (_, against) = trials
     return len(every), len(every - good), len(against)

@@ -35,9 +35,9 @@ class Checked:
 
 def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> Checked:
     """Which covariates may be used, before the response is looked at. ``values`` (n) only tell how many are fitted."""
-    left = fitted_with_strata(table, sample, values, timed)[1].df
+    df = fitted_with_strata(table, sample, values, timed)[1].df
     used: list[int] = []
-    told: list[Covariate] = []
+    covariates: list[Covariate] = []
     for number, name in enumerate(table.covariates):
         column = sample.machine[:, number]
         missing = int(np.sum(~np.isfinite(column)))
@@ -47,7 +47,7 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
             reason = f"it was not recorded in {missing} of {len(column)} {what}"
         elif np.std(column) <= VARIES * (1.0 if FIGURES[name].share else float(np.abs(column).mean())):
             reason = f"it hardly varies between {what} (standard deviation below 1 %)"
-        elif left - len(used) - 1 < _LEAST:
+        elif df - len(used) - 1 < _LEAST:
             reason = f"too few {what} are left to estimate its slope"
         else:
             p_value = _moved(table, sample, column, timed)
@@ -55,8 +55,8 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
                 reason = f"levels move it (p = {p_value:.2g}), so part of their effect would be taken out"
         if not reason:
             used.append(number)
-        told.append(Covariate(name, not reason, p_value, f"{name} is not used: {reason}." if reason else ""))
-    return Checked(tuple(used), tuple(told))
+        covariates.append(Covariate(name, not reason, p_value, f"{name} is not used: {reason}." if reason else ""))
+    return Checked(tuple(used), tuple(covariates))
 
 
 def _moved(table: StudyTable, sample: Sample, column: Floats, timed: bool) -> float | None:
@@ -75,20 +75,20 @@ def with_gain(
     (model, fit), gain = fitted, _gain(fitted, plain)
     if gain is None:
         return told
-    found = []
-    for one in told:
-        if not one.used:
-            found.append(one)
+    covariates = []
+    for covariate in told:
+        if not covariate.used:
+            covariates.append(covariate)
             continue
-        slope = float(fit.beta[model.covariate(model.table.covariates.index(one.name))])
-        kind = FIGURES[one.name]
+        slope = float(fit.beta[model.covariate(model.table.covariates.index(covariate.name))])
+        kind = FIGURES[covariate.name]
         step, unit = (0.1, "10 points") if kind.share else (1.0, f"1 {kind.unit}")
         percent = scale.percent(slope * step)
         size = "" if percent is None else f"; {unit} more go with {percent:+.2g} %"
-        tested = "" if one.moved_p is None else f" No level moves it visibly (p = {one.moved_p:.2g})."
-        said = f"{one.name} is a covariate{size}.{tested}"
-        found.append(Covariate(one.name, True, one.moved_p, said, percent, *gain))
-    return tuple(found)
+        tested = "" if covariate.moved_p is None else f" No level moves it visibly (p = {covariate.moved_p:.2g})."
+        sentence = f"{covariate.name} is a covariate{size}.{tested}"
+        covariates.append(Covariate(covariate.name, True, covariate.moved_p, sentence, percent, *gain))
+    return tuple(covariates)
 
 
 def _gain(fitted: tuple[Model, Fit], plain: tuple[Model, Fit]) -> tuple[float, float] | None:
@@ -105,11 +105,11 @@ def _gain(fitted: tuple[Model, Fit], plain: tuple[Model, Fit]) -> tuple[float, f
 
 def gain_sentence(told: tuple[Covariate, ...]) -> str:
     """What the covariates that are used did together; empty without any."""
-    one = next((one for one in told if one.used and one.variance_removed is not None), None)
-    if one is None or one.variance_removed is None or one.narrower is None:
+    used = next((covariate for covariate in told if covariate.used and covariate.variance_removed is not None), None)
+    if used is None or used.variance_removed is None or used.narrower is None:
         return ""
-    names = ", ".join(each.name for each in told if each.used)
-    width = f"{100 * abs(one.narrower):.0f} % {'narrower' if one.narrower >= 0 else 'wider'}"
-    removed = f"{100 * one.variance_removed:.0f} % of the variance"
+    names = ", ".join(covariate.name for covariate in told if covariate.used)
+    width = f"{100 * abs(used.narrower):.0f} % {'narrower' if used.narrower >= 0 else 'wider'}"
+    removed = f"{100 * used.variance_removed:.0f} % of the variance"
     gained = f"{removed} removed, intervals {width}"
     return f"Analysis of covariance ({names}): {gained}. Effects are those at equal values of them."

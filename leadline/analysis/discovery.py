@@ -16,9 +16,9 @@ def q_values(p_values: Floats) -> Floats:
     count = len(p_values)
     order = np.argsort(p_values, kind="stable")
     raised = p_values[order] * count / np.arange(1, count + 1)
-    found = np.empty(count)
-    found[order] = np.minimum(1.0, np.minimum.accumulate(raised[::-1])[::-1])
-    return found
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(raised[::-1])[::-1])
+    return adjusted
 
 
 def spread_of_truth(estimates: Floats, covariance: Floats) -> float:

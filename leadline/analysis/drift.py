@@ -44,10 +44,10 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     reach = float(distributions.t.ppf((1 + level) / 2, line.df)) * error
     p_value = float(2 * distributions.t.sf(abs(total) / error, line.df))
     change, interval = scale.percent(total), scale.interval(total, reach, level)
-    found = p_value < ALPHA
+    drifts = p_value < ALPHA
     if change is None or interval is None:
         words = "too steep to be given in percent" if scale.log else "a change from a baseline of zero"
-        return Drift(None, span, None, p_value, found, f"Drift over {count} baseline trials: {words}.")
+        return Drift(None, span, None, p_value, drifts, f"Drift over {count} baseline trials: {words}.")
     figures = f"{_signed(change)} % in {_span(span)} [{_signed(interval.low)}, {_signed(interval.high)}]"
     inside = ", seen inside blocks" if within else ""
     heads = {
@@ -55,8 +55,8 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
         DriftVerdict.NONE_SEEN: f"No drift can be seen over {count} baseline trials",
         DriftVerdict.INCONCLUSIVE: f"{count} baseline trials are too few or too noisy to detect drift",
     }
-    text = f"{heads[drift_verdict(found, interval)]}: {figures}{inside}."
-    return Drift(change, span, interval, p_value, found, text)
+    text = f"{heads[drift_verdict(drifts, interval)]}: {figures}{inside}."
+    return Drift(change, span, interval, p_value, drifts, text)
 
 
 def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:

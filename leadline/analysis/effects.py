@@ -256,9 +256,9 @@ def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fi
         return plain
     parts = []
     for host in present:
-        own, kept = table.on_host(int(host)), sample.only(sample.hosts == host)
-        found = _of_one_host(own, kept, scale, timed)
-        parts.append(HostPart(own, kept, found.model, found.fit))
+        part, kept_sample = table.on_host(int(host)), sample.only(sample.hosts == host)
+        fitted = _of_one_host(part, kept_sample, scale, timed)
+        parts.append(HostPart(part, kept_sample, fitted.model, fitted.fit))
     fit = hosts_fit(plain.model, plain.fit, parts)
     hosts = Hosts(tuple(table.hosts[host] for host in present), tuple(parts), fit)
     return replace(plain, hosts=hosts, fit=plain.fit if isinstance(fit, str) else fit)
@@ -288,7 +288,7 @@ def _of_one_host(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -
 
 
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
-    used = frozenset((one[0], other[0]) for one, other in chosen.model.pairs)
+    used = frozenset((first[0], other[0]) for first, other in chosen.model.pairs)
     notes = alias_notes(table, sample, used)
     if isinstance(chosen.fit, LenthFit):
         notes.append(LENTH)
@@ -299,16 +299,16 @@ def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
     if chosen.instances is not None and chosen.instances.sentence:
         notes.append(chosen.instances.sentence)
     together = gain_sentence(chosen.covariates)
-    notes += [*([together] if together else []), *(one.sentence for one in chosen.covariates)]
+    notes += [*([together] if together else []), *(covariate.sentence for covariate in chosen.covariates)]
     return notes
 
 
 def _components(scale: Scale, sample: Sample, chosen: _Fitted, level: float) -> tuple[Component, ...]:
     if not isinstance(chosen.inside, MixedFit):
         return ()
-    found = components_of(scale, sample, chosen.inside, chosen.strata, level)
+    components = components_of(scale, sample, chosen.inside, chosen.strata, level)
     differing = chosen.instances.component if chosen.instances is not None else None
-    return found if differing is None else (*found, differing)
+    return components if differing is None else (*components, differing)
 
 
 def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
@@ -368,10 +368,10 @@ def _noise(
     middle = int(np.argsort(family.strict, kind="stable")[len(family.strict) // 2])
     error = float(family.strict[middle])
     critical = float(family.critical[middle] * family.errors[middle]) / error
-    found = detectable(critical, error, float(family.shared[middle])) if math.isfinite(critical) else None
+    smallest = detectable(critical, error, float(family.shared[middle])) if math.isfinite(critical) else None
     return _Noise(
         luck(scale, family.scatter, fit.sigma, family.df, kind.higher_is_better),
-        None if found is None else scale.percent(found),
+        None if smallest is None else scale.percent(smallest),
         scale.noise(fit.sigma),
         () if table.screening else _groups(table, sample, model, fit, level, kind),
     )

@@ -56,42 +56,44 @@ def explained(forks: Sequence[Counted], baseline: str) -> dict[str, list[Change]
     baseline, then system calls by kind and instructions by symbol, largest change first; of all these plain ones
     first. Treatments without a world in common with the baseline are left out.
     """
-    usual = {one.world: one for one in forks if one.treatment == baseline and one.transactions}
-    found: dict[str, list[Change]] = {}
-    for treatment in dict.fromkeys(one.treatment for one in forks if one.treatment != baseline):
+    usual = {fork.world: fork for fork in forks if fork.treatment == baseline and fork.transactions}
+    changes: dict[str, list[Change]] = {}
+    for treatment in dict.fromkeys(fork.treatment for fork in forks if fork.treatment != baseline):
         pairs = [
-            (usual[one.world], one)
-            for one in forks
-            if one.treatment == treatment and one.world in usual and one.transactions
+            (usual[fork.world], fork)
+            for fork in forks
+            if fork.treatment == treatment and fork.world in usual and fork.transactions
         ]
         if pairs:
-            found[treatment] = _changes(pairs)
-    return found
+            changes[treatment] = _changes(pairs)
+    return changes
 
 
 def _changes(pairs: Sequence[tuple[Counted, Counted]]) -> list[Change]:
-    names = sorted({name for pair in pairs for one in pair for name in one.counters})
+    names = sorted({name for pair in pairs for fork in pair for name in fork.counters})
     changes = [_change(name, pairs) for name in names]
     largest = sorted(changes, key=lambda one: -abs(one.change))
-    cpu = [one for one in largest if one.counter.endswith(_CPU)]
-    changed = sorted((one for one in largest if one.change), key=lambda one: not one.plain)
-    calls = [one for one in changed if one.counter.startswith(_CALLS)]
-    instructions = [one for one in changed if one.counter.startswith(_INSTRUCTIONS)]
-    others = [one for one in changed if not one.counter.endswith(_CPU) and not one.counter.startswith(_EXECUTED)]
+    cpu = [change for change in largest if change.counter.endswith(_CPU)]
+    changed = sorted((change for change in largest if change.change), key=lambda one: not one.plain)
+    calls = [change for change in changed if change.counter.startswith(_CALLS)]
+    instructions = [change for change in changed if change.counter.startswith(_INSTRUCTIONS)]
+    others = [
+        change for change in changed if not change.counter.endswith(_CPU) and not change.counter.startswith(_EXECUTED)
+    ]
     others.sort(key=lambda one: (not one.plain, -abs(one.change) / (one.baseline or abs(one.change))))
     return cpu + others[:_MOST] + calls[:_MOST_CALLS] + instructions[:_MOST_INSTRUCTIONS]
 
 
 def _change(name: str, pairs: Sequence[tuple[Counted, Counted]]) -> Change:
     unit = 1e-3 if name.endswith(_CPU) else 1.0
-    each = np.array([[unit * one.counters.get(name, 0.0) / one.transactions for one in pair] for pair in pairs])
-    changes = each[:, 1] - each[:, 0]
+    rates = np.array([[unit * fork.counters.get(name, 0.0) / fork.transactions for fork in pair] for pair in pairs])
+    changes = rates[:, 1] - rates[:, 0]
     mean, interval = float(changes.mean()), None
     if len(changes) > 1:
         error = float(changes.std(ddof=1)) / len(changes) ** 0.5
         reach = _quantile(len(changes) - 1) * error
         interval = Interval(mean - reach, mean + reach)
-    return Change(name, float(each[:, 0].mean()), mean, interval, len(changes))
+    return Change(name, float(rates[:, 0].mean()), mean, interval, len(changes))
 
 
 @cache

@@ -56,20 +56,29 @@ def without(table: StudyTable, levels: frozenset[Main]) -> StudyTable:
     """The table as if its factors had none of these levels."""
     if not levels:
         return table
-    kept = [[at for at in range(len(one.levels)) if (f, at) not in levels] for f, one in enumerate(table.factors)]
-    factors = [replace(one, levels=tuple(one.levels[at] for at in kept[f])) for f, one in enumerate(table.factors)]
+    levels_kept = [
+        [at for at in range(len(factor.levels)) if (f, at) not in levels] for f, factor in enumerate(table.factors)
+    ]
+    factors = [
+        replace(factor, levels=tuple(factor.levels[at] for at in levels_kept[f]))
+        for f, factor in enumerate(table.factors)
+    ]
     numbers = {
-        number: tuple(kept[f].index(at) for f, at in enumerate(cell))
+        number: tuple(levels_kept[f].index(at) for f, at in enumerate(cell))
         for number, cell in enumerate(table.cells)
-        if all(at in kept[f] for f, at in enumerate(cell))
+        if all(at in levels_kept[f] for f, at in enumerate(cell))
     }
     places = {number: place for place, number in enumerate(numbers)}
-    rows = [(one, places[cell]) for one, cell in zip(table.observations, table.cell_of, strict=True) if cell in places]
+    rows = [
+        (observation, places[cell])
+        for observation, cell in zip(table.observations, table.cell_of, strict=True)
+        if cell in places
+    ]
     return replace(
         table,
         factors=tuple(factors),
         cells=tuple(numbers.values()),
-        observations=tuple(one for one, _ in rows),
+        observations=tuple(observation for observation, _ in rows),
         cell_of=tuple(place for _, place in rows),
     )
 
@@ -84,8 +93,8 @@ def constant_levels(model: Model, fit: Fit) -> frozenset[Main]:
     if not isinstance(fit, WorldsFit):
         return frozenset()
     rows = np.array([model.effect(main) for main in model.mains])
-    known = np.array(fit.estimable(rows)) & fit.constant(rows)
-    return frozenset(main for main, one in zip(model.mains, known, strict=True) if one)
+    constant = np.array(fit.estimable(rows)) & fit.constant(rows)
+    return frozenset(main for main, is_constant in zip(model.mains, constant, strict=True) if is_constant)
 
 
 def named(table: StudyTable, levels: frozenset[Main]) -> frozenset[Named]:
@@ -103,7 +112,7 @@ def told(
     """The effects, ranked again, with what is identical, what is ``constant`` and what only one world says."""
     worlds = len(np.unique(sample.blocks))
     where = f"in all {worlds} worlds" if worlds > 1 else "in this world"
-    found = []
+    effects_told = []
     for effect in effects:
         if (effect.factor, effect.level) in constant:
             effect = replace(_without_noise(effect), reason=CONSTANT)
@@ -112,6 +121,6 @@ def told(
             effect = replace(effect, verdict=Verdict.IDENTICAL, percent=0.0, reason=reason)
         if worlds == 1:
             effect = replace(effect, scope=Scope.THIS_WORLD, reason=effect.reason.replace(NO_NOISE, "one world alone"))
-        found.append(effect)
+        effects_told.append(effect)
     sign = -1.0 if higher_is_better else 1.0
-    return sorted(found, key=lambda one: (one.percent is None, sign * (one.percent or 0.0)))
+    return sorted(effects_told, key=lambda one: (one.percent is None, sign * (one.percent or 0.0)))

@@ -17,14 +17,14 @@ def maximal_groups(different: list[tuple[int, int]], count: int) -> list[frozens
     Insert and absorb: Piepho, An algorithm for a letter-based representation of all-pairwise comparisons (2004).
     """
     groups = [frozenset(range(count))]
-    for one, other in different:
-        split = [group for group in groups if one in group and other in group]
-        kept = [group for group in groups if group not in split]
+    for first, other in different:
+        split = [group for group in groups if first in group and other in group]
+        maximal = [group for group in groups if group not in split]
         for group in split:
-            for part in (group - {one}, group - {other}):
-                if not any(part <= known for known in kept):
-                    kept = [known for known in kept if not known <= part] + [part]
-        groups = kept
+            for part in (group - {first}, group - {other}):
+                if not any(part <= group for group in maximal):
+                    maximal = [group for group in maximal if not group <= part] + [part]
+        groups = maximal
     return groups
 
 

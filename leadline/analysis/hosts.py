@@ -53,16 +53,16 @@ class HostPart:
         """Contrasts (k, p) of ``model`` as those of this host's own (k, q), and which (k) of them its figures tell."""
         mains, pairs = len(model.mains), len(model.pairs)
         rows = np.zeros((len(contrasts), self.model.width))
-        known = np.ones(len(contrasts), dtype=np.bool_)
-        asked = contrasts[:, model.leading : model.leading + mains + pairs]
-        rows[:, self.model.leading : self.model.leading + mains] = asked[:, :mains]
+        mask = np.ones(len(contrasts), dtype=np.bool_)
+        mains_part = contrasts[:, model.leading : model.leading + mains + pairs]
+        rows[:, self.model.leading : self.model.leading + mains] = mains_part[:, :mains]
         for number, pair in enumerate(model.pairs):
             if pair in self.model.pairs:
                 at = self.model.leading + mains + self.model.pairs.index(pair)
-                rows[:, at] = asked[:, mains + number]
+                rows[:, at] = mains_part[:, mains + number]
             else:
-                known &= asked[:, mains + number] == 0
-        return rows, np.asarray(known & np.array(self.fit.estimable(rows), dtype=np.bool_))
+                mask &= mains_part[:, mains + number] == 0
+        return rows, np.asarray(mask & np.array(self.fit.estimable(rows), dtype=np.bool_))
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class HostsFit(Fit):
         return self.random
 
     def estimable(self, contrasts: Floats) -> list[bool]:
-        found = on_hosts(self.model, self.parts, contrasts, noise="none")
-        return [bool(count) for count in found.known.sum(axis=0) > int(self.random)]
+        by_host = on_hosts(self.model, self.parts, contrasts, noise="none")
+        return [bool(count) for count in by_host.known.sum(axis=0) > int(self.random)]
 
     def estimates(self, contrasts: Floats) -> Floats:
-        found = on_hosts(self.model, self.parts, contrasts, noise="none")
-        return np.asarray(np.sum(found.estimates * found.known, axis=0) / found.count)
+        by_host = on_hosts(self.model, self.parts, contrasts, noise="none")
+        return np.asarray(np.sum(by_host.estimates * by_host.known, axis=0) / by_host.count)
 
     def errors(self, contrasts: Floats) -> Floats:
         return self._judged(contrasts, False)[0]
@@ -115,13 +115,13 @@ class HostsFit(Fit):
 
     def scatter(self, contrasts: Floats) -> Floats:
         if self.random:  # (k, h)
-            found = on_hosts(self.model, self.parts, contrasts, noise="none")
-            moved = self._around(found) / np.sqrt(found.count * np.maximum(found.count - 1, 1))
+            by_host = on_hosts(self.model, self.parts, contrasts, noise="none")
+            moved = self._around(by_host) / np.sqrt(by_host.count * np.maximum(by_host.count - 1, 1))
             return np.asarray(moved.T / self.sigma)
         scattered, count = [], on_hosts(self.model, self.parts, contrasts, noise="none").count
         for part in self.parts:
-            rows, known = part.rows(self.model, contrasts)
-            scattered.append(part.fit.scatter(rows) * (known / count)[:, None] * part.fit.sigma / self.sigma)
+            rows, mask = part.rows(self.model, contrasts)
+            scattered.append(part.fit.scatter(rows) * (mask / count)[:, None] * part.fit.sigma / self.sigma)
         return np.asarray(np.hstack(scattered))
 
     def _around(self, found: OnHosts) -> Floats:
@@ -130,15 +130,15 @@ class HostsFit(Fit):
         return np.asarray((found.estimates - mean) * found.known)
 
     def _judged(self, contrasts: Floats, family: bool) -> tuple[Floats, Floats]:
-        found = on_hosts(self.model, self.parts, contrasts, "none" if self.random else "family" if family else "own")
+        by_host = on_hosts(self.model, self.parts, contrasts, "none" if self.random else "family" if family else "own")
         if self.random:
-            free = np.maximum(found.count - 1, 1)
-            errors = np.sqrt(np.sum(self._around(found) ** 2, axis=0) / free / found.count)
+            free = np.maximum(by_host.count - 1, 1)
+            errors = np.sqrt(np.sum(self._around(by_host) ** 2, axis=0) / free / by_host.count)
             return np.maximum(errors, _ROUNDING * self.plain.errors(contrasts)), free
-        squares = found.errors**2 * found.known
+        squares = by_host.errors**2 * by_host.known
         total = np.maximum(squares.sum(axis=0), 1e-300)
-        degrees = total**2 / np.maximum(np.sum(squares**2 / np.maximum(found.degrees, 1.0), axis=0), 1e-300)
-        return np.sqrt(total) / found.count, np.asarray(np.maximum(degrees, 1.0))
+        degrees = total**2 / np.maximum(np.sum(squares**2 / np.maximum(by_host.degrees, 1.0), axis=0), 1e-300)
+        return np.sqrt(total) / by_host.count, np.asarray(np.maximum(degrees, 1.0))
 
 
 def on_hosts(model: Model, parts: Sequence[HostPart], contrasts: Floats, noise: Noise = "own") -> OnHosts:
@@ -146,15 +146,15 @@ def on_hosts(model: Model, parts: Sequence[HostPart], contrasts: Floats, noise: 
     that are judged as one family, or nothing.
     """
     shape = (len(parts), len(contrasts))
-    found = OnHosts(np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape, dtype=np.bool_))
+    result = OnHosts(np.zeros(shape), np.zeros(shape), np.ones(shape), np.zeros(shape, dtype=np.bool_))
     for place, part in enumerate(parts):
-        rows, known = part.rows(model, contrasts)
-        found.known[place], found.estimates[place] = known, part.fit.estimates(rows)
+        rows, mask = part.rows(model, contrasts)
+        result.known[place], result.estimates[place] = mask, part.fit.estimates(rows)
         if noise == "family" and isinstance(part.fit, UnequalFit | TwoStrataFit):
-            found.errors[place], found.degrees[place] = part.fit.together(rows)
+            result.errors[place], result.degrees[place] = part.fit.together(rows)
         elif noise != "none":
-            found.errors[place], found.degrees[place] = part.fit.errors(rows), part.fit.degrees(rows)
-    return found
+            result.errors[place], result.degrees[place] = part.fit.errors(rows), part.fit.degrees(rows)
+    return result
 
 
 def hosts_fit(model: Model, plain: Fit, parts: Sequence[HostPart]) -> HostsFit | str:
@@ -164,8 +164,8 @@ def hosts_fit(model: Model, plain: Fit, parts: Sequence[HostPart]) -> HostsFit |
         return "a host ran one block alone"
     mains = np.array([model.effect(main) for main in model.mains]).reshape(len(model.mains), model.width)
     having = np.array([sum(part.has(main) for part in parts) for main in model.mains], dtype=np.int64)
-    told = on_hosts(model, parts, mains, noise="none").known.sum(axis=0)
-    if np.any((told < np.minimum(having, 2)) & np.array(plain.estimable(mains), dtype=np.bool_)):
+    hosts_with = on_hosts(model, parts, mains, noise="none").known.sum(axis=0)
+    if np.any((hosts_with < np.minimum(having, 2)) & np.array(plain.estimable(mains), dtype=np.bool_)):
         return "a host alone cannot compare a level with the baseline"
     free = sum(part.fit.df for part in parts if part.fit.df > 0)
     inside = sum(part.fit.df * part.fit.sigma**2 for part in parts if part.fit.df > 0)

@@ -95,7 +95,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     exact = replace(within, sigma=wide.sigma)
     chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},
-        live=tuple(bool(one) for one in live),
+        live=tuple(bool(flag) for flag in live),
         within=exact,
         inflation=float(np.sqrt(ratio)),
         between=float(between),
@@ -104,8 +104,8 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
         text = f"Effects do not differ visibly between the {instances} server instances (p = {p_value:.2g})"
         return Instances(chosen, p_value, False, f"{text}; intervals are for a new instance all the same.")
     units = np.eye(model.width)[live]
-    known = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
-    spread = float(np.median(exact.errors(np.array(known))))
+    estimable = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
+    spread = float(np.median(exact.errors(np.array(estimable))))
     variance = (ratio - 1) * spread**2 * instances
     percent = scale.percent(float(np.sqrt(variance)))
     size = "" if percent is None else f", with a standard deviation of {format_number(percent, 2)} %"
@@ -138,5 +138,5 @@ def _crossed(columns: Floats, sample: Sample) -> Floats:
     """Products (n, instances * m) of the columns (n, m) with the indicators of instances, without empty ones."""
     trials = np.unique(sample.trials)
     products = [columns * (sample.trials == trial)[:, None] for trial in trials]
-    found = np.column_stack(products)
-    return np.asarray(found[:, np.any(found != 0, axis=0)], dtype=np.float64)
+    crossed = np.column_stack(products)
+    return np.asarray(crossed[:, np.any(crossed != 0, axis=0)], dtype=np.float64)

@@ -52,30 +52,34 @@ class Mixture:
         """Standard errors (k) and degrees of freedom (k) of the t laws around the REML estimates that have the
         mixture's tails at 5 % and at 0.5 %.
         """
-        asked = contrasts @ self.basis
-        errors, degrees = np.empty(len(asked)), np.empty(len(asked))
+        coordinates = contrasts @ self.basis
+        errors, degrees = np.empty(len(coordinates)), np.empty(len(coordinates))
         step = max(1, _AT_ONCE // len(self.weights))
-        for start in range(0, len(asked), step):
+        for start in range(0, len(coordinates), step):
             part = slice(start, start + step)
-            spread = np.linalg.norm(np.einsum("jab,kb->jka", self.roots, asked[part]), axis=2) * self.sigmas[:, None]
-            far, farther = (self._tail(np.abs(self.moved @ asked[part].T), spread, tail) for tail in _TAILS)
+            spread = (
+                np.linalg.norm(np.einsum("jab,kb->jka", self.roots, coordinates[part]), axis=2) * self.sigmas[:, None]
+            )
+            far, farther = (self._tail(np.abs(self.moved @ coordinates[part].T), spread, tail) for tail in _TAILS)
             degrees[part] = _degrees(farther / far, float(self.df))
             errors[part] = far / distributions.t.isf(_TAILS[0] / 2, degrees[part])
         return errors, degrees
 
     def _tail(self, away: Floats, spread: Floats, tail: float) -> Floats:
         """Distances (k) from the estimates beyond which the mixture has ``tail``: Newton's method on logarithms."""
-        found = np.log(np.sqrt(self.weights @ (spread**2 + away**2)) * distributions.t.isf(tail / 2, max(self.df, 3)))
+        log_distances = np.log(
+            np.sqrt(self.weights @ (spread**2 + away**2)) * distributions.t.isf(tail / 2, max(self.df, 3))
+        )
         for _ in range(30):
-            size = np.exp(found)
+            size = np.exp(log_distances)
             ends = (size - away) / spread, (size + away) / spread
             beyond = self.weights @ (special.stdtr(self.df, -ends[0]) + special.stdtr(self.df, -ends[1]))
             density = self.weights @ ((_density(self.df, ends[0]) + _density(self.df, ends[1])) / spread)
             change = np.log(beyond / tail) * beyond / np.maximum(density * size, 1e-300)
-            found += np.clip(change, -1.0, 1.0)
+            log_distances += np.clip(change, -1.0, 1.0)
             if np.max(np.abs(change)) < 1e-7:
                 break
-        return np.asarray(np.exp(found), dtype=np.float64)
+        return np.asarray(np.exp(log_distances), dtype=np.float64)
 
 
 def _density(df: int, at: Floats) -> Floats:
@@ -89,8 +93,8 @@ _RATIOS = distributions.t.isf(_TAILS[1] / 2, _GRID) / distributions.t.isf(_TAILS
 
 def _degrees(ratios: Floats, most: float) -> Floats:
     """Degrees of freedom of the t laws whose two tails have these ratios, between 1 and ``most``."""
-    found = np.exp(np.interp(-ratios, -_RATIOS, np.log(_GRID)))
-    return np.asarray(np.clip(found, 1.0, most), dtype=np.float64)
+    log_degrees = np.exp(np.interp(-ratios, -_RATIOS, np.log(_GRID)))
+    return np.asarray(np.clip(log_degrees, 1.0, most), dtype=np.float64)
 
 
 def mixture(
@@ -107,8 +111,8 @@ def mixture(
     assert centre is not None
 
     def drop(at: Floats) -> float:
-        found = evaluate(at) if np.all((at >= low) & (at <= high)) else None
-        return np.inf if found is None else (found[0] - centre[0]) / 2
+        evaluation = evaluate(at) if np.all((at >= low) & (at <= high)) else None
+        return np.inf if evaluation is None else (evaluation[0] - centre[0]) / 2
 
     points = _POINTS_LARGE if work > _LARGE else _POINTS.get(len(best), 7)
     axes = []
@@ -118,16 +122,16 @@ def mixture(
     kept = []
     for shift in product(*axes):
         at = np.clip(best + steps @ np.array(shift), low, high)
-        found = evaluate(at)
-        if found is not None and (found[0] - centre[0]) / 2 < -np.log(_LIGHTEST):
-            kept.append(found)
-    deviances = np.array([one[0] for one in kept])
+        evaluation = evaluate(at)
+        if evaluation is not None and (evaluation[0] - centre[0]) / 2 < -np.log(_LIGHTEST):
+            kept.append(evaluation)
+    deviances = np.array([point[0] for point in kept])
     weights = np.exp(-(deviances - deviances.min()) / 2)
     return Mixture(
         weights / weights.sum(),
-        np.array([one[2] for one in kept]),
-        np.array([one[1] - centre[1] for one in kept]),
-        np.array([one[3] for one in kept]),
+        np.array([point[2] for point in kept]),
+        np.array([point[1] - centre[1] for point in kept]),
+        np.array([point[3] for point in kept]),
         basis,
         df,
     )

@@ -74,17 +74,17 @@ def lenth_fit(saturated: Fit, contrasts: Floats) -> Fit:
     """The saturated fit with a noise, from its estimable ``contrasts`` (m, p): all effects and interactions. Unchanged
     where these are fewer than six or half of them are exactly nothing.
     """
-    known = contrasts[np.array(saturated.estimable(contrasts), dtype=bool)]
-    if len(known) < FEWEST:
+    estimable = contrasts[np.array(saturated.estimable(contrasts), dtype=bool)]
+    if len(estimable) < FEWEST:
         return saturated
-    scatter = saturated.scatter(known)
+    scatter = saturated.scatter(estimable)
     lengths = np.linalg.norm(scatter, axis=1)
-    standard = saturated.estimates(known) / lengths
+    standard = saturated.estimates(estimable) / lengths
     if np.median(np.abs(standard)) <= 1e-12 * max(1e-300, float(np.max(np.abs(standard)))):
         return saturated
     sigma = float(pseudo_error(standard[None, :])[0])
     units = scatter / lengths[:, None]
-    return LenthFit(saturated.beta, saturated.half, saturated.rows, max(1, len(known) // 3), sigma, units)
+    return LenthFit(saturated.beta, saturated.half, saturated.rows, max(1, len(estimable) // 3), sigma, units)
 
 
 @lru_cache(maxsize=32)

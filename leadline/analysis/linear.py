@@ -61,11 +61,11 @@ def fit(design: Floats, values: Floats, lost: int = 0, size: float | None = None
     ``lost`` degrees of freedom were spent on what both are already free of; ``size`` is the norm of the values before
     (around their mean): residuals much smaller than it are rounding.
     """
-    left, singular, right = np.linalg.svd(design, full_matrices=False)
+    left_vectors, singular, right = np.linalg.svd(design, full_matrices=False)
     rank = int(np.sum(singular > _RANK * max(1.0, float(singular.max(initial=0.0)))))
-    left, singular, right = left[:, :rank], singular[:rank], right[:rank]
+    left_vectors, singular, right = left_vectors[:, :rank], singular[:rank], right[:rank]
     half = right.T / singular
-    beta = half @ (left.T @ values)
+    beta = half @ (left_vectors.T @ values)
     residuals = values - design @ beta
     df = len(values) - rank - lost
     left_over = float(np.linalg.norm(residuals))

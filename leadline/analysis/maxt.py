@@ -124,7 +124,7 @@ def _integrate(units: Floats, two_sided: bool) -> MaxT:
     reach = np.empty(len(points))
     step = max(1, int(4e6 // len(factor)))
     for start in range(0, len(points), step):
-        found = points[start : start + step] @ factor.T
-        reach[start : start + step] = np.max(np.abs(found) if two_sided else found, axis=1)
+        probabilities = points[start : start + step] @ factor.T
+        reach[start : start + step] = np.max(np.abs(probabilities) if two_sided else probabilities, axis=1)
     binned = np.sort(reach).reshape(_BINS, -1).mean(axis=1)
     return MaxT(binned, rank, two_sided)

@@ -80,9 +80,9 @@ class _Problem:
     def __init__(self, design: Floats, values: Floats, strata: Strata, df: int) -> None:
         if strata.swept is not None:
             design, values = centred(design, strata.swept.starts), centred(values[:, None], strata.swept.starts)[:, 0]
-        left, singular, right = np.linalg.svd(design, full_matrices=False)
+        left_vectors, singular, right = np.linalg.svd(design, full_matrices=False)
         used = singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))
-        basis = left[:, used]
+        basis = left_vectors[:, used]
         self.basis = right[used].T / singular[used]
         rest = values - basis @ (basis.T @ values)
         self.scale = float(np.linalg.norm(rest)) or 1.0

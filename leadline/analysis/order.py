@@ -38,15 +38,18 @@ def order_effects(
     blocks, or too few measurements are left.
     """
     logs = np.log(np.asarray(values, dtype=np.float64))
-    kinds, held = np.asarray(treatments), np.asarray(blocks)
+    kinds, block_labels = np.asarray(treatments), np.asarray(blocks)
     place = np.zeros(len(logs))
-    for block in np.unique(held):
-        place[held == block] = np.arange(np.sum(held == block))
+    for block in np.unique(block_labels):
+        place[block_labels == block] = np.arange(np.sum(block_labels == block))
     changed = np.append(0.0, (kinds[1:] != kinds[:-1]).astype(np.float64))
     if len(changed):
         changed[0] = np.mean(changed[1:]) if len(changed) > 1 else 0.0
-    base = np.column_stack([kinds == one for one in np.unique(kinds)] + [held == one for one in np.unique(held)[1:]])
-    found = []
+    base = np.column_stack(
+        [kinds == label for label in np.unique(kinds)]
+        + [block_labels == label for label in np.unique(block_labels)[1:]]
+    )
+    order_rows = []
     for name, column in (("later", place), ("after another", changed)):
         columns = np.column_stack([base, column]).astype(np.float64)
         rank = int(np.linalg.matrix_rank(columns))
@@ -57,6 +60,6 @@ def order_effects(
         size = float(rest @ logs / (rest @ rest))
         error = logs - columns @ np.linalg.lstsq(columns, logs, rcond=None)[0]
         reach = float(distributions.t.ppf(1 - (1 - level) / 4, df) * np.sqrt(error @ error / df / (rest @ rest)))
-        low, mid, high = (100.0 * float(np.expm1(one)) for one in (size - reach, size, size + reach))
-        found.append(OrderEffect(name, mid, Interval(low, high, level)))
-    return tuple(found)
+        low, mid, high = (100.0 * float(np.expm1(bound)) for bound in (size - reach, size, size + reach))
+        order_rows.append(OrderEffect(name, mid, Interval(low, high, level)))
+    return tuple(order_rows)

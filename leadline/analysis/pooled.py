@@ -27,10 +27,10 @@ class Residual:
 
 def pooled(fit: Fit, others: Sequence[Residual]) -> Fit:
     """``fit`` with its noise and that of ``others`` as one, as a plain fit; ``fit`` itself where its own is larger."""
-    df = sum(one.df for one in others)
+    df = sum(other.df for other in others)
     if df <= 0 or fit.df <= 0 or fit.sigma <= 0:
         return fit
-    variance = sum(one.df * one.variance for one in others) / df
+    variance = sum(other.df * other.variance for other in others) / df
     if variance <= 0 or distributions.f.sf(fit.sigma**2 / variance, fit.df, df) < ALIKE:
         return fit
     every = fit.df + df

@@ -44,19 +44,23 @@ def quantile_effects(
     def shared(response: str) -> Interim:
         return _shared(interim(response), level, len(names))
 
-    found = analyse(
+    analysis = analyse(
         plan, observations, names, level, describe, margin, verdicts_only=True, interim=shared, covariates=covariates
     )
-    return tuple(effect for one in found.responses for effect in one.effects)
+    return tuple(effect for response in analysis.responses for effect in response.effects)
 
 
 def _measured(observations: Sequence[Observation], name: str, share: float) -> bool:
     """Whether the observations have figures of a quantile, with requests enough beyond it in a slot."""
-    having = [each.responses for each in observations if each.failure is None and name in each.responses]
+    having = [
+        observation.responses
+        for observation in observations
+        if observation.failure is None and name in observation.responses
+    ]
     counts = [
-        each.responses["throughput"] * each.seconds
-        for each in observations
-        if each.failure is None and each.seconds is not None and "throughput" in each.responses
+        observation.responses["throughput"] * observation.seconds
+        for observation in observations
+        if observation.failure is None and observation.seconds is not None and "throughput" in observation.responses
     ]
     return bool(having) and (not counts or float(np.median(counts)) * (1 - share) >= BEYOND)
 

@@ -39,24 +39,24 @@ def with_ranks(
     where = places(table, model, family)
     mains = {key(table.factors[f].name, table.factors[f].levels[k]): (f, k) for f, k in model.mains}
     scaled = scale.into(sample.values)
-    found, apart = [], []
+    ranked, apart = [], []
     for effect in effects:
         name = key(effect.factor, effect.level)
         if name not in where:
-            found.append(effect)
+            ranked.append(effect)
             continue
         place = where[name]
         strict = float(1 - 2 * distributions.t.sf(family.critical[place], family.degrees[place]))
-        own = _alone(table, mains[name])
-        treated = np.where(sample.cells == own, 1, np.where(sample.cells == 0, 0, -1)).astype(np.int64)
+        alone = _alone(table, mains[name])
+        treated = np.where(sample.cells == alone, 1, np.where(sample.cells == 0, 0, -1)).astype(np.int64)
         moved = shift(scaled, treated, sample.blocks, (level, strict))
         robust = _robust(scale, moved, level) if moved else None
-        found.append(replace(effect, robust=robust))
+        ranked.append(replace(effect, robust=robust))
         if robust is not None and robust.simultaneous is not None:
-            told = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
-            if told == robust.simultaneous.contains(0.0):
+            decided = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+            if decided == robust.simultaneous.contains(0.0):
                 apart.append(f"{effect.factor}={table.describe(effect.factor, effect.level)}")
-    return found, _disagreement(apart)
+    return ranked, _disagreement(apart)
 
 
 def _exact(table: StudyTable, sample: Sample, model: Model, fit: Fit) -> bool:

@@ -82,24 +82,24 @@ def diminishing_returns(
     """
     table = StudyTable.of(plan, observations, describe)
     places = [place for place, factor in enumerate(table.factors) if _ordered(factor)]
-    found = fitted_response(table, response, level) if places else None
-    if found is None:
+    response_curve = fitted_response(table, response, level) if places else None
+    if response_curve is None:
         return []
-    scale, sample, model, fit = found
+    scale, sample, model, fit = response_curve
     higher = response_kind(response).higher_is_better
     result = []
     for place in places:
         factor = table.factors[place]
         order = sorted(range(len(factor.levels)), key=lambda index: float(factor.levels[index]))
         for under, rows, counts in [_averaged(place, order, model, sample), *_within(place, order, model, sample)]:
-            known = [index for index in order if index in rows]
-            if len(known) < FEWEST:
+            measured = [index for index in order if index in rows]
+            if len(measured) < FEWEST:
                 continue
-            pairs = list(combinations(known, 2))
+            pairs = list(combinations(measured, 2))
             family = Family.of(fit, [rows[high] - rows[low] for low, high in pairs], level)
             differences = _Differences(dict(zip(pairs, family.place, strict=True)), family, scale, level)
-            one = _returns(factor, known, counts, differences, higher, response, describe, margin)
-            result.append(replace(one, under=under))
+            row = _returns(factor, measured, counts, differences, higher, response, describe, margin)
+            result.append(replace(row, under=under))
     return result
 
 
@@ -185,20 +185,20 @@ def _returns(
     margin: float,
 ) -> Returns:
     first = known[0]
-    heights = {index: found[0] for index in known if (found := differences.of(first, index)) is not None}
+    heights = {index: difference[0] for index in known if (difference := differences.of(first, index)) is not None}
     best = (max if higher else min)(heights, key=lambda index: heights[index])
     steps = []
     for before, index in zip([None, *known], known, strict=False):
         doublings = change = interval = None
-        if before is not None and (found := differences.of(before, index)) is not None:
+        if before is not None and (difference := differences.of(before, index)) is not None:
             low, high = float(factor.levels[before]), float(factor.levels[index])
             doublings = math.log2(high / low) if low > 0 else None
-            value, reach = found
+            value, reach = difference
             by = doublings or 1.0
             change, interval = differences.percent(value / by, None if reach is None else reach / by)
         against, against_interval, enough, short = None, None, index == best, False
-        if (found := differences.of(best, index)) is not None and index != best:
-            against, against_interval = differences.percent(*found)
+        if (difference := differences.of(best, index)) is not None and index != best:
+            against, against_interval = differences.percent(*difference)
             if against_interval is not None:
                 enough = against_interval.low > -margin if higher else against_interval.high < margin
                 short = against_interval.high < -margin if higher else against_interval.low > margin
@@ -241,8 +241,8 @@ def _sentence(
         )
     if best == steps[0].level:
         rest = [describe(factor.name, step.level) for step in steps[1:] if not step.short]
-        known = f", and {', '.join(rest)} may be as good" if rest else ""
-        return f"No larger {factor.name} is shown to pay: the smallest, {top}, was the best{known}."
+        others = f", and {', '.join(rest)} may be as good" if rest else ""
+        return f"No larger {factor.name} is shown to pay: the smallest, {top}, was the best{others}."
     open_ = [describe(factor.name, step.level) for step in steps if not step.short and step.level != best]
     if open_:
         return (

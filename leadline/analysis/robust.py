@@ -40,10 +40,10 @@ def shift(values: Floats, treated: Ints, strata: Ints, levels: tuple[float, ...]
     chosen = chosen[np.argsort(strata[chosen], kind="stable")]
     ends = np.flatnonzero(np.diff(strata[chosen])) + 1
     for members in np.split(chosen, ends):
-        one, other = (values[members[treated[members] == side]] for side in (1, 0))
-        if len(one) and len(other):
-            differences.append(np.subtract.outer(one, other).ravel())
-            sizes.append((min(len(one), len(other)), max(len(one), len(other))))
+        treated_values, other = (values[members[treated[members] == side]] for side in (1, 0))
+        if len(treated_values) and len(other):
+            differences.append(np.subtract.outer(treated_values, other).ravel())
+            sizes.append((min(len(treated_values), len(other)), max(len(treated_values), len(other))))
     if not differences:
         return None
     ordered = np.sort(np.concatenate(differences))
@@ -59,11 +59,11 @@ def _rank(sizes: tuple[tuple[int, int], ...], tail: float) -> int:
     """The largest k with P(count of differences below zero <= k - 1) <= tail; 0 where there is none."""
     if tail <= 0:
         return 0
-    total = sum(one * other for one, other in sizes)
+    total = sum(first * other for first, other in sizes)
     if total <= _EXACT:
         below = np.cumsum(_law(sizes))
         return int(np.searchsorted(below, tail * (1 + 1e-12), side="right"))
-    variance = sum(one * other * (one + other + 1) / 12 for one, other in sizes)
+    variance = sum(first * other * (first + other + 1) / 12 for first, other in sizes)
     return max(0, int(np.floor(total / 2 - 0.5 + distributions.norm.ppf(tail) * np.sqrt(variance))))
 
 
@@ -71,8 +71,8 @@ def _rank(sizes: tuple[tuple[int, int], ...], tail: float) -> int:
 def _law(sizes: tuple[tuple[int, int], ...]) -> Floats:
     """Probabilities of 0, 1, 2, ... of the sum of independent Mann-Whitney statistics."""
     law = np.ones(1)
-    for one, other in sizes:
-        law = np.convolve(law, _mann_whitney(one, other))
+    for first, other in sizes:
+        law = np.convolve(law, _mann_whitney(first, other))
     return law
 
 

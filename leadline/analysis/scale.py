@@ -37,12 +37,12 @@ class Scale:
     def percent(self, contrast: float) -> float | None:
         """Percent of the baseline, None where it does not exist or is too large to mean anything."""
         if self.log:
-            found = 100.0 * math.expm1(contrast) if contrast < 30 else math.inf
+            change = 100.0 * math.expm1(contrast) if contrast < 30 else math.inf
         elif self.base > 0:
-            found = 100.0 * contrast / self.base
+            change = 100.0 * contrast / self.base
         else:
             return None
-        return found if abs(found) <= _LARGEST else None
+        return change if abs(change) <= _LARGEST else None
 
     def noise(self, sigma: float) -> float | None:
         """A standard deviation in percent of the baseline, of a lognormal figure on the log scale."""
@@ -75,10 +75,10 @@ def baseline_mean(scale: Scale, sample: Sample, level: float) -> tuple[float | N
     chosen = sample.is_baseline
     if not chosen.any():
         return None, None
-    kept = sample.only(chosen)
-    values, blocks = scale.into(kept.values), kept.blocks
-    if kept.slotted:
-        values, blocks, _ = kept.of_trials(values)
+    baselines = sample.only(chosen)
+    values, blocks = scale.into(baselines.values), baselines.blocks
+    if baselines.slotted:
+        values, blocks, _ = baselines.of_trials(values)
     groups = np.array([values[blocks == block].mean() for block in np.unique(blocks)])
     units = groups if len(groups) > 1 else values
     back: Callable[[float], float] = math.exp if scale.log else float

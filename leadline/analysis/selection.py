@@ -19,12 +19,12 @@ from leadline.model.result import Effect
 
 def places(table: StudyTable, model: Model, family: Family) -> dict[tuple[str, str, Level], int]:
     """Factor, type and value of each estimated level -> its index in the family's arrays."""
-    found = {}
+    indices = {}
     for (factor, level), place in zip(model.mains, family.place, strict=True):
         if place is not None:
             chosen = table.factors[factor]
-            found[key(chosen.name, chosen.levels[level])] = place
-    return found
+            indices[key(chosen.name, chosen.levels[level])] = place
+    return indices
 
 
 def key(factor: str, level: Level) -> tuple[str, str, Level]:
@@ -39,14 +39,14 @@ def with_selection(
     """
     if family.law is None or not len(family.estimates):
         return list(effects)
-    found = q_values(np.array([family.together(place) for place in range(len(family.estimates))]))
+    q = q_values(np.array([family.together(place) for place in range(len(family.estimates))]))
     drawn = shrunken(family.estimates, fit.sigma**2 * (family.scatter @ family.scatter.T))
     where = places(table, model, family)
     result = []
     for effect in effects:
         place = where.get(key(effect.factor, effect.level))
         if place is not None and effect.p_value is not None:
-            q_value = float(found[place]) if family.interim is None else effect.p_adjusted
+            q_value = float(q[place]) if family.interim is None else effect.p_adjusted
             effect = replace(effect, q_value=q_value, shrunken=scale.percent(float(drawn[place])))
         result.append(effect)
     return result

@@ -73,11 +73,11 @@ class Drift:
     def change(self) -> str:
         """A day with its interval; an hour where the series is shorter than a day."""
         times = self.series.times
-        each, word = (1.0, "a day") if len(times) and times[-1] - times[0] >= DAY else (24.0, "an hour")
-        exact = (value / each for value in (self.per_day, self.low, self.high))
-        found, low, high = (0.0 if abs(value) < _ROUNDING else value for value in exact)
+        rate, word = (1.0, "a day") if len(times) and times[-1] - times[0] >= DAY else (24.0, "an hour")
+        exact = (value / rate for value in (self.per_day, self.low, self.high))
+        estimate, low, high = (0.0 if abs(value) < _ROUNDING else value for value in exact)
         unit = f" {self.series.unit}" if self.series.unit else ""
-        return f"{found:+.3g}{unit} {word} [{low:+.3g}, {high:+.3g}]"
+        return f"{estimate:+.3g}{unit} {word} [{low:+.3g}, {high:+.3g}]"
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ class _Tested:
 
 def judge(series: Sequence[Series], chance: float = CHANCE) -> Soak:
     """The verdict on all series of a run; ``chance``: that it calls any degrading where none is."""
-    tested = [_tested(one) for one in series]
-    adjusted = _holm([found.p_value if found else None for found in tested])
-    several = sum(found is not None for found in tested)
+    tested = [_tested(series_drift) for series_drift in series]
+    adjusted = _holm([drift.p_value if drift else None for drift in tested])
+    several = sum(drift is not None for drift in tested)
     drifts = tuple(
         _drift(one, found, _Chances(p_value, several, chance))
         for one, found, p_value in zip(series, tested, adjusted, strict=True)
     )
     worse = [drift for drift in drifts if drift.verdict == "degrading"]
     if not worse:
-        known = any(drift.verdict != "undetermined" for drift in drifts)
-        return Soak("stable" if known else "undetermined", drifts)
+        decided = any(drift.verdict != "undetermined" for drift in drifts)
+        return Soak("stable" if decided else "undetermined", drifts)
     causes = [drift for drift in worse if drift.series.resource] or worse
     first = min(drift.latest or 0.0 for drift in causes)
     together = [drift for drift in causes if (drift.earliest or 0.0) <= first]
@@ -148,8 +148,8 @@ class _Chances:
 def _tested(one: Series) -> _Tested | None:
     """None where there are too few points."""
     times, values = np.asarray(one.times, float), np.asarray(one.values, float)
-    known = np.isfinite(values)
-    times, values = times[known], values[known]
+    finite = np.isfinite(values)
+    times, values = times[finite], values[finite]
     if len(times):
         span = float(times[-1] - times[0])
         behind = times >= times[0] + max(WARM_UP * span, min(WARM_UP_SECONDS, WARM_UP_MOST * span))
@@ -157,8 +157,8 @@ def _tested(one: Series) -> _Tested | None:
     if len(times) < FEWEST:
         return None
     times, values = thinned(times, values if one.worse == "rising" else -values)
-    found = trend(times, values, (KEEPS,))
-    return _Tested(times, values, found.rise, found.keeps[0], found.period, _p_value(found.rise))
+    fitted = trend(times, values, (KEEPS,))
+    return _Tested(times, values, fitted.rise, fitted.keeps[0], fitted.period, _p_value(fitted.rise))
 
 
 def _p_value(rise: Estimate) -> float:
@@ -173,11 +173,11 @@ def _p_value(rise: Estimate) -> float:
 def _holm(p_values: Sequence[float | None]) -> list[float]:
     """Adjusted p-values; 1 for those that are not known."""
     order = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
-    found, largest = [1.0] * len(p_values), 0.0
+    adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, (p_value, at) in enumerate(order):
         largest = max(largest, min(1.0, (len(order) - rank) * p_value))
-        found[at] = largest
-    return found
+        adjusted[at] = largest
+    return adjusted
 
 
 def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
@@ -239,15 +239,15 @@ def _begins(found: _Tested, origin: float) -> tuple[float, float, float]:
         turns = 2 * math.pi * times / found.period
         season = [np.sin(turns), np.cos(turns), np.sin(2 * turns), np.cos(2 * turns)]
     knots = np.linspace(times[0], times[0] + 0.9 * (times[-1] - times[0]), _KNOTS)
-    rests, least, left = [], math.inf, values
+    rests, least, remaining = [], math.inf, values
     for knot in knots:
         design = np.column_stack([np.ones_like(times), np.maximum(times - knot, 0.0), *season])
         rest = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
         rests.append(float(rest @ rest))
         if rests[-1] < least:
-            least, left = rests[-1], rest
-    power = float(left @ left)
-    together = min(0.95, max(0.0, float(left[1:] @ left[:-1]) / power)) if power > 0 else 0.0
+            least, remaining = rests[-1], rest
+    power = float(remaining @ remaining)
+    together = min(0.95, max(0.0, float(remaining[1:] @ remaining[:-1]) / power)) if power > 0 else 0.0
     effective = len(times) * (1 - together) / (1 + together)
     near = [
         at

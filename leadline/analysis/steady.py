@@ -98,17 +98,17 @@ def steady_state(
         series = np.interp(np.arange(len(series)), good, series[good])
     step = math.ceil(len(series) / LONGEST)
     series = series[: len(series) // step * step].reshape(-1, step).mean(axis=1)
-    found = _judge(without_outliers(series), interval * step, higher_is_better, limits, BLIND)
-    if found.cut is not None:
-        found = _ended(series, found, interval * step, higher_is_better, limits.tolerance)
+    state = _judge(without_outliers(series), interval * step, higher_is_better, limits, BLIND)
+    if state.cut is not None:
+        state = _ended(series, state, interval * step, higher_is_better, limits.tolerance)
     wide = len(series) // COARSE
-    if found.verdict != "never-steady" or wide < 3:
-        return found
+    if state.verdict != "never-steady" or wide < 3:
+        return state
     # recurring bursts are many small segments, but the same mixture of levels from a certain point on
     blocks = series[len(series) % wide :].reshape(-1, wide).mean(axis=1)
     again = _judge(blocks, interval * step * wide, higher_is_better, limits, BLIND_BURSTS)
     if again.cut is None:
-        return found
+        return state
     cut = again.cut + (interval * step * (len(series) % wide) if again.cut else 0.0)
     return replace(again, cut=cut, sentence=f"In means of {format_duration(interval * step * wide)}: {again.sentence}")
 
@@ -191,8 +191,8 @@ def _noise(series: Floats) -> _Noise:
     powers = _CORRELATIONS[:, None] ** np.array(spacings)
     apart = np.log(spreads) - np.log(6 - 8 * powers + 2 * powers**2)
     fitting = float(_CORRELATIONS[int(np.argmin(apart.var(axis=1)))])
-    known = count / (count + (20 if len(spacings) == 2 else 6))
-    correlation = (0.8 if fitting >= _WALK else min(fitting, 0.93)) * known
+    shrinkage = count / (count + (20 if len(spacings) == 2 else 6))
+    correlation = (0.8 if fitting >= _WALK else min(fitting, 0.93)) * shrinkage
     variance = float(spreads[0]) / (6 - 8 * correlation + 2 * correlation**2)
     return _Noise(variance, correlation)
 
@@ -305,11 +305,11 @@ def _steady(series: Floats, start: int, noise: _Noise, interval: float, toleranc
         return SteadyState("too-short", None, text)
     cut = start * interval
     text = f"Steady from {format_duration(cut)} on, for {length}" if start else f"Steady throughout its {length}"
-    seen = f"a change of less than {max(visible, 1.5 * tolerance):.0%} would not have been seen"
+    blind_text = f"a change of less than {max(visible, 1.5 * tolerance):.0%} would not have been seen"
     before = float(np.median(series[:start])) if start else level
     moved = (level - before) / abs(before) if before else 0.0
     settled = f", {abs(moved):.0%} {'above' if moved > 0 else 'below'} what came before" if abs(moved) > 0.05 else ""
-    return SteadyState("steady", cut, f"{text}{settled}; {seen}.")
+    return SteadyState("steady", cut, f"{text}{settled}; {blind_text}.")
 
 
 def _unsteady(
@@ -317,9 +317,9 @@ def _unsteady(
 ) -> SteadyState:
     half = segments[-1].end / 2
     steps = [
-        other.mean - one.mean
-        for one, other in pairwise(segments)
-        if other.end > half and not _equivalent(one, other, noise, tolerance)
+        other.mean - segment.mean
+        for segment, other in pairwise(segments)
+        if other.end > half and not _equivalent(segment, other, noise, tolerance)
     ]
     directions = {math.copysign(1.0, step) for step in steps} or {float(trend)}
     if len(directions) > 1:

@@ -152,9 +152,9 @@ def _starts(label: Ints) -> Ints:
 
 
 def _nested(inner: Ints, outer: Ints) -> bool:
-    known = inner >= 0
-    pairs = np.unique(np.column_stack([inner[known], outer[known]]), axis=0)
-    return len(pairs) == len(np.unique(inner[known]))
+    inside = inner >= 0
+    pairs = np.unique(np.column_stack([inner[inside], outer[inside]]), axis=0)
+    return len(pairs) == len(np.unique(inner[inside]))
 
 
 def _lags(slots: Ints, starts: Ints) -> Ints | None:

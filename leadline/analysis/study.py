@@ -55,9 +55,9 @@ def analyse(
     analyses = []
     for response in dict.fromkeys(responses):
         strict = interim(response) if interim is not None else None
-        analysis, found = analyse_response(table, response, level, equivalence_margin, verdicts_only, strict)
+        analysis, lost = analyse_response(table, response, level, equivalence_margin, verdicts_only, strict)
         analyses.append(analysis)
-        warnings += found
+        warnings += lost
     rates = failure_rates(table, level)
     warnings += failure_warnings(table, rates)
     return StudyAnalysis(

@@ -57,17 +57,17 @@ class StudyTable:
         index = {cell: number for number, cell in enumerate(cells)}
         ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
         found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
-        kept = [(observation, index[cell]) for observation, cell in found if cell in index]
+        used = [(observation, index[cell]) for observation, cell in found if cell in index]
         if plan.duet:  # who was left alone had another machine
             pairs = {block for block, trials in _measured(observations).items() if len(trials) > 1}
-            kept = [(observation, cell) for observation, cell in kept if observation.block in pairs]
-        hosts = tuple(sorted({observation.host for observation, _ in kept}))
+            used = [(observation, cell) for observation, cell in used if observation.block in pairs]
+        hosts = tuple(sorted({observation.host for observation, _ in used}))
         return cls(
             factors=plan.factors,
             cells=cells,
-            observations=tuple(observation for observation, _ in kept),
-            cell_of=tuple(cell for _, cell in kept),
-            strangers=len(found) - len(kept),
+            observations=tuple(observation for observation, _ in used),
+            cell_of=tuple(cell for _, cell in used),
+            strangers=len(found) - len(used),
             describe=describe,
             screening=plan.kind in KINDS and KINDS[plan.kind].screening,
             complete=_complete(plan),
@@ -84,8 +84,11 @@ class StudyTable:
     def on_host(self, host: int) -> StudyTable:
         """The trials of one of the hosts, by its index."""
         pairs = zip(self.observations, self.cell_of, strict=True)
-        kept = [(one, cell) for one, cell in pairs if one.host == self.hosts[host]]
-        observations, cells = tuple(one for one, _ in kept), tuple(cell for _, cell in kept)
+        pairs_of_host = [(observation, cell) for observation, cell in pairs if observation.host == self.hosts[host]]
+        observations, cells = (
+            tuple(observation for observation, _ in pairs_of_host),
+            tuple(cell for _, cell in pairs_of_host),
+        )
         return replace(self, observations=observations, cell_of=cells, hosts=())
 
     @property
@@ -124,22 +127,22 @@ class StudyTable:
 
 def _places(plan: Plan) -> dict[int, int]:
     """Place of each trial in its block, by position; -1 for sentinels."""
-    found: dict[int, int] = {}
-    seen: Counter[int] = Counter()
+    places: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for trial in sorted(plan.trials, key=lambda one: one.position):
         outside = trial.role is Role.SENTINEL
-        found[trial.position] = -1 if outside else seen[trial.block]
-        seen[trial.block] += not outside
-    return found
+        places[trial.position] = -1 if outside else counts[trial.block]
+        counts[trial.block] += not outside
+    return places
 
 
 def _measured(observations: Sequence[Observation]) -> dict[int, set[int]]:
     """Trials of each block that have figures."""
-    found: dict[int, set[int]] = {}
-    for one in observations:
-        if one.failure is None:
-            found.setdefault(one.block, set()).add(one.trial)
-    return found
+    measured: dict[int, set[int]] = {}
+    for observation in observations:
+        if observation.failure is None:
+            measured.setdefault(observation.block, set()).add(observation.trial)
+    return measured
 
 
 def _in_parallel(plan: Plan) -> bool:
@@ -165,11 +168,11 @@ def _treatments(trial: PlannedTrial) -> tuple[Treatment, ...]:
 
 def _complete(plan: Plan) -> bool:
     """Whether every block holds the same treatments, sentinels aside; of a trial with slots its set of treatments."""
-    held: dict[int, set[frozenset[Treatment]]] = {}
+    treatments: dict[int, set[frozenset[Treatment]]] = {}
     for trial in plan.trials:
         if trial.role is not Role.SENTINEL:
-            held.setdefault(trial.block, set()).add(frozenset(_treatments(trial)))
-    return len({frozenset(found) for found in held.values()}) <= 1
+            treatments.setdefault(trial.block, set()).add(frozenset(_treatments(trial)))
+    return len({frozenset(block) for block in treatments.values()}) <= 1
 
 
 @dataclass(frozen=True)
@@ -263,7 +266,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
         )
     started = np.array([row[1] for row in rows], dtype=np.float64)
-    known = len(rows) > 0 and not table.forks and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
+    dated = len(rows) > 0 and not table.forks and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
     whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 7)
     places = whole[:, 6] if table.places else None
     if table.in_parallel:
@@ -278,7 +281,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             plots=whole[:, 3],
             slots=whole[:, 4],
             previous=whole[:, 5],
-            hours=(started - started.min()) / 3600.0 if known else None,
+            hours=(started - started.min()) / 3600.0 if dated else None,
             places=places,
             machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
             halves=np.array(halves, dtype=np.int64),

@@ -67,13 +67,13 @@ class TwoStrataFit(MixedFit):
             weighted = self._weighted(*rows) if len(parts) == 2 else None
             if weighted is not None:
                 parts = [(weighted, rows[1])]
-            found = np.array([_one(fitted, row, family) for fitted, row in parts]).reshape(len(parts), 2)
-            largest = float(found[:, 0].max(initial=0.0))
+            pairs = np.array([_one(fitted, row, family) for fitted, row in parts]).reshape(len(parts), 2)
+            largest = float(pairs[:, 0].max(initial=0.0))
             if not largest > 0:
                 continue
-            shares = (found[:, 0] / largest) ** 2  # of the larger variance: neither overflows nor vanishes
+            shares = (pairs[:, 0] / largest) ** 2  # of the larger variance: neither overflows nor vanishes
             errors[place] = largest * np.sqrt(shares.sum())
-            degrees[place] = max(float(shares.sum() ** 2 / np.sum(shares**2 / found[:, 1])), 1.0)
+            degrees[place] = max(float(shares.sum() ** 2 / np.sum(shares**2 / pairs[:, 1])), 1.0)
         return errors, degrees
 
     def _weighted(self, inner: Floats, outer: Floats) -> UnequalFit | None:
@@ -98,8 +98,8 @@ class TwoStrataFit(MixedFit):
 
 def _one(fitted: UnequalFit, row: Floats, family: bool) -> tuple[float, float]:
     """Standard error and degrees of freedom of one contrast (p)."""
-    found = fitted.together(row[None]) if family else (fitted.errors(row[None]), fitted.degrees(row[None]))
-    return float(found[0][0]), float(found[1][0])
+    judged = fitted.together(row[None]) if family else (fitted.errors(row[None]), fitted.degrees(row[None]))
+    return float(judged[0][0]), float(judged[1][0])
 
 
 def _cleaned(rows: Floats) -> Floats:

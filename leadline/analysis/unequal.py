@@ -115,8 +115,8 @@ class UnequalFit(Fit):
             middle = (self.left_over * figures) @ self.left_over
             mean = _sums(groups.labels, np.diag(middle), groups.count)
             spread = _summed(middle**2, groups.labels, groups.count)
-        known = np.sqrt(groups.df / (groups.df + lent))
-        return figures, mean, np.asarray(spread * np.outer(known, known), dtype=np.float64)
+        weights = np.sqrt(groups.df / (groups.df + lent))
+        return figures, mean, np.asarray(spread * np.outer(weights, weights), dtype=np.float64)
 
     def _figures(self, groups: Groups, variances: Floats) -> Floats:
         """Variances (n) of the figures. Where factors are crossed each may have its part in them, so that a level's
@@ -162,11 +162,11 @@ class UnequalFit(Fit):
             df = np.maximum(_sums(labels, free, count), 1e-9) * (self.df / float(free.sum()))
             return Groups(labels, df, sure if self.planned else squares / df, np.diag(1 / df))
         df = np.maximum(_sums(labels, np.diag(self.left_over), count), 0.0)
-        held = _summed(self.left_over**2, labels, count)
-        inverse = np.asarray(np.linalg.pinv(held, rcond=1e-8, hermitian=True), dtype=np.float64)
+        sums = _summed(self.left_over**2, labels, count)
+        inverse = np.asarray(np.linalg.pinv(sums, rcond=1e-8, hermitian=True), dtype=np.float64)
         usual = squares / np.maximum(df, 1e-9 * sizes)
-        own = sure if self.planned else np.maximum(inverse @ squares, _FLOOR * usual)
-        return Groups(labels, df, own, inverse)
+        variances_own = sure if self.planned else np.maximum(inverse @ squares, _FLOOR * usual)
+        return Groups(labels, df, variances_own, inverse)
 
 
 def _sums(labels: Ints, values: Floats, count: int) -> Floats:

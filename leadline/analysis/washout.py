@@ -135,9 +135,9 @@ def exponential(share: Floats, interval: float, length: int, half: int) -> tuple
     grid = np.linspace(*bounds, 40)
     start = grid[int(np.argmin([lack(point) for point in grid]))]
     width = grid[1] - grid[0]
-    found = scipy.optimize.minimize_scalar(lack, bounds=(start - width, start + width), method="bounded")
-    curve = shape(float(found.x))
-    return math.exp(float(found.x)), max(float(curve @ share) / float(curve @ curve), 0.0)
+    minimum = scipy.optimize.minimize_scalar(lack, bounds=(start - width, start + width), method="bounded")
+    curve = shape(float(minimum.x))
+    return math.exp(float(minimum.x)), max(float(curve @ share) / float(curve @ curve), 0.0)
 
 
 def _unknown(what: str) -> WashOut:

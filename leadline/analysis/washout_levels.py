@@ -73,24 +73,24 @@ def by_level(slots: Sequence[LevelledSlot], alpha: float = 0.05, interval: float
     shares = inverse @ steps.T @ gaps  # share of a change left: levels by seconds
     rest = gaps[:, 0] - steps @ shares[:, 0]
     errors = math.sqrt(float(rest @ rest) / df) * np.sqrt(np.maximum(np.diag(inverse), 0.0))
-    known = errors > 0
-    ratios = np.divide(shares[:, 0], errors, out=np.zeros(len(changes)), where=known)
-    adjusted = np.minimum(len(changes) * np.where(known, distributions.t.sf(ratios, df), 1.0), 1.0)
-    found = []
+    estimable = errors > 0
+    ratios = np.divide(shares[:, 0], errors, out=np.zeros(len(changes)), where=estimable)
+    adjusted = np.minimum(len(changes) * np.where(estimable, distributions.t.sf(ratios, df), 1.0), 1.0)
+    washed = []
     for column, (factor, level) in enumerate(changes):
         if adjusted[column] < alpha:
             constant, first = exponential(shares[column], interval, length, half)
             count = int(np.sum(steps[:, column] != 0))
             seconds = min(seconds_until_left(constant, first, interval), length * interval)
             share, p_value = float(shares[column, 0]), float(adjusted[column])
-            found.append(LevelWashOut(factor, level, count, seconds, constant, share, p_value))
-    return tuple(sorted(found, key=lambda one: -one.seconds))
+            washed.append(LevelWashOut(factor, level, count, seconds, constant, share, p_value))
+    return tuple(sorted(washed, key=lambda one: -one.seconds))
 
 
 def _steps(slots: Sequence[LevelledSlot], ends: Floats) -> tuple[list[Change], Floats, list[int]]:
     """Changes with enough slots; the expected change of each (r, m); the slots (r) that change something."""
     changed = [_changed(slot) for slot in slots]
-    rows = [index for index, one in enumerate(changed) if one]
+    rows = [index for index, row in enumerate(changed) if row]
     counts: dict[Change, int] = {}
     for index in rows:
         for factor in changed[index]:
@@ -104,8 +104,10 @@ def _steps(slots: Sequence[LevelledSlot], ends: Floats) -> tuple[list[Change], F
         before, after = slots[index].before or {}, slots[index].after
         for factor in changed[index]:
             if (factor, after[factor]) in place:
-                own = effects[index]
-                steps[index, place[factor, after[factor]]] = own[factor, before[factor]] - own[factor, after[factor]]
+                effect = effects[index]
+                steps[index, place[factor, after[factor]]] = (
+                    effect[factor, before[factor]] - effect[factor, after[factor]]
+                )
     return changes, steps[rows], rows
 
 
@@ -121,10 +123,10 @@ def _effects(slots: Sequence[LevelledSlot], ends: Floats) -> list[dict[Change, f
     levels += sorted({item for slot in slots for item in (slot.before or {}).items()} - set(levels))
     design = np.array([[1.0, *(float(slot.after.get(factor) == level) for factor, level in levels)] for slot in slots])
     gram, sums = design.T @ design, design.T @ ends
-    found: list[dict[Change, float]] = []
+    effects: list[dict[Change, float]] = []
     for stretch in np.array_split(np.arange(len(slots)), min(_FOLDS, len(slots) // 2)):
         near = slice(max(0, stretch[0] - 1), stretch[-1] + 2)
         part = design[near]
         beta = np.linalg.pinv(gram - part.T @ part, rcond=1e-9, hermitian=True) @ (sums - part.T @ ends[near])
-        found += [dict(zip(levels, (float(value) for value in beta[1:]), strict=True))] * len(stretch)
-    return found
+        effects += [dict(zip(levels, (float(value) for value in beta[1:]), strict=True))] * len(stretch)
+    return effects

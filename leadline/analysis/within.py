@@ -83,8 +83,8 @@ class Information:
     @cached_property
     def known(self) -> Floats:
         """(j, k): contrasts of the comparisons that the figures determine; none without a degree of freedom."""
-        asked = np.eye(len(self.matrix))
-        return asked[self.fit.estimable(asked)] if self.fit.df > 0 else asked[:0]
+        identity = np.eye(len(self.matrix))
+        return identity[self.fit.estimable(identity)] if self.fit.df > 0 else identity[:0]
 
     def __add__(self, other: Information) -> Information:
         return Information(self.matrix + other.matrix, self.df + other.df)

@@ -39,8 +39,8 @@ class WorldsFit(Fit):
         return True
 
     def errors(self, contrasts: Floats) -> Floats:
-        found = self.sigma * np.linalg.norm(self.scatter(contrasts), axis=1)
-        return np.asarray(np.maximum(found, _ROUNDING * self._usual(contrasts)), dtype=np.float64)
+        scatter = self.sigma * np.linalg.norm(self.scatter(contrasts), axis=1)
+        return np.asarray(np.maximum(scatter, _ROUNDING * self._usual(contrasts)), dtype=np.float64)
 
     def constant(self, contrasts: Floats) -> NDArray[np.bool_]:
         """(k): whether a contrast is the same in every world that tells of it: nothing is known of its noise."""
@@ -66,13 +66,13 @@ class WorldsFit(Fit):
 
     def _used(self, contrasts: Floats) -> NDArray[np.bool_]:
         """(k, worlds): the worlds that tell of a contrast: one of its columns varies there."""
-        asked = np.abs(contrasts) > 1e-12
-        return np.asarray(asked.astype(np.int64) @ self.varying.astype(np.int64) > 0, dtype=np.bool_)
+        uses = np.abs(contrasts) > 1e-12
+        return np.asarray(uses.astype(np.int64) @ self.varying.astype(np.int64) > 0, dtype=np.bool_)
 
     def _in_worlds(self, figures: Floats) -> Floats:
         member = np.asarray(self.worlds[:, None] == np.arange(int(self.worlds.max()) + 1), dtype=np.float64)
-        found: Floats = figures @ member
-        return found
+        products: Floats = figures @ member
+        return products
 
 
 def worlds_fit(fit: Fit, design: Floats, values: Floats, swept: Stratum | None, blocks: Ints) -> WorldsFit:

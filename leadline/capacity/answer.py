@@ -103,7 +103,7 @@ class Capacity:
     @property
     def throughput_error(self) -> float:
         """Mean absolute error of throughput on left-out loads."""
-        return _mean_error([one.throughput_error for one in self.left_out])
+        return _mean_error([cell.throughput_error for cell in self.left_out])
 
     @property
     def response_error(self) -> float:
@@ -130,9 +130,9 @@ def answer(
     levels = sorted({p.think_level for p in measured.points}, key=str)
     predictions: list[Prediction] = []
     for think in levels:
-        for each in at_pools:
-            predictions += _predicted(measured, model, drawn, wanted, each, think)
-    found = _left_out(measured, model)
+        for at_pool in at_pools:
+            predictions += _predicted(measured, model, drawn, wanted, at_pool, think)
+    left_out = _left_out(measured, model)
     limit = model.bounds(pool)
     resources = _resources(measured, model, pool)
     return Capacity(
@@ -140,18 +140,18 @@ def answer(
         model,
         pool,
         model.knee(pool),
-        _interval([one.knee(pool) for one in drawn]),
+        _interval([draw.knee(pool) for draw in drawn]),
         limit.capacity,
-        _interval([one.bounds(pool).capacity for one in drawn]),
+        _interval([draw.bounds(pool).capacity for draw in drawn]),
         {
-            **{role: _interval([one.processes[role] for one in drawn]) for role in model.processes},
-            "delay": _interval([one.delay for one in drawn]),
+            **{role: _interval([draw.processes[role] for draw in drawn]) for role in model.processes},
+            "delay": _interval([draw.delay for draw in drawn]),
         },
         limit.limit,
         resources,
-        tuple(found),
+        tuple(left_out),
         tuple(predictions),
-        tuple(_doubts(measured, model, found)),
+        tuple(_doubts(measured, model, left_out)),
         tuple(_notes(measured, model)),
     )
 
@@ -163,13 +163,13 @@ def _first_pool(measured: Measured) -> int | None:
 
 
 def _default_loads(measured: Measured, knee: float) -> list[float]:
-    known = measured.loads
-    between = [math.sqrt(a * b) for a, b in itertools.pairwise(known)]
-    beyond = [known[-1] * 1.5]
-    found = {*known, *between, *beyond, knee}
+    measured_loads = measured.loads
+    between = [math.sqrt(a * b) for a, b in itertools.pairwise(measured_loads)]
+    beyond = [measured_loads[-1] * 1.5]
+    loads = {*measured_loads, *between, *beyond, knee}
     if measured.closed or measured.agents:
-        found = {float(max(1, round(one))) for one in found}
-    return sorted(found)
+        loads = {float(max(1, round(load))) for load in loads}
+    return sorted(loads)
 
 
 def _predicted(
@@ -180,8 +180,8 @@ def _predicted(
     pool: int | None,
     think: Level | None,
 ) -> list[Prediction]:
-    curves = [one.curve(loads, pool, think) for one in drawn]
-    known = {(point.load, point.pool, point.think_level) for point in measured.points}
+    curves = [draw.curve(loads, pool, think) for draw in drawn]
+    cells = {(point.load, point.pool, point.think_level) for point in measured.points}
     return [
         Prediction(
             load,
@@ -190,7 +190,7 @@ def _predicted(
             solution,
             _interval([curve[at].throughput for curve in curves]),
             _interval([curve[at].response for curve in curves]),
-            (load, pool, think) in known,
+            (load, pool, think) in cells,
         )
         for at, (load, solution) in enumerate(zip(loads, model.curve(loads, pool, think), strict=True))
     ]
@@ -201,17 +201,17 @@ def _bootstrap(measured: Measured, model: Model, seed: int, draws: int) -> list[
     cells: dict[object, list[Point]] = {}
     for point in measured.points:
         cells.setdefault((point.load, point.pool, point.think_level), []).append(point)
-    if max(len(own) for own in cells.values()) < 2:
+    if max(len(cell) for cell in cells.values()) < 2:
         return []
-    rng, found = np.random.default_rng(seed), []
+    rng, models = np.random.default_rng(seed), []
     for _ in range(draws):
-        sample = [own[at] for own in cells.values() for at in rng.integers(len(own), size=len(own))]
-        found.append(fit(measured, sample, model))
-    return found
+        sample = [cell[at] for cell in cells.values() for at in rng.integers(len(cell), size=len(cell))]
+        models.append(fit(measured, sample, model))
+    return models
 
 
 def _left_out(measured: Measured, whole: Model) -> list[LeftOut]:
-    found = []
+    rows = []
     for load in measured.loads:
         rest = [point for point in measured.points if point.load != load]
         model = fit(measured, rest)
@@ -219,72 +219,73 @@ def _left_out(measured: Measured, whole: Model) -> list[LeftOut]:
         for point in measured.points:
             if point.load == load:
                 groups.setdefault((point.pool, str(point.think_level)), []).append(point)
-        for own in groups.values():
-            solution = model.at(load, own[0].pool, own[0].think_level)
-            throughput = float(np.mean([one.throughput for one in own]))
-            found.append(
+        for group in groups.values():
+            solution = model.at(load, group[0].pool, group[0].think_level)
+            throughput = float(np.mean([point.throughput for point in group]))
+            rows.append(
                 LeftOut(
                     load,
-                    own[0].pool,
-                    own[0].think_level,
+                    group[0].pool,
+                    group[0].think_level,
                     throughput,
                     solution.throughput,
-                    float(np.mean([one.response for one in own])),
+                    float(np.mean([point.response for point in group])),
                     solution.response,
                     whole.late(load, throughput),
                 )
             )
-    return found
+    return rows
 
 
 def _resources(measured: Measured, model: Model, pool: int | None) -> tuple[Resource, ...]:
     top = max(point.throughput for point in measured.points)
     best = [point for point in measured.points if point.throughput >= 0.97 * top]
     most = model.bounds(pool).capacity
-    found = []
+    resources = []
     for name, roles in measured.roles.items():
         servers = model.servers[name]
         parts = {
             role: float(np.mean([point.throughput * point.cpu[role] for point in best])) / servers for role in roles
         }
-        found.append(
+        resources.append(
             Resource(
                 name, model.demands[name], servers, sum(parts.values()), most * model.demands[name] / servers, parts
             )
         )
     if model.other > 0:
-        found.append(Resource(OTHER, model.other, 1.0, None, most * model.other, {}))
+        resources.append(Resource(OTHER, model.other, 1.0, None, most * model.other, {}))
     if model.pool is not None and pool is not None:
         inside = model.nodes(pool)[0].inside  # type: ignore[union-attr]
         full = float(rates(inside, pool)[-1])
-        found.append(Resource(f"{model.pool} = {pool}", pool / full, float(pool), None, most / full, {}))
-    return tuple(found)
+        resources.append(Resource(f"{model.pool} = {pool}", pool / full, float(pool), None, most / full, {}))
+    return tuple(resources)
 
 
 def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> list[str]:
-    found = []
-    wrong = _mean_error([one.throughput_error for one in left_out])
+    doubts = []
+    wrong = _mean_error([cell.throughput_error for cell in left_out])
     if wrong > THROUGHPUT_HOLDS:
-        found.append(
+        doubts.append(
             f"throughput of loads that were left out is predicted with a mean error of {wrong:.0%}; "
             f"{THROUGHPUT_HOLDS:.0%} is the most at which the model counts"
         )
     wrong = _response_error(left_out)
     if wrong > RESPONSE_HOLDS:
-        found.append(
+        doubts.append(
             f"response times of loads that were left out are predicted with a mean error of {wrong:.0%}; "
             f"{RESPONSE_HOLDS:.0%} is the most"
         )
-    taken = float(np.mean([point.taken for point in measured.points]))
-    if taken > DISTURBED:
-        found.append(
-            f"other programs used {taken:.0%} of all CPUs: the demands are those of the services, the capacity is that "
+    others_share = float(np.mean([point.taken for point in measured.points]))
+    if others_share > DISTURBED:
+        doubts.append(
+            f"other programs used {others_share:.0%} of all CPUs: the demands are those of the services, the "
+            "capacity is that "
             "of what others left"
         )
     for role in model.processes:
         growth, t = _growth(measured.points, role)
         if growth > GROWS and t > _T:
-            found.append(
+            doubts.append(
                 f"CPU of the {role} for one transaction grows by {growth:.0%} from the lightest load to the heaviest: "
                 "demands are not constant, so more load costs more than predicted"
             )
@@ -292,29 +293,29 @@ def _doubts(measured: Measured, model: Model, left_out: Sequence[LeftOut]) -> li
     last = measured.loads[-1]
     fell = 1 - _mean_throughput(measured, last) / _mean_throughput(measured, peak)
     if last > peak and fell > RETROGRADE:
-        found.append(
+        doubts.append(
             f"throughput at {last:g} is {fell:.0%} below that at {peak:g}: the system degrades under overload, "
             "which a queueing network never does"
         )
-    return found
+    return doubts
 
 
 def _notes(measured: Measured, model: Model) -> list[str]:
-    found = list(measured.notes)
-    taken = float(np.mean([point.taken for point in measured.points]))
-    if 0.02 < taken <= DISTURBED:
-        found.append(f"Other programs used {taken:.0%} of all CPUs; the predictions hold where they go on to.")
+    notes = list(measured.notes)
+    others_share = float(np.mean([point.taken for point in measured.points]))
+    if 0.02 < others_share <= DISTURBED:
+        notes.append(f"Other programs used {others_share:.0%} of all CPUs; the predictions hold where they go on to.")
     top, last = model.bounds(_first_pool(measured)).capacity, measured.loads[-1]
     if _mean_throughput(measured, last) < 0.8 * top:
         reached = _mean_throughput(measured, last) / top
-        found.append(
+        notes.append(
             f"The heaviest load reached {reached:.0%} of the predicted capacity: the knee is an extrapolation; add "
             "heavier loads."
         )
     counts = [len([p for p in measured.points if p.load == load]) for load in measured.loads]
     if max(counts) < 2:
-        found.append("One trial of each cell: no intervals; two or more replicates give them.")
-    return found
+        notes.append("One trial of each cell: no intervals; two or more replicates give them.")
+    return notes
 
 
 def _growth(points: Sequence[Point], role: str) -> tuple[float, float]:
@@ -335,7 +336,7 @@ def _mean_throughput(measured: Measured, load: float) -> float:
 
 
 def _response_error(left_out: Sequence[LeftOut]) -> float:
-    return _mean_error([one.response_error for one in left_out if not one.late])
+    return _mean_error([cell.response_error for cell in left_out if not cell.late])
 
 
 def _mean_error(errors: Sequence[float]) -> float:

@@ -82,13 +82,13 @@ def measured(
     has one load only, or whose trials failed, and for what ``at`` names that the study does not have.
     """
     factors = {factor.name: factor for factor in record.plan.factors}
-    own = [name for name in (USERS, RATE, *(agents or ())) if name in factors]
+    load_factors = [name for name in (USERS, RATE, *(agents or ())) if name in factors]
     name = record.study.study
-    if not own:
+    if not load_factors:
         arrivals = record.study.workload.arrivals
         knob = USERS if arrivals == "closed" else RATE
         varied = ", ".join(factors)
-        if numbers := [each for each in factors if each.startswith("load.") and each != _THINK]:
+        if numbers := [factor for factor in factors if factor.startswith("load.") and factor != _THINK]:
             raise UsageError(
                 f"{name} varies {numbers[0]}, a number of its scenario, and not how many users, arrivals or agents in "
                 "cycles there are: no model can be fitted; leadline knee finds the largest one that keeps the limits"
@@ -97,26 +97,28 @@ def measured(
             f"{name} does not vary its load (its factors: {varied}): no model can be fitted; "
             f"run it with --factor {knob}=5,10,20,40,80"
         )
-    load = own[0]
-    pool = next((each for each in POOLS if each in factors), None)
+    load = load_factors[0]
+    pool = next((name for name in POOLS if name in factors), None)
     free = {load, _THINK, pool}
     wanted = held_levels(name, factors, free, at or {}, describe)
     points, failed = [], 0
     for trial in record.trials:
         levels = trial.planned.treatment.as_dict()
-        if any(levels.get(each) != level for each, level in wanted.items()):
+        if any(levels.get(name) != level for name, level in wanted.items()):
             continue
         if trial.failure is not None:
             failed += 1
         elif {"throughput", "mean"} <= trial.responses.keys():
             points.append(_point(trial.responses, levels, load, pool, trial.machine.taken if trial.machine else None))
-    held = ", ".join(f"{each} = {describe(each, level)}" for each, level in wanted.items())
+    levels_text = ", ".join(f"{name} = {describe(name, level)}" for name, level in wanted.items())
     if not points:
-        told = f"{failed} failed" if failed else "none was run"
-        raise UsageError(f"{name} has no finished trial{f' at {held}' if held else ''} ({told}): nothing to fit")
+        reason = f"{failed} failed" if failed else "none was run"
+        raise UsageError(
+            f"{name} has no finished trial{f' at {levels_text}' if levels_text else ''} ({reason}): nothing to fit"
+        )
     loads = {point.load for point in points}
     if len(loads) < 3:
-        some = ", ".join(f"{one:g}" for one in sorted(loads))
+        some = ", ".join(f"{load:g}" for load in sorted(loads))
         also = f" ({failed} trials failed)" if failed else ""
         raise UsageError(
             f"{name} has good trials at {len(loads)} load{'s' if len(loads) > 1 else ''}, {some}{also}: a model needs "
@@ -130,7 +132,7 @@ def measured(
         points = with_rest(points, stations["cpu"])
         roles = {"cpu": tuple(role for role in (*known, REST) if all(role in point.cpu for point in points))}
     return Measured(
-        tuple(points), load, stations, roles, held, pool, failed, agents=tuple((agents or {}).get(load, ()))
+        tuple(points), load, stations, roles, levels_text, pool, failed, agents=tuple((agents or {}).get(load, ()))
     )
 
 
@@ -156,9 +158,9 @@ def _point(
         if f"{role}_cpu_per_transaction" in responses
     }
     more = {
-        each: value
-        for each, value in responses.items()
-        if "context_switches" in each or each in ("gc_share", "host_cpu")
+        name: value
+        for name, value in responses.items()
+        if "context_switches" in name or name in ("gc_share", "host_cpu")
     }
     return Point(
         float(levels[load]),
@@ -181,22 +183,22 @@ def held_levels(
     describe: Describe = plain_level,
 ) -> dict[str, Level]:
     """Levels of all factors that are not ``free``: those of ``at``, else the baseline's. Raises UsageError."""
-    found = {each.name: each.baseline for each in factors.values() if each.name not in free}
-    return {**found, **{each: _level(study, factors, free, each, text, describe) for each, text in at.items()}}
+    levels = {factor.name: factor.baseline for factor in factors.values() if factor.name not in free}
+    return {**levels, **{name: _level(study, factors, free, name, text, describe) for name, text in at.items()}}
 
 
 def _level(
     name: str, factors: Mapping[str, Factor], free: Collection[str | None], each: str, text: str, describe: Describe
 ) -> Level:
     if each not in factors or each in free:
-        others = [one for one in factors if one not in free]
-        told = f"its other factors: {', '.join(others)}" if others else "it has no other factor"
-        raise UsageError(f"--at {each}: no factor of {name} beside its load; {told}")
+        others = [factor for factor in factors if factor not in free]
+        others_text = f"its other factors: {', '.join(others)}" if others else "it has no other factor"
+        raise UsageError(f"--at {each}: no factor of {name} beside its load; {others_text}")
     for level in factors[each].levels:
         if text in (str(level), describe(each, level)):
             return level
-    known = ", ".join(describe(each, level) for level in factors[each].levels)
-    raise UsageError(f"--at {each}={text}: its levels are {known}")
+    levels_text = ", ".join(describe(each, level) for level in factors[each].levels)
+    raise UsageError(f"--at {each}={text}: its levels are {levels_text}")
 
 
 def _stations(
@@ -211,8 +213,12 @@ def _stations(
     whole = cpus or _usable(record)
     if len(groups) == 1 and None in groups:
         return {"cpu": whole}, {"cpu": tuple(roles)}
-    found = {f"{'+'.join(own)} cpu": (cpu_count(text) if text else whole, tuple(own)) for text, own in groups.items()}
-    return {name: count for name, (count, _) in found.items()}, {name: own for name, (_, own) in found.items()}
+    stations = {
+        f"{'+'.join(users)} cpu": (cpu_count(text) if text else whole, tuple(users)) for text, users in groups.items()
+    }
+    return {name: count for name, (count, _) in stations.items()}, {
+        name: users for name, (_, users) in stations.items()
+    }
 
 
 def _usable(record: StudyRecord) -> float:

@@ -80,7 +80,7 @@ class Model:
 
     @property
     def _unit(self) -> float:
-        return sum(one.users for one in self.agents) if self.agents else float(self.closed)
+        return sum(agent.users for agent in self.agents) if self.agents else float(self.closed)
 
     def nodes(self, pool: int | None = None) -> tuple[Node, ...]:
         """The network inside which a transaction is; ``pool``: the limit of those inside."""
@@ -105,7 +105,7 @@ class Model:
 
     def _at(self, load: float, think: Level | None, rate: Floats, pool: int | None) -> Solution:
         if self.agents:
-            there = [replace(one, users=load * one.users) for one in self.agents]
+            there = [replace(agent, users=load * agent.users) for agent in self.agents]
             throughput, response = paced_at(rate[: self.users(load)], there, self._outside(pool))
         elif self.closed:
             pause = self.think.get(think, self.usual_think)
@@ -156,7 +156,7 @@ def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model |
     demands = {name: sum(processes[role] for role in roles) for name, roles in measured.roles.items()}
     if not all(demand > 0 for demand in demands.values()):
         raise UsageError("the study recorded no CPU of its services: demands cannot be told")
-    left = _left(points, processes, sum(measured.cpus.values()))
+    spare = _left(points, processes, sum(measured.cpus.values()))
     think: dict[Level | None, float] = {}
     for level in {point.think_level for point in points} if measured.closed else ():
         think[level] = float(np.median([point.thinks for point in points if point.think_level == level]))
@@ -166,11 +166,11 @@ def fit(measured: Measured, points: Sequence[Point] | None = None, like: Model |
         measured.closed,
         demands,
         processes,
-        {name: cpus * left for name, cpus in measured.cpus.items()},
+        {name: cpus * spare for name, cpus in measured.cpus.items()},
         think,
         visits=visits,
         pool=measured.pool,
-        agents=tuple(replace(one, cycle=one.cycle * slower) for one in measured.agents),
+        agents=tuple(replace(agent, cycle=agent.cycle * slower) for agent in measured.agents),
     )
     cells = _cells(points)
     if like is not None:
@@ -192,20 +192,20 @@ def _fitted(
     """``start`` with the delay, and where it is ``limited`` the other resource, of the least squares; and their sum."""
     unit = min(cell.response for cell in cells), 1.0 / max(cell.throughput for cell in cells)
     weights = [0.0 if start.late(cell.load, cell.throughput) else math.sqrt(_RESPONSE_WEIGHT) for cell in cells]
-    seen = [(math.log(cell.throughput), math.log(max(_LEAST, cell.response))) for cell in cells]
+    targets = [(math.log(cell.throughput), math.log(max(_LEAST, cell.response))) for cell in cells]
 
     def model(values: Sequence[float]) -> Model:
         other = float(values[1]) * unit[1] if limited else 0.0
         return replace(start, delay=float(values[0]) * unit[0], other=other)
 
     def errors(values: Floats, /) -> list[float]:
-        found = []
+        fitted = []
         for (throughput, response), weight, solution in zip(
-            seen, weights, model([float(each) for each in values]).over(cells), strict=True
+            targets, weights, model([float(value) for value in values]).over(cells), strict=True
         ):
-            found.append(math.log(solution.throughput) - throughput)
-            found.append(weight * (math.log(solution.response) - response))
-        return found
+            fitted.append(math.log(solution.throughput) - throughput)
+            fitted.append(weight * (math.log(solution.response) - response))
+        return fitted
 
     most = [1e3, 2.0][: 1 + limited]
     done = []
@@ -213,7 +213,7 @@ def _fitted(
         first = [min(0.9 * most[0], delay / unit[0] + 1e-3), min(1.9, other / unit[1] + 1e-3)][: 1 + limited]
         done.append(scipy.optimize.least_squares(errors, first, bounds=([0.0] * len(most), most), max_nfev=40))
     best = min(done, key=lambda one: float(one.cost))
-    return model([float(each) for each in best.x]), 2 * float(best.cost)
+    return model([float(value) for value in best.x]), 2 * float(best.cost)
 
 
 def _cells(points: Sequence[Point]) -> list[Point]:
@@ -223,11 +223,11 @@ def _cells(points: Sequence[Point]) -> list[Point]:
         groups.setdefault((point.load, point.pool, point.think_level), []).append(point)
     return [
         replace(
-            own[0],
-            throughput=float(np.exp(np.mean([math.log(one.throughput) for one in own]))),
-            response=float(np.exp(np.mean([math.log(max(_LEAST, one.response)) for one in own]))),
+            group[0],
+            throughput=float(np.exp(np.mean([math.log(point.throughput) for point in group]))),
+            response=float(np.exp(np.mean([math.log(max(_LEAST, point.response)) for point in group]))),
         )
-        for own in groups.values()
+        for group in groups.values()
     ]
 
 
@@ -256,8 +256,8 @@ def _left(points: Sequence[Point], processes: Mapping[str, float], cpus: float) 
 
 def _unit_rate(points: Sequence[Point]) -> float:
     """Transactions a second of one unit of agents, from the loads at which they were in time."""
-    each = [point.throughput / point.load for point in points]
-    return float(np.median([rate for rate in each if rate >= _IN_TIME * max(each)]))
+    rates = [point.throughput / point.load for point in points]
+    return float(np.median([rate for rate in rates if rate >= _IN_TIME * max(rates)]))
 
 
 def _visits(points: Sequence[Point]) -> float:

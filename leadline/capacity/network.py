@@ -116,7 +116,7 @@ def pace(agents: Sequence[Agents], response: float) -> float:
     """Transactions a second that agents begin where each takes ``response`` seconds: all that are due, as who is late
     catches up, but for agents whose transactions take longer than their cycles.
     """
-    return sum(one.users / max(response, one.cycle) for one in agents)
+    return sum(agent.users / max(response, agent.cycle) for agent in agents)
 
 
 def paced_at(rate: Floats, agents: Sequence[Agents], delay: float = 0.0) -> tuple[float, float]:
@@ -157,7 +157,7 @@ def opened_at(rate: Floats, rate_in: float) -> tuple[float, float]:
 
 def utilisations(nodes: Sequence[Node], throughput: float) -> dict[str, float]:
     """Utilisation law: throughput times demand by servers."""
-    return {one.name: throughput / one.capacity for one in stations(nodes)}
+    return {station.name: throughput / station.capacity for station in stations(nodes)}
 
 
 def stations(nodes: Sequence[Node]) -> Iterator[Station]:
@@ -184,14 +184,14 @@ class Bounds:
 
 def bounds(nodes: Sequence[Node]) -> Bounds:
     """The least capacity of all stations and pools; a pool's is its rate with all places taken."""
-    found = [Bounds(one.capacity, one.name) for one in nodes if isinstance(one, Station)]
+    limits = [Bounds(node.capacity, node.name) for node in nodes if isinstance(node, Station)]
     for node in nodes:
         if isinstance(node, Pool):
             within = bounds(node.inside)
             full = float(rates(node.inside, node.limit)[-1])
             # A pool that is large enough leaves its inside's own limit.
-            found.append(within if full > POOL_LIMITS * within.capacity else Bounds(full, node.name))
-    return min(found, key=lambda one: one.capacity, default=Bounds(np.inf, ""))
+            limits.append(within if full > POOL_LIMITS * within.capacity else Bounds(full, node.name))
+    return min(limits, key=lambda one: one.capacity, default=Bounds(np.inf, ""))
 
 
 _SMALLEST = 1e-200  # of a sum of terms up to 1: below it digits are lost
@@ -233,12 +233,12 @@ def _convolved(one: Floats, other: Floats) -> Floats:
     whole = np.convolve(np.exp(first - tops[0]), np.exp(second - tops[1]))[: len(one)]
     if whole.min() > _SMALLEST:
         return np.asarray(np.log(whole) + sum(tops) - tilt * count)
-    found = np.empty(len(one))
+    logs = np.empty(len(one))
     for total in range(len(one)):
         terms = one[: total + 1] + other[total::-1]
         top = terms.max()
-        found[total] = top + np.log(np.exp(terms - top).sum())
-    return found
+        logs[total] = top + np.log(np.exp(terms - top).sum())
+    return logs
 
 
 def _chain(steps: Floats) -> Floats:

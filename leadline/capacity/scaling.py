@@ -88,7 +88,7 @@ def scaling_of(
     """Of a study's factor, at the levels ``at`` of its others as texts; the baseline's where it names none. Raises
     UsageError for a factor the study does not have or whose levels are no numbers, and as ``scaling``.
     """
-    factors = {each.name: each for each in record.plan.factors}
+    factors = {factor.name: factor for factor in record.plan.factors}
     name = record.study.study
     if factor not in factors:
         near = nearest(factor, list(factors))
@@ -97,14 +97,14 @@ def scaling_of(
     wanted = held_levels(name, factors, {factor}, at or {}, describe)
     counts: list[float] = []
     rates: list[float] = []
-    taken: list[float] = []
+    taken_cpus: list[float] = []
     for trial in record.trials:
         levels = trial.planned.treatment.as_dict()
         if trial.failure is None and "throughput" in trial.responses and wanted.items() <= levels.items():
             counts.append(_count(factor, levels[factor]))
             rates.append(trial.responses["throughput"])
-            taken.append((trial.machine.taken or 0.0) if trial.machine else 0.0)
-    return scaling(factor, counts, rates, float(np.mean(taken)) if taken else 0.0)
+            taken_cpus.append((trial.machine.taken or 0.0) if trial.machine else 0.0)
+    return scaling(factor, counts, rates, float(np.mean(taken_cpus)) if taken_cpus else 0.0)
 
 
 def _count(factor: str, level: Level) -> float:
@@ -122,11 +122,12 @@ def scaling(factor: str, counts: Sequence[float], rates: Sequence[float], taken:
     that others used. Raises UsageError for fewer than four sizes.
     """
     n, x = np.array(counts, dtype=float), np.array(rates, dtype=float)
-    known = np.unique(n)
-    if len(known) < LEAST:
-        told = ", ".join(f"{each:g}" for each in known)
+    sizes = np.unique(n)
+    if len(sizes) < LEAST:
+        sizes_text = ", ".join(f"{size:g}" for size in sizes)
         raise UsageError(
-            f"{factor}: good trials at {len(known)} size{'' if len(known) == 1 else 's'}, {told}; the scalability law "
+            f"{factor}: good trials at {len(sizes)} size{'' if len(sizes) == 1 else 's'}, {sizes_text}; the "
+            "scalability law "
             f"has three parameters and needs {LEAST} or more"
         )
     if not (n > 0).all() or not (x > 0).all():
@@ -141,7 +142,7 @@ def scaling(factor: str, counts: Sequence[float], rates: Sequence[float], taken:
         doubts.append(f"other programs used {taken:.0%} of all CPUs: the curve is that of what they left")
     return Scaling(
         factor,
-        tuple(_size(fit, float(each)) for each in known),
+        tuple(_size(fit, float(size)) for size in sizes),
         fit.rate,
         fit.interval(fit.rate, fit.rss_of_rate),
         fit.contention,
@@ -170,8 +171,8 @@ class _Fit:
         self.n, self.seen = n, np.log(x)
         y = n / x  # linear in 1/rate and in both coefficients over the rate: a first guess without iteration
         columns = np.column_stack([np.ones_like(n), n - 1, n * (n - 1)]) / y[:, None]
-        one, contention, coherency = scipy.optimize.nnls(columns, np.ones_like(y))[0]
-        start = (contention / one, coherency / one) if one > 0 else (0.1, 0.0)
+        unit, contention, coherency = scipy.optimize.nnls(columns, np.ones_like(y))[0]
+        start = (contention / unit, coherency / unit) if unit > 0 else (0.1, 0.0)
         self.contention, self.coherency, self.rss = self._least_of_both(start)
         self.rate = self._rate(self.contention, self.coherency)
         self.bound = (self.rss + _ROUNDING) * (1 + float(distributions.f.ppf(_LEVEL, 1, len(n) - 3)) / (len(n) - 3))
@@ -199,8 +200,8 @@ class _Fit:
         def rss(share: float, /) -> float:
             return float(np.sum(self._errors(*both(share / (1 - share))) ** 2))
 
-        found = scipy.optimize.minimize_scalar(rss, bounds=(0.0, 0.999), method="bounded", options={"xatol": 1e-8})
-        return min(rss(0.0), float(found.fun))
+        minimum = scipy.optimize.minimize_scalar(rss, bounds=(0.0, 0.999), method="bounded", options={"xatol": 1e-8})
+        return min(rss(0.0), float(minimum.fun))
 
     def rss_of_rate(self, rate: float) -> float:
         return self._least_of_both((self.contention, self.coherency), rate)[2]
@@ -239,8 +240,8 @@ class _Fit:
         """P value of the test of the sizes' means around the curve against the noise of their trials, and the root mean
         square of what the means lie from it; None without replicates.
         """
-        groups = [(float(each), self.seen[self.n == each]) for each in np.unique(self.n)]
-        pure = sum(float(np.sum((own - own.mean()) ** 2)) for _, own in groups)
+        groups = [(float(size), self.seen[self.n == size]) for size in np.unique(self.n)]
+        pure = sum(float(np.sum((values - values.mean()) ** 2)) for _, values in groups)
         free, within = len(groups) - 3, len(self.n) - len(groups)
         if within < 1 or free < 1:
             return None
@@ -252,7 +253,7 @@ class _Fit:
 
 
 def _size(fitted: _Fit, n: float) -> Size:
-    own = fitted.seen[fitted.n == n]
-    seen = math.exp(float(own.mean()))
+    values = fitted.seen[fitted.n == n]
+    mean = math.exp(float(values.mean()))
     says = float(_law(np.array([n]), fitted.rate, fitted.contention, fitted.coherency)[0])
-    return Size(n, len(own), seen, says, seen / (n * fitted.rate))
+    return Size(n, len(values), mean, says, mean / (n * fitted.rate))

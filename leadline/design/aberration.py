@@ -70,8 +70,8 @@ def search(q: int, factors: int, starts: int, seed: int = 1) -> tuple[int, ...]:
     for start in range(starts):
         # Every third start is among fractions whose words are all even, which win for many factors.
         pool = odd if start % 3 == 1 and len(odd) >= factors - q else every
-        found = _descend(q, _sample(source, pool, factors - q), every, source)
-        best = found if best is None or found < best else best
+        columns = _descend(q, _sample(source, pool, factors - q), every, source)
+        best = columns if best is None or columns < best else best
     assert best is not None
     return tuple(best[1])
 

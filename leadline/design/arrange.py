@@ -136,8 +136,8 @@ def _incomplete(
             f"set block_size to {min(total, 2 * size)}, or blocks to by-replicate",
             path,
         )
-    said = "free of blocks" if worst < 0.5 else f"mixed with blocks by up to {worst:.0f} % of their information"
-    return blocks, f"{len(blocks)} incomplete blocks of up to {size} runs; main effects are {said}."
+    mixing = "free of blocks" if worst < 0.5 else f"mixed with blocks by up to {worst:.0f} % of their information"
+    return blocks, f"{len(blocks)} incomplete blocks of up to {size} runs; main effects are {mixing}."
 
 
 def _mixed_with_blocks(factors: Sequence[Factor], blocks: Sequence[Sequence[Treatment]]) -> float | None:
@@ -186,13 +186,13 @@ def _square(factors: Sequence[Factor], treatments: Sequence[Treatment], design: 
 
 def _entries(blocks: Sequence[Sequence[Treatment]], baseline: Treatment, complete: bool) -> list[Entry]:
     """Complete blocks are replicates; else a treatment's own trials are counted."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     entries = []
     for number, block in enumerate(blocks):
         for treatment in block:
             role = Role.BASELINE if treatment == baseline else Role.TREATMENT
-            entries.append(Entry(number, number if complete else seen[treatment.key], role, treatment))
-            seen[treatment.key] += 1
+            entries.append(Entry(number, number if complete else counts[treatment.key], role, treatment))
+            counts[treatment.key] += 1
     return entries
 
 

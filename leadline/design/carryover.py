@@ -36,14 +36,14 @@ class CarryOver:
         return self.pairs[before][after] + (_SAME if before == after and self.count > 2 else 0)
 
     def cost(self, before: int | None, order: Sequence[int]) -> int:
-        return sum(self.step(one, other) for one, other in zip([before, *order[:-1]], order, strict=True))
+        return sum(self.step(previous, other) for previous, other in zip([before, *order[:-1]], order, strict=True))
 
     def add(self, before: int | None, order: Sequence[int]) -> None:
-        for one, other in zip([before, *order[:-1]], order, strict=True):
-            if one is None:
+        for previous, other in zip([before, *order[:-1]], order, strict=True):
+            if previous is None:
                 self.first[other] += 1
             else:
-                self.pairs[one][other] += 1
+                self.pairs[previous][other] += 1
 
 
 def random_blocks(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
@@ -60,7 +60,7 @@ def random_blocks(treatments: int, blocks: int, trials: int, seed: int) -> Order
             ]
             costs = [carry.cost(before, candidate) for candidate in candidates]
             limit = min(costs) + (_SLACK.get(treatments, 0) if before is not None else 0)
-            best = next(one for one, cost in zip(candidates, costs, strict=True) if cost <= limit)
+            best = next(order for order, cost in zip(candidates, costs, strict=True) if cost <= limit)
             carry.add(before, best)
             order += best
         orders.append(order)
@@ -73,15 +73,15 @@ def williams(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
     """
     carry = CarryOver(treatments)
     rows = _rows(treatments, seed)
-    left: list[list[int]] = []
+    remaining: list[list[int]] = []
     orders: Orders = []
     for _ in range(trials):
         order: list[int] = []
         for _ in range(blocks):
             before = order[-1] if order else None
-            left = left or next(rows)
-            best = min(left, key=lambda row: carry.step(before, row[0]))
-            left.remove(best)
+            remaining = remaining or next(rows)
+            best = min(remaining, key=lambda row: carry.step(before, row[0]))
+            remaining.remove(best)
             carry.add(before, best)
             order += best
         orders.append(order)
@@ -97,8 +97,8 @@ def abba(treatments: int, blocks: int, trials: int, seed: int) -> Orders:
     runs: list[list[int]] = []
     for pair in range((blocks // 2 * trials + 1) // 2):
         swapped = derived(seed, "abba", pair)[0] & 1
-        one, other = [swapped, 1 - swapped, 1 - swapped, swapped], [1 - swapped, swapped, swapped, 1 - swapped]
-        runs += [one, other]
+        first, other = [swapped, 1 - swapped, 1 - swapped, swapped], [1 - swapped, swapped, swapped, 1 - swapped]
+        runs += [first, other]
     # Trials are dealt in turns, so that an odd number of runs a trial does not let one treatment open every trial.
     dealt: Orders = [[] for _ in range(trials)]
     for at, run in enumerate(runs[: blocks // 2 * trials]):
@@ -129,14 +129,14 @@ def _rows(treatments: int, seed: int) -> Iterator[Orders]:
 
 def _draw(carry: CarryOver, before: int | None, keys: Sequence[bytes], greedy: bool) -> list[int]:
     """A random order; with ``greedy`` the rarest successor comes next and chance decides among equals."""
-    left = sorted(range(len(keys)), key=lambda index: keys[index])
+    remaining = sorted(range(len(keys)), key=lambda index: keys[index])
     if not greedy:
-        return left
+        return remaining
     order: list[int] = []
     last = before
-    while left:
-        following = min(left, key=lambda index: carry.step(last, index))
-        left.remove(following)
+    while remaining:
+        following = min(remaining, key=lambda index: carry.step(last, index))
+        remaining.remove(following)
         order.append(following)
         last = following
     return order

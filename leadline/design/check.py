@@ -104,20 +104,22 @@ def _block_problems(plan: Plan, blocks: Sequence[Sequence[Treatment]]) -> Iterat
         return
     if plan.blocks == "abba" and plan.kind in REBUILT:
         wanted = Counter({key: 2 * times for key, times in wanted.items()})
-    for block, found in enumerate(counted):
-        times = min(found.values()) if plan.rotates and found else 1  # a rotation may take several replicates together
-        if found != Counter({key: times * number for key, number in wanted.items()}):
+    for block, counts in enumerate(counted):
+        times = (
+            min(counts.values()) if plan.rotates and counts else 1
+        )  # a rotation may take several replicates together
+        if counts != Counter({key: times * number for key, number in wanted.items()}):
             yield f"block {block} does not hold every treatment exactly once"
     yield from _order_problems(plan.blocks, [[treatment.key for treatment in block] for block in blocks])
 
 
 def _incomplete_problems(plan: Plan, every: Sequence[Treatment], wanted: Counter[str]) -> Iterator[str]:
-    found = Counter(treatment.key for treatment in every)
+    counts = Counter(treatment.key for treatment in every)
     if KINDS[plan.kind].cells:
-        found.pop(plan.baseline.key, None)
-        if len(set(found.values())) > 1 or set(found) != set(wanted) - {plan.baseline.key}:
+        counts.pop(plan.baseline.key, None)
+        if len(set(counts.values())) > 1 or set(counts) != set(wanted) - {plan.baseline.key}:
             yield "treatments do not come equally often over the incomplete blocks"
-    elif plan.kind in REBUILT and len(set(found.values())) > 1:
+    elif plan.kind in REBUILT and len(set(counts.values())) > 1:
         yield "treatments do not come equally often over the incomplete blocks"
 
 
@@ -185,8 +187,8 @@ def _plot_problems(plan: Plan) -> Iterator[str]:
     numbers = [plot for plot in plots if plot is not None]
     if numbers != sorted(numbers):
         yield "the trials of a whole plot do not stand together"
-    held: dict[int, set[object]] = {}
+    levels: dict[int, set[object]] = {}
     for trial, plot in zip(plan.trials, numbers, strict=True):
-        held.setdefault(plot, set()).add((trial.block, dear_levels(plan.factors, trial.treatment)))
-    if any(len(states) > 1 for states in held.values()):
+        levels.setdefault(plot, set()).add((trial.block, dear_levels(plan.factors, trial.treatment)))
+    if any(len(states) > 1 for states in levels.values()):
         yield "a hard-to-change factor changes inside a whole plot"

@@ -99,6 +99,6 @@ def model_matrix(factors: Sequence[Factor], indices: Ints, interactions: bool) -
     mains = [contrasts(factor)[indices[:, number]] for number, factor in enumerate(factors)]
     blocks = [np.ones((len(indices), 1)), *mains]
     if interactions:
-        for one, other in itertools.combinations(mains, 2):
-            blocks.append((one[:, :, None] * other[:, None, :]).reshape(len(indices), -1))
+        for first, other in itertools.combinations(mains, 2):
+            blocks.append((first[:, :, None] * other[:, None, :]).reshape(len(indices), -1))
     return np.hstack(blocks)

@@ -25,41 +25,41 @@ def treatments(factors: Sequence[Factor], design: Design) -> tuple[Treatment, ..
             "design: configurations compares two or more of them; name them under `configurations`", _PATH
         )
     baseline = {factor.name: factor.baseline for factor in factors}
-    found: dict[Treatment, str] = {}
+    labels: dict[Treatment, str] = {}
     for name, levels in named.items():
         for factor, level in levels.items():
             _check(factors, name, factor, level)
         treatment = Treatment.of(baseline | levels)
-        if treatment in found:
+        if treatment in labels:
             raise DesignError(
-                f"design: configurations {found[treatment]!r} and {name!r} are the same; leave one out",
+                f"design: configurations {labels[treatment]!r} and {name!r} are the same; leave one out",
                 (*_PATH, name),
             )
-        found[treatment] = name
-    if Treatment.of(baseline) not in found:
+        labels[treatment] = name
+    if Treatment.of(baseline) not in labels:
         raise DesignError(
             "design: no configuration is the baseline, with which the others are compared; add one without levels, "
             "such as `untuned: {}`",
             _PATH,
         )
-    for one in factors:
-        if all(treatment[one.name] == one.baseline for treatment in found):
+    for varied in factors:
+        if all(treatment[varied.name] == varied.baseline for treatment in labels):
             raise DesignError(
-                f"design: no configuration varies {one.name}; give one of them another of its levels, or make it a"
+                f"design: no configuration varies {varied.name}; give one of them another of its levels, or make it a"
                 " setting",
-                ("factors", one.name),
+                ("factors", varied.name),
             )
-    return tuple(found)
+    return tuple(labels)
 
 
 def _check(factors: Sequence[Factor], name: str, factor: str, level: object) -> None:
-    known = next((one for one in factors if one.name == factor), None)
-    if known is None:
-        near = nearest(factor, [one.name for one in factors])
+    entry = next((candidate for candidate in factors if candidate.name == factor), None)
+    if entry is None:
+        near = nearest(factor, [candidate.name for candidate in factors])
         hint = f"did you mean {near}?" if near else "list it under `factors`"
         raise DesignError(f"design: configuration {name!r} names {factor}, which is no factor; {hint}", (*_PATH, name))
-    if level not in known.levels:
-        listed = ", ".join(str(one) for one in known.levels)
+    if level not in entry.levels:
+        listed = ", ".join(str(value) for value in entry.levels)
         raise DesignError(
             f"design: configuration {name!r} has {factor}={level}, which is none of its levels {listed}", (*_PATH, name)
         )

@@ -107,8 +107,8 @@ def search(factors: Sequence[Factor], runs: int, interactions: bool, seed: int) 
     best: tuple[float, Ints] | None = None
     for start in range(starts):
         source = random.Random(int.from_bytes(derived(seed, "d-optimal", start), "big"))
-        found = _exchange(factors, options, _start(factors, runs, source), interactions)
-        best = found if best is None or found[0] > best[0] + GAIN else best
+        exchanged = _exchange(factors, options, _start(factors, runs, source), interactions)
+        best = exchanged if best is None or exchanged[0] > best[0] + GAIN else best
     assert best is not None
     if best[0] == -math.inf:
         raise DesignError(
@@ -183,7 +183,7 @@ def _exchange(factors: Sequence[Factor], options: _Options, indices: Ints, inter
     model = model_matrix(factors, indices, interactions)
     width = model.shape[1]
     ridge = 1e-6 * np.eye(width)  # lets a start that cannot estimate everything be improved; left out at the end
-    own = (options.columns[:, :, None], options.columns[:, None, :])
+    crossed = (options.columns[:, :, None], options.columns[:, None, :])
     for _ in range(PASSES):
         inverse = np.asarray(np.linalg.inv(model.T @ model + ridge), dtype=np.float64)
         changed = False
@@ -193,7 +193,7 @@ def _exchange(factors: Sequence[Factor], options: _Options, indices: Ints, inter
                 down = np.einsum("ij,j->i", inverse, model[row])
                 old = float(down @ model[row])
                 along = (steps * down[options.columns][:, None, :]).sum(axis=2)
-                new = old + 2 * along + ((steps @ inverse[own]) * steps).sum(axis=2)
+                new = old + 2 * along + ((steps @ inverse[crossed]) * steps).sum(axis=2)
                 ratio = (1 + new) * (1 - old) + (old + along) ** 2
                 best = int(np.argmax(ratio > ratio.max() * (1 - GAIN)))
                 if ratio.flat[best] <= 1 + GAIN:

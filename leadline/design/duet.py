@@ -61,15 +61,15 @@ def slot_of(duet: Duet, treatments: int, workload: Workload) -> tuple[float, int
 
 def turns_in_halves(slot: float, slots: int, workload: Workload) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
     """Turns of the two instances of a pair: at the same time, always on different halves."""
-    found = []
+    halves = []
     for first in range(HALVES):
         warm_up = [Turn(0.0, workload.ramp_up, True, first)] if workload.ramp_up else []
-        own = [
+        turns = [
             Turn(workload.ramp_up + at * slot, slot, False, first if at < slots // 2 else 1 - first)
             for at in range(slots)
         ]
-        found.append((*warm_up, *own))
-    return found[0], found[1]
+        halves.append((*warm_up, *turns))
+    return halves[0], halves[1]
 
 
 def facing(order: Sequence[int], treatments: int) -> list[int]:
@@ -81,10 +81,10 @@ def facing(order: Sequence[int], treatments: int) -> list[int]:
 def duet_notes(duet: Duet, workload: Workload, blocks: int, slots: int, live: bool) -> list[str]:
     """What the plan is, in sentences."""
     warm = format_duration(workload.ramp_up)
-    each = f"{slots // 2} slots of {format_duration(duet.slot)}" if live else "one stretch"
+    stretch = f"{slots // 2} slots of {format_duration(duet.slot)}" if live else "one stretch"
     return [
         f"Duet: {blocks} pairs of instances, both loaded at the same time, each on half of the CPUs, which they change "
-        f"half-way; after {warm} of load to warm up each has {each} on either half; the first "
+        f"half-way; after {warm} of load to warm up each has {stretch} on either half; the first "
         f"{format_duration(duet.wash_out)} of each are left out.",
         "All figures are those of half the machine, and of an instance beside which another one works.",
     ]

@@ -36,10 +36,10 @@ def _levels(factors: Sequence[Factor], treatment: Treatment, costs: Sequence[App
 def in_worlds(factors: Sequence[Factor], treatments: Sequence[Treatment], worlds: int) -> Arrangement:
     """Every treatment once in each world: those of one boot together, among them those of one start, baseline first."""
     baseline = Treatment.of({factor.name: factor.baseline for factor in factors})
-    once = list(dict.fromkeys([*(one for one in treatments if one == baseline), *treatments]))
-    boots = list(dict.fromkeys(booted(factors, one) for one in once))
+    once = list(dict.fromkeys([*(treatment for treatment in treatments if treatment == baseline), *treatments]))
+    boots = list(dict.fromkeys(booted(factors, treatment) for treatment in once))
     by_boot = sorted(once, key=lambda one: boots.index(booted(factors, one)))
-    starts = list(dict.fromkeys(warmed(factors, one) for one in by_boot))
+    starts = list(dict.fromkeys(warmed(factors, treatment) for treatment in by_boot))
     ordered = sorted(by_boot, key=lambda one: starts.index(warmed(factors, one)))
     entries = [
         Entry(
@@ -56,15 +56,15 @@ def in_worlds(factors: Sequence[Factor], treatments: Sequence[Treatment], worlds
 
 def _told(worlds: int, boots: int, starts: int, forks: int) -> str:
     number = f"{worlds} worlds" if worlds > 1 else "1 world"
-    told = (
+    sentence = (
         f"Forks in {number}: {_count(worlds * boots, 'boot')}, {_count(worlds * starts, 'start')} with warm-up, "
         f"{_count(worlds * forks, 'fork')}; all treatments of a world have the same seed, so the same load."
     )
     if worlds == 1:
-        told += " One world gives differences without intervals: set worlds to 3 or more."
+        sentence += " One world gives differences without intervals: set worlds to 3 or more."
     if worlds == 2:
-        told += " Two worlds say little of how effects differ between worlds: set worlds to 3 or more."
-    return told
+        sentence += " Two worlds say little of how effects differ between worlds: set worlds to 3 or more."
+    return sentence
 
 
 def _count(number: int, word: str) -> str:

@@ -50,14 +50,14 @@ class Choice:
 
 def available(factors: int, foldover: bool = False) -> list[Choice]:
     """Fractions of so many two-level factors, fewest runs first; the full factorial is not among them."""
-    found = []
+    choices = []
     for q in range(2, LARGEST_Q + 1):
         added = (3,) if (q, factors) == (2, 3) else ADDED.get((q, factors))
         if added is not None:
             choice = Choice(q, (*(1 << bit for bit in range(q)), *added), foldover)
             if not choice.repeats_itself:
-                found.append(choice)
-    return found
+                choices.append(choice)
+    return choices
 
 
 def choose(factors: Sequence[Factor], design: Design) -> Choice:
@@ -117,10 +117,10 @@ def _what_would_do(k: int, wanted: int, best: list[Choice], choices: list[Choice
     if best:
         return f"resolution {ROMAN[wanted]} takes {best[0].runs} runs"
     highest = max(choices, key=lambda choice: (choice.resolution or k + 1, -choice.runs))
-    found = f"{highest.runs} runs reach {_roman(highest)}"
+    text = f"{highest.runs} runs reach {_roman(highest)}"
     if 2**k <= 1 << LARGEST_Q:
-        return f"{found}, and full-factorial takes {2**k}"
-    return f"{found}, and d-optimal with `model: interactions` takes about {2 + k + k * (k - 1) // 2}"
+        return f"{text}, and full-factorial takes {2**k}"
+    return f"{text}, and d-optimal with `model: interactions` takes about {2 + k + k * (k - 1) // 2}"
 
 
 def matrix(choice: Choice) -> Ints:

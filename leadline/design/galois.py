@@ -30,10 +30,10 @@ def jacobsthal(q: int) -> tuple[tuple[int, ...], ...]:
     chi is 0 for zero, 1 for squares and -1 for all others (R. E. A. C. Paley, 1933, J. Math. Phys. 12, 311-320). For a
     prime q the elements are 0 ... q-1 in order, so that the matrix is circulant.
     """
-    found = prime_power(q)
-    if found is None or found[0] == 2:
+    power = prime_power(q)
+    if power is None or power[0] == 2:
         raise ValueError(f"{q} is not a power of an odd prime")
-    p, m = found
+    p, m = power
     elements = list(itertools.product(range(p), repeat=m))
     modulus = _irreducible(p, m)
     squares = {_product(element, element, modulus, p) for element in elements[1:]}

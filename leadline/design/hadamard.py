@@ -14,8 +14,8 @@ LARGEST = 128  # order up to which sizes are tried
 @cache
 def _conference(order: int) -> bytes | None:
     q = order - 1
-    found = prime_power(q)
-    if order >= 4 and order % 2 == 0 and found is not None and found[0] != 2:
+    power = prime_power(q)
+    if order >= 4 and order % 2 == 0 and power is not None and power[0] != 2:
         matrix = np.zeros((order, order), dtype=np.int64)
         matrix[0, 1:] = 1
         matrix[1:, 0] = 1 if q % 4 == 1 else -1
@@ -44,8 +44,8 @@ def skew_conference(order: int) -> Ints | None:
     """A conference matrix with C' = -C, or None; it can exist for multiples of four only."""
     if order % 4:
         return None
-    found = conference(order)
-    return found if found is not None and bool(np.all(found == -found.T)) else None
+    matrix = conference(order)
+    return matrix if matrix is not None and bool(np.all(matrix == -matrix.T)) else None
 
 
 def hadamard(order: int) -> Ints | None:
@@ -54,10 +54,10 @@ def hadamard(order: int) -> Ints | None:
     Sizes 1 and 2, powers of two by Sylvester's doubling, Paley's first (order - 1) and second (order / 2 - 1)
     constructions, and doubling of what these give: every multiple of four below 92.
     """
-    found = _hadamard(order)
-    if found is None:
+    matrix = _hadamard(order)
+    if matrix is None:
         return None
-    return np.asarray(found * found[:, :1], dtype=np.int64)
+    return np.asarray(matrix * matrix[:, :1], dtype=np.int64)
 
 
 def _hadamard(order: int) -> Ints | None:

@@ -35,8 +35,8 @@ def around_baseline(others: int, replicates: int, size: int, seed: int) -> list[
     best: tuple[int, list[list[int]]] | None = None
     for start in range(max(2, min(STARTS, WORK // trials))):
         source = random.Random(int.from_bytes(derived(seed, "incomplete", start), "big"))
-        found = _evened(_dealt(others, replicates, sizes, source), others, source)
-        best = found if best is None or found[0] < best[0] else best
+        evened = _evened(_dealt(others, replicates, sizes, source), others, source)
+        best = evened if best is None or evened[0] < best[0] else best
         least, most = meetings(best[1], others)
         if most - least <= (0 if _balanced(others, replicates, sizes) else 1):
             break
@@ -66,13 +66,13 @@ def _concurrence(blocks: Sequence[Sequence[int]], others: int) -> Ints:
 
 def _dealt(others: int, replicates: int, sizes: Sequence[int], source: random.Random) -> list[list[int]]:
     """Blocks filled with the treatments that have most trials left, ties by chance: never one twice in a block."""
-    left = [replicates] * others
+    remaining = [replicates] * others
     blocks = []
     for size in sizes:
-        order = sorted(range(others), key=lambda number: (-left[number], source.random()))
+        order = sorted(range(others), key=lambda number: (-remaining[number], source.random()))
         block = order[:size]
         for number in block:
-            left[number] -= 1
+            remaining[number] -= 1
         blocks.append(block)
     return blocks
 
@@ -87,26 +87,26 @@ def _evened(blocks: list[list[int]], others: int, source: random.Random) -> tupl
         improved = False
         for a, slot in sorted(places, key=lambda _: source.random()):
             for c, other_slot in places:
-                one, two = blocks[a][slot], blocks[c][other_slot]
-                if one in sets[c] or two in sets[a]:
+                first, two = blocks[a][slot], blocks[c][other_slot]
+                if first in sets[c] or two in sets[a]:
                     continue
-                with_one, with_two = together[one], together[two]
-                here = sets[a] - sets[c] - {one}
+                with_one, with_two = together[first], together[two]
+                here = sets[a] - sets[c] - {first}
                 there = sets[c] - sets[a] - {two}
                 gain = sum(with_one[x] - with_two[x] for x in here) + sum(with_two[x] - with_one[x] for x in there)
                 if gain <= len(here) + len(there):
                     continue
-                for moved, old, new in ((one, here, there), (two, there, here)):
+                for moved, old, new in ((first, here, there), (two, there, here)):
                     for x in old:
                         together[moved][x] -= 1
                         together[x][moved] -= 1
                     for x in new:
                         together[moved][x] += 1
                         together[x][moved] += 1
-                blocks[a][slot], blocks[c][other_slot] = two, one
+                blocks[a][slot], blocks[c][other_slot] = two, first
                 sets[a], sets[c] = set(blocks[a]), set(blocks[c])
                 improved = True
-    return sum(times * times for one, row in enumerate(together) for times in row[:one]), blocks
+    return sum(times * times for index, row in enumerate(together) for times in row[:index]), blocks
 
 
 def split(columns: Floats, mains: int, size: int, seed: int, replicate: int) -> list[list[int]]:
@@ -127,8 +127,8 @@ def split(columns: Floats, mains: int, size: int, seed: int, replicate: int) -> 
         order = sorted(range(runs), key=lambda _: source.random())
         member = np.empty(runs, dtype=np.int64)
         member[order] = np.arange(runs) % count
-        found = _separated(centred, member, count, passes)
-        best = found if best is None or found[0] < best[0] - 1e-6 else best
+        separated = _separated(centred, member, count, passes)
+        best = separated if best is None or separated[0] < best[0] - 1e-6 else best
         if best[0] < 1e-6:
             break
     assert best is not None

@@ -20,7 +20,7 @@ KINDS: Mapping[str, DesignKind] = {
 
 def check_options(kind: DesignKind, design: Design) -> None:
     """Raises DesignError for a key that the kind would silently ignore."""
-    given = {
+    options = {
         "resolution": "resolution" in design.model_fields_set,
         "foldover": design.foldover,
         "runs": design.runs is not None,
@@ -28,7 +28,7 @@ def check_options(kind: DesignKind, design: Design) -> None:
         "each": design.each is not None,
         "configurations": bool(design.configurations),
     }
-    for option, is_given in given.items():
+    for option, is_given in options.items():
         if is_given and option not in kind.options:
             takers = " and ".join(other.name for other in KINDS.values() if option in other.options)
             raise DesignError(

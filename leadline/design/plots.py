@@ -50,8 +50,8 @@ def dear_changes(factors: Sequence[Factor], treatments: Sequence[Treatment]) -> 
     counts: dict[str, int] = {}
     for cost in DEAREST_FIRST:
         names = [factor.name for factor in factors if factor.apply_cost is cost]
-        held = [tuple(treatment[name] for name in names) for treatment in treatments]
-        changes = sum(a != b for a, b in itertools.pairwise(held))
+        levels = [tuple(treatment[name] for name in names) for treatment in treatments]
+        changes = sum(a != b for a, b in itertools.pairwise(levels))
         if names and changes:
             counts[cost.value] = changes
     return counts

@@ -129,13 +129,13 @@ def describe_design(plan: Plan) -> DesignProperties:
     if between:
         remarks.append(f"Compared between trials, with the noise between them besides: {', '.join(sorted(between))}.")
     rank = int(np.linalg.matrix_rank(inside[:, 1:mains_width]))
-    found = _mains(names, dear, mains, pairs, inside[:, :mains_width], alias, straight)
+    effects = _mains(names, dear, mains, pairs, inside[:, :mains_width], alias, straight)
     if between:
         whole = np.unique([trial.block for trial in plan.trials for _ in trial.slots or (trial,)], return_inverse=True)[
             1
         ]
         wide = _mains(names, dear, mains, pairs, _inside_blocks(full[:, :mains_width], whole), alias, straight)
-        found = [one if one.name in between else own for own, one in zip(found, wide, strict=True)]
+        effects = [outer if outer.name in between else inner for inner, outer in zip(effects, wide, strict=True)]
     return DesignProperties(
         kind=plan.kind,
         trials=len(plan.trials),
@@ -146,7 +146,7 @@ def describe_design(plan: Plan) -> DesignProperties:
         slots=sum(len(trial.slots) for trial in plan.trials),
         parameters=mains_width,
         residual_df=len(rows) - int(blocks.max() + 1) - rank,
-        mains=tuple(found),
+        mains=tuple(effects),
         interactions=_interactions(names, dear, pairs, inside, regular) if crossed else (),
         d_efficiency=_efficiency(plan, full[design], mains_width),
         correlation=_largest_correlation(inside, mains),
@@ -206,7 +206,7 @@ def _mains(
 ) -> list[EffectProperties]:
     lost = _null_space(inside[:, 1:])
     inverse = np.linalg.pinv(inside[:, 1:].T @ inside[:, 1:])
-    found = []
+    mains = []
     for term in terms:
         name = names[term.factors[0]]
         columns = [column - 1 for column in term.columns]
@@ -221,8 +221,8 @@ def _mains(
             if abs(weight) > TOLERANCE:
                 mixed.append(Mixed(_name(pair, names), round(weight, 6), len(pair.factors)))
         mixed.sort(key=lambda one: -abs(one.weight))
-        found.append(EffectProperties(name, estimable, inflation, name in dear, tuple(mixed)))
-    return found
+        mains.append(EffectProperties(name, estimable, inflation, name in dear, tuple(mixed)))
+    return mains
 
 
 def _interactions(

@@ -75,13 +75,13 @@ def rounds_of(design: Design) -> int:
 
 def notes(_factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     """What a reader of the plan must know."""
-    said = (
+    sentence = (
         f"Race in {rounds_of(design)} rounds: a level that is shown worse than the best one leaves after a round, and "
         "its trials go to the others; the plan shows what runs if none leaves."
     )
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
-        return (said, "No sentinels are added: every block of a race holds the baseline.")
-    return (said,)
+        return (sentence, "No sentinels are added: every block of a race holds the baseline.")
+    return (sentence,)
 
 
 def lay_out(plan: Plan, members: Sequence[Sequence[Treatment]]) -> Plan:
@@ -91,7 +91,7 @@ def lay_out(plan: Plan, members: Sequence[Sequence[Treatment]]) -> Plan:
     """
     balance = Balance()
     baseline = plan.baseline
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     trials: list[PlannedTrial] = []
     for block, member in enumerate(members):
         draws = max(1, min(CANDIDATES, HASHES // len(member)))
@@ -101,9 +101,9 @@ def lay_out(plan: Plan, members: Sequence[Sequence[Treatment]]) -> Plan:
         for treatment in order:
             role = Role.BASELINE if treatment == baseline else Role.TREATMENT
             trials.append(
-                PlannedTrial(len(trials), block, seen[treatment.key], role, treatment, block_seed(plan.seed, block))
+                PlannedTrial(len(trials), block, counts[treatment.key], role, treatment, block_seed(plan.seed, block))
             )
-            seen[treatment.key] += 1
+            counts[treatment.key] += 1
     return replace(plan, trials=tuple(trials))
 
 

@@ -61,13 +61,13 @@ class RegularFraction:
             for other in itertools.combinations(factors, size):
                 key, sign = self._key(other)
                 groups[key].append(Alias(other, sign))
-        found = {}
+        chains = {}
         for effect in effects:
             key, sign = self._key(effect)
-            found[effect] = tuple(
+            chains[effect] = tuple(
                 Alias(alias.effect, alias.sign * sign) for alias in groups[key] if alias.effect != effect
             )
-        return found
+        return chains
 
     def words(self) -> tuple[Alias, ...]:
         """The defining relation without its identity, shortest words first: all of up to 64, else those up to four
@@ -79,20 +79,20 @@ class RegularFraction:
             if factor not in self._basic_factors().values()
         ]
         if 2 ** len(generators) <= WORDS:
-            found = set()
+            words = set()
             for chosen in _subsets(generators):
                 word: set[int] = set()
                 for generator in chosen:
                     word ^= set(generator)
-                found.add(tuple(sorted(word)))
+                words.add(tuple(sorted(word)))
         else:
-            found = {
+            words = {
                 word
                 for size in (1, 2, 3, 4)
                 for word in itertools.combinations(range(len(self.columns)), size)
                 if self._key(word)[0] == 0
             }
-        return tuple(Alias(word, self._key(word)[1]) for word in sorted(found, key=lambda word: (len(word), word)))
+        return tuple(Alias(word, self._key(word)[1]) for word in sorted(words, key=lambda word: (len(word), word)))
 
     def _basic_factors(self) -> dict[int, int]:
         """Bit -> the factor whose column it is."""
@@ -125,7 +125,7 @@ def regular_fraction(coded: Ints) -> RegularFraction | None:
     every = (1 << len(rows)) - 1
     reduced: dict[int, tuple[int, int]] = {len(rows) - 1: (every, 1 << q)}  # leading bit -> (vector, combination)
     columns: list[int] = []
-    found = 0
+    count = 0
     for column in rows.T:
         vector = sum(1 << index for index, value in enumerate(column) if value < 0)
         combination = 0
@@ -134,11 +134,11 @@ def regular_fraction(coded: Ints) -> RegularFraction | None:
             vector ^= other
             combination ^= mixed
         if vector:
-            if found == q:
+            if count == q:
                 return None
-            reduced[vector.bit_length() - 1] = (vector, combination ^ (1 << found))
-            columns.append(1 << found)
-            found += 1
+            reduced[vector.bit_length() - 1] = (vector, combination ^ (1 << count))
+            columns.append(1 << count)
+            count += 1
         else:
             columns.append(combination)
-    return RegularFraction(q, tuple(columns)) if found == q else None
+    return RegularFraction(q, tuple(columns)) if count == q else None

@@ -64,7 +64,7 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
         factors = [factor for factor in factors if factor not in host]
         check_host(host, factors, design)
     live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
-    shared = [one for one in factors if one.name in of_host and (together or one not in live)]
+    shared = [factor for factor in factors if factor.name in of_host and (together or factor not in live)]
     check_rotation(factors, design, workload, layout, shared)
     plan, told = _instances(factors, live, design, configurations)
     alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and (together or bool(configurations))
@@ -117,13 +117,13 @@ def _configurations(factors: Sequence[Factor], design: Design) -> Inside:
     """Of ``configurations``: those that differ in live levels alone, by what they have in common."""
     if design.kind != "configurations":
         return {}
-    found: dict[Treatment, list[Treatment]] = {}
+    groups: dict[Treatment, list[Treatment]] = {}
     for treatment in KINDS[design.kind].treatments(factors, design):
         levels = treatment.as_dict()
-        live = Treatment.of({one.name: levels[one.name] for one in factors if is_live(one)})
-        others = Treatment.of({one.name: levels[one.name] for one in factors if not is_live(one)})
-        found.setdefault(others, []).append(live)
-    return {treatment: tuple(inside) for treatment, inside in found.items()}
+        live = Treatment.of({factor.name: levels[factor.name] for factor in factors if is_live(factor)})
+        others = Treatment.of({factor.name: levels[factor.name] for factor in factors if not is_live(factor)})
+        groups.setdefault(others, []).append(live)
+    return {treatment: tuple(inside) for treatment, inside in groups.items()}
 
 
 def _in_slots(layout: Layout, configurations: Inside) -> bool:
@@ -148,14 +148,14 @@ def _instances(
             ("design", "blocks"),
         )
     others = [factor for factor in factors if not is_live(factor)]
-    treatments, told = trial_treatments(others, design) if not configurations else (tuple(configurations), [])
+    treatments, notes = trial_treatments(others, design) if not configurations else (tuple(configurations), [])
     if pairs and len(treatments) > duet.HALVES:
-        return _paired(factors, others, treatments, design, bool(told), bool(configurations)), told
+        return _paired(factors, others, treatments, design, bool(notes), bool(configurations)), notes
     trials = [
         PlannedTrial(at, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
         for at, row in enumerate(blocked_order(treatments, baseline_of(others), design.replicates, design.seed))
     ]
-    return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), told
+    return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), notes
 
 
 def _paired(
@@ -174,8 +174,8 @@ def _paired(
             duet.KEY,
         )
     kind = {"kind": "one-at-a-time"} if one_by_one else {}
-    made = make_plan(others, duet.in_pairs(design.model_copy(update=kind), len(treatments)))
-    return replace(made, kind=design.kind, factors=tuple(factors))
+    plan = make_plan(others, duet.in_pairs(design.model_copy(update=kind), len(treatments)))
+    return replace(plan, kind=design.kind, factors=tuple(factors))
 
 
 def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
@@ -185,18 +185,18 @@ def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
             f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}",
             ("design", "duet" if plan.duet else "rotation"),
         )
-    sizes = {len(each) for each in inside.values()}
+    sizes = {len(treatments) for treatments in inside.values()}
     orders = {size: random_blocks(size, rounds // size, len(plan.trials), plan.seed) for size in sizes}
     if plan.duet:
-        orders = {size: _facing(found, size) for size, found in orders.items()}
+        orders = {size: _facing(rows, size) for size, rows in orders.items()}
     ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
     trials = []
     for number, (trial, ramp_up) in enumerate(zip(plan.trials, ramp_ups, strict=True)):
-        held, own = trial.treatment.as_dict(), [turn for turn in trial.turns if not turn.warm_up]
-        each = inside[trial.treatment]
+        levels, turns = trial.treatment.as_dict(), [turn for turn in trial.turns if not turn.warm_up]
+        treatments = inside[trial.treatment]
         slots = [
-            Slot(at, turn.begin - ramp_up, turn.seconds, Treatment.of(held | each[index].as_dict()))
-            for at, (turn, index) in enumerate(zip(own, orders[len(each)][number], strict=True))
+            Slot(at, turn.begin - ramp_up, turn.seconds, Treatment.of(levels | treatments[index].as_dict()))
+            for at, (turn, index) in enumerate(zip(turns, orders[len(treatments)][number], strict=True))
         ]
         trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
     return replace(plan, trials=tuple(trials))
@@ -204,7 +204,7 @@ def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
 
 def _facing(orders: Sequence[list[int]], treatments: int) -> list[list[int]]:
     """In every slot of a pair two different treatments."""
-    return [row for one in orders[::2] for row in (one, duet.facing(one, treatments))][: len(orders)]
+    return [row for order in orders[::2] for row in (order, duet.facing(order, treatments))][: len(orders)]
 
 
 def one_by_one(design: Design, live: bool) -> Design:

@@ -25,10 +25,10 @@ def block_seed(seed: int, block: int) -> int:
 
 def shuffled(treatments: Sequence[Treatment], seed: int, *purpose: object) -> list[Treatment]:
     """A random order: sorted by a hash of seed, purpose and treatment; repeats of a treatment are spread, too."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     places = []
     for treatment in treatments:
-        repeat = seen[treatment.key]
-        seen[treatment.key] = repeat + 1
+        repeat = counts[treatment.key]
+        counts[treatment.key] = repeat + 1
         places.append((derived(seed, *purpose, treatment.key, *([repeat] if repeat else [])), treatment))
     return [treatment for _, treatment in sorted(places, key=lambda place: place[0])]

@@ -52,10 +52,10 @@ def trial_treatments(others: Sequence[Factor], design: Design) -> tuple[tuple[Tr
     """
     if not others:
         return (Treatment(()),), []
-    kind, own = KINDS[design.kind], design.model_copy(update={"runs": None})
+    kind, unsized = KINDS[design.kind], design.model_copy(update={"runs": None})
     try:
-        _check_size(kind.count(others, own), "different trials")
-        return _distinct(others, kind.treatments(others, own)), []
+        _check_size(kind.count(others, unsized), "different trials")
+        return _distinct(others, kind.treatments(others, unsized)), []
     except DesignError as error:
         reason = str(error).removeprefix("design: ").partition("; ")[0].partition(": ")[0]
         note = f"Trials change one factor at a time, not as {design.kind}: {reason}."

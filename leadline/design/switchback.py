@@ -79,8 +79,8 @@ def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workloa
     plots = _plots(rows, others)
     trials = []
     for position, row in enumerate(rows):
-        held = row.treatment.as_dict()
-        ordered = [Treatment.of(held | inside[index].as_dict()) for index in orders[position]]
+        levels = row.treatment.as_dict()
+        ordered = [Treatment.of(levels | inside[index].as_dict()) for index in orders[position]]
         trials.append(
             PlannedTrial(
                 position,
@@ -143,9 +143,9 @@ def _treatment_problems(live: Sequence[Factor], plan: Plan) -> Iterator[str]:
     names = {factor.name for factor in live}
     first: set[Treatment] | None = None
     for trial in plan.trials:
-        held = {Treatment(tuple(kv for kv in slot.treatment.levels if kv[0] in names)) for slot in trial.slots}
-        first = held if first is None and held else first
-        if held and held != first:
+        treatments = {Treatment(tuple(kv for kv in slot.treatment.levels if kv[0] in names)) for slot in trial.slots}
+        first = treatments if first is None and treatments else first
+        if treatments and treatments != first:
             yield f"trial {trial.position} has other slot treatments than the first"
     if not first or not live:
         return
@@ -160,9 +160,9 @@ def _check(
     live: Sequence[Factor], others: Sequence[Factor], design: Design, workload: Workload, switchback: Switchback
 ) -> None:
     if not live:
-        known = ", ".join(f"{factor.name} ({factor.apply_cost.value})" for factor in others) or "there are none"
+        names = ", ".join(f"{factor.name} ({factor.apply_cost.value})" for factor in others) or "there are none"
         raise UsageError(
-            f"design.switchback needs a factor that can be changed in the running system (apply cost live); {known}; "
+            f"design.switchback needs a factor that can be changed in the running system (apply cost live); {names}; "
             "leave switchback out to compare these between trials"
         )
     if design.blocks != "by-replicate":
@@ -203,13 +203,13 @@ def _blocks(treatments: int, switchback: Switchback, steady: float) -> int:
         )
     unit = 2 if switchback.order == "abba" else 1
     needed = unit * treatments * switchback.slot
-    found = math.floor(round(steady / needed, 9)) * unit
-    if not found:
+    count = math.floor(round(steady / needed, 9)) * unit
+    if not count:
         raise UsageError(
             f"workload.steady of {format_duration(steady)} is too short for one block of {unit * treatments} slots of "
             f"{format_duration(switchback.slot)}: it takes {format_duration(needed)}"
         )
-    return found
+    return count
 
 
 def _rows(others: Sequence[Factor], treatments: Sequence[Treatment], design: Design) -> list[Row]:
@@ -264,30 +264,30 @@ def _notes(
     slots = treatments * blocks
     length, steady = format_duration(switchback.slot), format_duration(slots * switchback.slot)
     names = ", ".join(factor.name for factor in live)
-    found = [
+    notes = [
         f"Switchback: {names} every {length} in one warm system: {slots} slots a trial, {blocks} "
         f"{'block' if blocks == 1 else 'blocks'} of {treatments} treatments in order {switchback.order}, "
         f"{blocks * trials} slots of each treatment in all."
     ]
     wash_out = format_duration(assumed_wash_out(switchback))
     if switchback.wash_out is None:
-        found.append(f"The first {wash_out} of every slot are left out until the wash-out is estimated from the data.")
+        notes.append(f"The first {wash_out} of every slot are left out until the wash-out is estimated from the data.")
     else:
-        found.append(f"The first {wash_out} of every slot are left out.")
+        notes.append(f"The first {wash_out} of every slot are left out.")
     if trials == 1:
-        found.append(
+        notes.append(
             "One server instance: verdicts will hold for it alone, and say nothing of another start; two or more "
             "trials (replicates) would."
         )
     if slots * switchback.slot < workload.steady:
-        asked = format_duration(workload.steady)
-        found.append(f"The steady state is {steady} instead of {asked}: whole blocks of slots.")
+        duration = format_duration(workload.steady)
+        notes.append(f"The steady state is {steady} instead of {duration}: whole blocks of slots.")
     if others:
-        found.append(f"Between trials: {', '.join(factor.name for factor in others)}.")
+        notes.append(f"Between trials: {', '.join(factor.name for factor in others)}.")
     dear = [factor.name for factor in others if _is_dear(factor)]
     if dear:
-        found.append(f"Whole plots: {', '.join(dear)} change as rarely as the blocks allow.")
-    return found
+        notes.append(f"Whole plots: {', '.join(dear)} change as rarely as the blocks allow.")
+    return notes
 
 
 __all__ = [

@@ -47,21 +47,22 @@ def with_host(plan: Plan, host: Sequence[Factor], design: Design) -> tuple[Plan,
     The combinations are those of the design's kind over ``host``, else one factor at a time. Raises DesignError where
     the blocks are too few to tell the noise between rotations.
     """
-    each, told = trial_treatments(host, design)
+    treatments, notes = trial_treatments(host, design)
     blocks = list(dict.fromkeys(trial.block for trial in plan.trials))
-    fewest = math.ceil(max(FEWEST_BLOCKS, 2 * len(each)) / len(each)) * len(each)
-    if len(blocks) < fewest or len(blocks) % len(each):
-        wanted = max(fewest, math.ceil(len(blocks) / len(each)) * len(each))
+    fewest = math.ceil(max(FEWEST_BLOCKS, 2 * len(treatments)) / len(treatments)) * len(treatments)
+    if len(blocks) < fewest or len(blocks) % len(treatments):
+        wanted = max(fewest, math.ceil(len(blocks) / len(treatments)) * len(treatments))
         instances = design.rotation.instances if design.rotation else 1
         raise DesignError(
-            f"design.rotation.host: {len(blocks)} rotations for {len(each)} combinations of levels of "
-            f"{', '.join(one.name for one in host)}; they need a multiple of {len(each)}, and {fewest} or more, for "
+            f"design.rotation.host: {len(blocks)} rotations for {len(treatments)} combinations of levels of "
+            f"{', '.join(factor.name for factor in host)}; they need a multiple of {len(treatments)}, and {fewest} "
+            "or more, for "
             f"the noise between rotations to be known: say {wanted * instances} replicates",
             ("design", "replicates"),
         )
     order: list[Treatment] = []
-    for stretch in range(len(blocks) // len(each)):
-        order += shuffled(each, plan.seed, "host of rotations", stretch)
+    for stretch in range(len(blocks) // len(treatments)):
+        order += shuffled(treatments, plan.seed, "host of rotations", stretch)
     of_block = {block: levels.as_dict() for block, levels in zip(blocks, order, strict=True)}
     trials = tuple(
         replace(
@@ -74,14 +75,15 @@ def with_host(plan: Plan, host: Sequence[Factor], design: Design) -> tuple[Plan,
         )
         for trial in plan.trials
     )
-    names = ", ".join(one.name for one in host)
-    told.append(
-        f"Between rotations: {names}, of the whole host; {len(blocks) // len(each)} rotations of each of {len(each)} "
+    names = ", ".join(factor.name for factor in host)
+    notes.append(
+        f"Between rotations: {names}, of the whole host; {len(blocks) // len(treatments)} rotations of each of "
+        f"{len(treatments)} "
         "combinations. It is compared with the noise between rotations, so its intervals are wider."
     )
     whole = replace(plan, factors=(*plan.factors, *host))
     trials = tuple(replace(trial, role=_role(whole, trial)) for trial in trials)
-    return replace(whole, trials=trials), told
+    return replace(whole, trials=trials), notes
 
 
 def between_blocks(plan: Plan) -> list[Factor]:
@@ -91,23 +93,23 @@ def between_blocks(plan: Plan) -> list[Factor]:
         blocks.setdefault(trial.block, []).extend([slot.treatment for slot in trial.slots] or [trial.treatment])
     if max(map(len, blocks.values()), default=0) < 2:
         return []
-    held = {factor.name: factor for factor in plan.factors}
+    constant = {factor.name: factor for factor in plan.factors}
     first: list[dict[str, Level]] = []
     for block in blocks.values():
         levels = block[0].as_dict()
-        for treatment in {one for one in block if one != block[0]}:
+        for treatment in {entry for entry in block if entry != block[0]}:
             other = treatment.as_dict()
-            held = {name: factor for name, factor in held.items() if other.get(name) == levels.get(name)}
+            constant = {name: factor for name, factor in constant.items() if other.get(name) == levels.get(name)}
         first.append(levels)
-        if not held:
+        if not constant:
             return []
-    return [factor for name, factor in held.items() if len({levels.get(name) for levels in first}) > 1]
+    return [factor for name, factor in constant.items() if len({levels.get(name) for levels in first}) > 1]
 
 
 def without(plan: Plan, host: Sequence[Factor]) -> Plan:
     """The plan of the other factors alone."""
-    names = {one.name for one in host}
-    factors = tuple(one for one in plan.factors if one.name not in names)
+    names = {factor.name for factor in host}
+    factors = tuple(factor for factor in plan.factors if factor.name not in names)
     rest = replace(plan, factors=factors)
     reduced = [
         replace(
@@ -121,7 +123,7 @@ def without(plan: Plan, host: Sequence[Factor]) -> Plan:
 
 
 def _only(factors: Sequence[Factor], treatment: Treatment) -> Treatment:
-    return Treatment.of({one.name: treatment[one.name] for one in factors})
+    return Treatment.of({factor.name: treatment[factor.name] for factor in factors})
 
 
 def _role(plan: Plan, trial: PlannedTrial) -> Role:

@@ -51,11 +51,11 @@ def count(factors: Sequence[Factor], design: Design) -> int:
 def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     """What the runs can tell."""
     outer, others = _split(factors, design)
-    held = f"An effect is the mean over the levels of {outer.name}, all other factors at their baseline."
+    meaning = f"An effect is the mean over the levels of {outer.name}, all other factors at their baseline."
     if len(others) == 1:
-        return (held,)
+        return (meaning,)
     alone = "those of the other factors are not: they never change together"
-    return (held, f"Interactions with {outer.name} are seen, {alone}.")
+    return (meaning, f"Interactions with {outer.name} are seen, {alone}.")
 
 
 KIND = DesignKind("within-each", treatments, count, notes, options=frozenset({"each"}))

@@ -37,11 +37,11 @@ def properties_text(properties: DesignProperties) -> list[str]:
 
 def _exactness(p: DesignProperties) -> list[str]:
     parts = []
-    known = [effect.inflation for effect in p.mains if effect.inflation is not None]
-    if known:
-        low, high = min(known), max(known)
-        said = f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
-        parts.append(f"variance of main effects {said} times that of an orthogonal design of as many trials")
+    inflations = [effect.inflation for effect in p.mains if effect.inflation is not None]
+    if inflations:
+        low, high = min(inflations), max(inflations)
+        span = f"{low:.2f}" if high - low < 0.005 else f"{low:.2f} to {high:.2f}"
+        parts.append(f"variance of main effects {span} times that of an orthogonal design of as many trials")
     if p.d_efficiency is not None:
         parts.append(f"D-efficiency {p.d_efficiency:.1f} %")
     if p.correlation is not None:
@@ -77,8 +77,8 @@ def aliases_text(properties: DesignProperties) -> list[str]:
 
 
 def _chain(effect: EffectProperties) -> str:
-    told = " ".join([effect.name, *(_signed(mixed) for mixed in effect.aliases[:CHAINS])])
-    return told + _more(len(effect.aliases))
+    chain = " ".join([effect.name, *(_signed(mixed) for mixed in effect.aliases[:CHAINS])])
+    return chain + _more(len(effect.aliases))
 
 
 def _shares(effects: list[EffectProperties]) -> list[str]:
@@ -87,15 +87,16 @@ def _shares(effects: list[EffectProperties]) -> list[str]:
     for effect in effects:
         shares = Counter(f"{abs(mixed.weight):.2f}" for mixed in effect.aliases)
         if len(shares) <= 2:
-            told = " and ".join(f"{share} of {_count(number, 'interaction')}" for share, number in shares.items())
+            text = " and ".join(f"{share} of {_count(number, 'interaction')}" for share, number in shares.items())
         else:
             largest = next(iter(shares))
-            told = f"up to {largest} of {_count(len(effect.aliases), 'interaction')}"
-        groups.setdefault(told, []).append(effect.name)
+            text = f"up to {largest} of {_count(len(effect.aliases), 'interaction')}"
+        groups.setdefault(text, []).append(effect.name)
     return [
-        f"{', '.join(names[:CHAINS])}{_more(len(names))} hold{'s' if len(names) == 1 else ''} {told}, with one sign or "
+        f"{', '.join(names[:CHAINS])}{_more(len(names))} hold{'s' if len(names) == 1 else ''} {lines}, with one "
+        "sign or "
         "the other"
-        for told, names in groups.items()
+        for lines, names in groups.items()
     ]
 
 
@@ -105,13 +106,13 @@ def _signed(mixed: Mixed) -> str:
 
 def _chains(interactions: tuple[EffectProperties, ...]) -> list[str]:
     """Each set of interactions that move together once; those aliased with main effects are in their lines."""
-    seen: set[str] = set()
+    named: set[str] = set()
     lines = []
     for effect in interactions:
         pairs = [mixed for mixed in effect.aliases if mixed.factors > 1]
-        if effect.name in seen or not pairs or len(pairs) < len(effect.aliases):
+        if effect.name in named or not pairs or len(pairs) < len(effect.aliases):
             continue
-        seen |= {effect.name, *(mixed.effect for mixed in pairs)}
+        named |= {effect.name, *(mixed.effect for mixed in pairs)}
         lines.append(" ".join([effect.name, *(_signed(mixed) for mixed in pairs)]))
     return lines
 

@@ -61,7 +61,7 @@ def figures_of(
     ranked = ranking(table, fits, level)
     if ranked is None:
         missing["ranking"] = "fewer than two settings have a figure on every system, so there is nothing to rank"
-    found = sensitivities(table, fits, level)
+    sensitivity = sensitivities(table, fits, level)
     if not groups:
         missing["grouping"] = "no grouping of the parameters was given (--groups red=a,b --groups blue=c,d)"
     return StudyFigures(
@@ -74,9 +74,9 @@ def figures_of(
         throughput=throughput(table, fits, level),
         extremes=gains,
         failures=failures(table, fits, level),
-        sensitivity=found,
+        sensitivity=sensitivity,
         ranking=ranked,
-        grouping=permute_groups(found, groups) if groups else None,
+        grouping=permute_groups(sensitivity, groups) if groups else None,
         missing=missing,
         notes=(*table.notes, *_notes(table, fits)),
     )

@@ -131,11 +131,11 @@ def extremes_table(
 
 
 def _luck_of_mean(lucks: Sequence[Luck | None]) -> float | None:
-    known = [luck for luck in lucks if luck is not None]
-    if len(known) < len(lucks):
+    values = [luck for luck in lucks if luck is not None]
+    if len(values) < len(lucks):
         return None
-    mean = float(np.mean([luck.expected_gain for luck in known]))
-    margin = math.sqrt(sum((luck.gain_95 - luck.expected_gain) ** 2 for luck in known)) / len(known)
+    mean = float(np.mean([luck.expected_gain for luck in values]))
+    margin = math.sqrt(sum((luck.gain_95 - luck.expected_gain) ** 2 for luck in values)) / len(values)
     return mean + margin
 
 
@@ -145,15 +145,15 @@ def _with_luck(row: Extremes, luck: Luck) -> Extremes:
 
 def _system(table: ResultTable, fit: SystemFit, level: float) -> Extremes | None:
     base = fit.baseline
-    known = [number for number in range(len(table.settings)) if fit.known[number]]
-    if base is None or base <= 0 or not known:
+    places = [number for number in range(len(table.settings)) if fit.known[number]]
+    if base is None or base <= 0 or not places:
         return None
     sign = table.sign
-    gains = sign * 100 * (fit.means[known] / base - 1)
+    gains = sign * 100 * (fit.means[places] / base - 1)
     order = np.argsort(gains, kind="stable")
     first, last = int(order[-1]), int(order[0])
-    names = [table.name(table.settings[number]) for number in known]
-    scatter = fit.scatter[known] - fit.scatter[-1]
+    names = [table.name(table.settings[number]) for number in places]
+    scatter = fit.scatter[places] - fit.scatter[-1]
     if fit.df == 0 or fit.sigma == 0:
         reason = NO_REPEATS if fit.df == 0 else "repeated runs gave exactly the same figures"
         return Extremes(fit.system, float(gains[first]), float(gains[last]), names[first], names[last], reason=reason)
@@ -161,11 +161,11 @@ def _system(table: ResultTable, fit: SystemFit, level: float) -> Extremes | None
 
     def interval(number: int) -> Interval:
         gain = float(gains[number])
-        ratio = fit.means[known[number]] / base
-        reach = critical * 100 * fit.sigma / base * float(np.linalg.norm(_row(fit, known[number], ratio)))
+        ratio = fit.means[places[number]] / base
+        reach = critical * 100 * fit.sigma / base * float(np.linalg.norm(_row(fit, places[number], ratio)))
         return Interval(gain - reach, gain + reach, level)
 
-    luck = Luck(len(known), *best_of_null(scatter, 100 * fit.sigma / base, fit.df))
+    luck = Luck(len(places), *best_of_null(scatter, 100 * fit.sigma / base, fit.df))
     return Extremes(
         *(fit.system, float(gains[first]), float(gains[last]), names[first], names[last]),
         best_interval=interval(first),
@@ -205,7 +205,7 @@ def _sentence(table: ExtremesTable) -> str:
         if many:
             text += f"; the gain can be told from nothing on {gains} of {len(table.rows)} and the loss on {losses}"
         else:
-            gain, loss = ("can" if told else "cannot" for told in (gains, losses))
+            gain, loss = ("can" if some else "cannot" for some in (gains, losses))
             text += f"; the gain {gain} be told from nothing, the loss {loss}"
     elif table.luck_cv is not None:
         text += (

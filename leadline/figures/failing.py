@@ -97,10 +97,10 @@ def _interval(failed: int, runs: int, level: float) -> Interval:
 
 def _from_baseline(fit: SystemFit) -> float | None:
     base = fit.baseline
-    known = np.array(fit.known[:-1], dtype=bool)
-    if base is None or base <= 0 or not known.any():
+    mask = np.array(fit.known[:-1], dtype=bool)
+    if base is None or base <= 0 or not mask.any():
         return None
-    return float(np.mean(np.abs(100 * (fit.means[:-1][known] / base - 1))))
+    return float(np.mean(np.abs(100 * (fit.means[:-1][mask] / base - 1))))
 
 
 def _sentence(

@@ -54,7 +54,7 @@ def fit_systems(table: ResultTable, cv: float | None = None) -> tuple[SystemFit,
 
     ``cv``: the noise of one row of the table in percent, used where a system has no repeats to estimate it from.
     """
-    found = []
+    fits = []
     for number, name in enumerate(table.systems):
         runs = [run for run in table.runs if run.system == number and run.value is not None]
         if not runs:
@@ -72,11 +72,11 @@ def fit_systems(table: ResultTable, cv: float | None = None) -> tuple[SystemFit,
         contrasts = np.zeros((len(settings) + 1, width))
         contrasts[:, : len(blocks)] = 1.0 / len(blocks)
         contrasts[:-1, len(blocks) :] = np.eye(len(settings))
-        known = result.estimable(contrasts)
-        means = np.where(known, result.estimates(contrasts), math.nan)
+        estimable = result.estimable(contrasts)
+        means = np.where(estimable, result.estimates(contrasts), math.nan)
         sigma, df = result.sigma, result.df
         if df == 0 and cv is not None:
             sigma, df = abs(cv / 100 * float(values.mean())), KNOWN_DF
-        scatter = np.where(np.array(known)[:, None], result.scatter(contrasts), 0.0)
-        found.append(SystemFit(name, means, tuple(known), scatter, sigma, df))
-    return tuple(found)
+        scatter = np.where(np.array(estimable)[:, None], result.scatter(contrasts), 0.0)
+        fits.append(SystemFit(name, means, tuple(estimable), scatter, sigma, df))
+    return tuple(fits)

@@ -82,24 +82,24 @@ def rows_of_json(text: str, source: str, response: str | None = None) -> list[Ro
         document = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source}: not JSON: {error}") from error
-    found = _find(document, response)
-    if found is None:
+    objects = _find(document, response)
+    if objects is None:
         raise UsageError(f"{source}: no list of objects with the keys {HEAD}")
     rows = []
-    for number, one in enumerate(found, 1):
-        names = _canonical(list(one), source, response)
-        cells = {name: _text(value) for name, value in zip(names, one.values(), strict=True) if name}
+    for number, entry in enumerate(objects, 1):
+        names = _canonical(list(entry), source, response)
+        cells = {name: _text(value) for name, value in zip(names, entry.values(), strict=True) if name}
         rows.append(Row(f"{source}, row {number}", cells))
     return rows
 
 
 def _find(document: Any, response: str | None) -> list[dict[str, Any]] | None:
-    if isinstance(document, list) and document and all(isinstance(one, dict) for one in document):
+    if isinstance(document, list) and document and all(isinstance(item, dict) for item in document):
         names = {_name(str(key), response) for key in document[0]}
         if "system" in names and names & {"gain", "response"}:
             return document
     parts = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
-    return next((found for part in parts if (found := _find(part, response)) is not None), None)
+    return next((rows for part in parts if (rows := _find(part, response)) is not None), None)
 
 
 def _text(value: Any) -> str:
@@ -117,9 +117,9 @@ def _canonical(head: Sequence[str], source: str, response: str | None) -> list[s
         hint = f"did you mean {near}?" if near else f"it is none of {len(head)}"
         raise UsageError(f"{source}: no column {response!r}; {hint}")
     if "gain" not in names and "response" not in names:
-        known = [cell for cell, name in zip(head, names, strict=True) if name]  # no more: it may be any other file
+        cells = [cell for cell, name in zip(head, names, strict=True) if name]  # no more: it may be any other file
         raise UsageError(
-            f"{source}: no column for the results (of ours: {', '.join(known) or 'none'}); the head is {HEAD}"
+            f"{source}: no column for the results (of ours: {', '.join(cells) or 'none'}); the head is {HEAD}"
         )
     return names
 
@@ -141,16 +141,16 @@ def is_gains(rows: Sequence[Row]) -> bool:
 
 def read_gains(rows: Sequence[Row]) -> list[Extremes]:
     """Rows of a published table: system, gain and loss in percent. Raises UsageError."""
-    found: list[Extremes] = []
+    gains: list[Extremes] = []
     for row in rows:
         for column in ("system", "gain", "loss"):
             if column not in row.cells:
                 raise UsageError(f"{row.place}: no {column}; the head is system,gain,loss")
         name = row.cells["system"]
-        if name in {one.system for one in found}:
+        if name in {extreme.system for extreme in gains}:
             raise UsageError(f"{row.place}: {name} is there twice")
-        found.append(Extremes(name, row.number("gain"), row.number("loss")))
-    return found
+        gains.append(Extremes(name, row.number("gain"), row.number("loss")))
+    return gains
 
 
 def read_rows(rows: Sequence[Row], kind: ResponseKind) -> ResultTable:
@@ -206,5 +206,5 @@ def _ragged(table: ResultTable) -> list[str]:
     ]
     if not missing:
         return []
-    shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-    return [f"The table is ragged, without a run of {shown}: what is missing somewhere is not ranked."]
+    names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    return [f"The table is ragged, without a run of {names}: what is missing somewhere is not ranked."]

@@ -69,19 +69,23 @@ def permute_groups(found: Sensitivities, groups: Mapping[str, Sequence[str]]) ->
     sizes = [len(members) for members in used.values()]
     labels = np.repeat(np.arange(len(sizes)), sizes)
     patterns, exact = _patterns(labels, sizes)
-    one = _statistics(figures, labels[None, :], len(sizes))[0]
+    observed = _statistics(figures, labels[None, :], len(sizes))[0]
     every = _statistics(figures, patterns, len(sizes))
     slack = 1e-9 * max(1e-300, float(np.abs(figures).max()) ** (1 if len(sizes) == 2 else 2))
     extra = 0 if exact else 1
-    p_value = (float(np.sum(every >= one - slack)) + extra) / (len(every) + extra)
-    two = (float(np.sum(np.abs(every) >= abs(one) - slack)) + extra) / (len(every) + extra) if len(sizes) == 2 else None
+    p_value = (float(np.sum(every >= observed - slack)) + extra) / (len(every) + extra)
+    two = (
+        (float(np.sum(np.abs(every) >= abs(observed) - slack)) + extra) / (len(every) + extra)
+        if len(sizes) == 2
+        else None
+    )
     means = tuple(
         GroupMean(name, tuple(members), float(figures[labels == number].mean()))
         for number, (name, members) in enumerate(used.items())
     )
     return Grouping(
         groups=means,
-        statistic=float(one),
+        statistic=float(observed),
         p_value=p_value,
         p_two_sided=two,
         exact=exact,
@@ -112,17 +116,17 @@ def parse_groups(options: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...
 def _check(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> None:
     if len(groups) < 2:
         raise UsageError("a grouping needs two groups or more, as in --groups red=a,b --groups blue=c,d")
-    seen: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for group, members in groups.items():
         for member in members:
             if member not in names:
                 near = nearest(member, list(names))
-                told = f"no parameter {member!r}; did you mean {near}?" if near else f"parameters: {', '.join(names)}"
-                raise UsageError(f"group {group} has what is not in the table: {told}")
-            if member in seen:
-                again = "twice" if seen[member] == group else f"in group {seen[member]} too"
+                hint = f"no parameter {member!r}; did you mean {near}?" if near else f"parameters: {', '.join(names)}"
+                raise UsageError(f"group {group} has what is not in the table: {hint}")
+            if member in owners:
+                again = "twice" if owners[member] == group else f"in group {owners[member]} too"
                 raise UsageError(f"group {group}: the parameter {member} is {again}; a parameter has one group")
-            seen[member] = group
+            owners[member] = group
 
 
 def _patterns(labels: Ints, sizes: Sequence[int]) -> tuple[Ints, bool]:
@@ -161,7 +165,7 @@ def _sentence(found: Sensitivities, groups: Sequence[GroupMean], p_value: float,
     how = f"all {ways} ways to give out the labels" if ways else f"{DRAWS:,} drawn labellings"
     text = f"Mean sensitivity: {words.listed(parts)}; {words.chance(p_value)} over {how}"
     if p_value < 0.05:
-        said = f"{groups[0].name} matters more, as expected" if len(groups) == 2 else "the groups differ"
-        return f"{text}: {said}."
+        finding = f"{groups[0].name} matters more, as expected" if len(groups) == 2 else "the groups differ"
+        return f"{text}: {finding}."
     few = f" (with so few parameters p cannot be below {1 / ways:.2g})" if ways and ways < 40 else ""
     return f"{text}: the data do not confirm the grouping{few}."

@@ -60,7 +60,7 @@ def corrected_sum(parts: Sequence[Part], level: float = 0.95) -> Corrected | Non
     """
     if not parts or any(part.df < 1 for part in parts):
         return None
-    found = sum(part.sd for part in parts)
+    total = sum(part.sd for part in parts)
     shape = _pattern(parts)
     size = sum(part.sd for part in shape)
     squares, cross, noise = _draws(shape, np.random.default_rng(SEED))
@@ -70,13 +70,13 @@ def corrected_sum(parts: Sequence[Part], level: float = 0.95) -> Corrected | Non
         return np.asarray(np.sqrt(inside).sum(axis=1), dtype=np.float64)
 
     tail = (1 - level) / 2
-    tolerance = 1e-9 * found
+    tolerance = 1e-9 * total
     null = simulated(0.0)
-    null_below = float(np.mean(null <= found + tolerance))
-    low = _solve(lambda c: float(np.quantile(simulated(c), 1 - tail)) - found)
-    high = _solve(lambda c: float(np.quantile(simulated(c), tail * max(null_below, 1 / DRAWS))) - found)
-    middle = _solve(lambda c: float(np.median(simulated(c))) - found)
-    p_value = (1 + float(np.sum(null >= found - tolerance))) / (1 + DRAWS)
+    null_below = float(np.mean(null <= total + tolerance))
+    low = _solve(lambda c: float(np.quantile(simulated(c), 1 - tail)) - total)
+    high = _solve(lambda c: float(np.quantile(simulated(c), tail * max(null_below, 1 / DRAWS))) - total)
+    middle = _solve(lambda c: float(np.median(simulated(c))) - total)
+    p_value = (1 + float(np.sum(null >= total - tolerance))) / (1 + DRAWS)
     return Corrected(middle * size, Interval(low * size, max(high, middle) * size, level), p_value)
 
 
@@ -87,15 +87,15 @@ def _pattern(parts: Sequence[Part]) -> list[Part]:
         return list(parts)
     bases = np.array([abs(float(part.means.mean())) or 1.0 for part in parts])
     noise = np.array([_noise_variance(part) for part in parts])
-    found, noise = variances / bases**2, noise / bases**2
+    ratios, noise = variances / bases**2, noise / bases**2
     extra = np.array([len(part.means) - 1 for part in parts])
-    mean = float(np.mean(found - noise))
+    mean = float(np.mean(ratios - noise))
     expected = float(np.mean((2 * noise**2 + 4 * noise * max(0.0, mean)) / extra))
-    spread = float(np.var(found, ddof=1))
+    spread = float(np.var(ratios, ddof=1))
     weight = max(0.0, 1 - expected / spread) if spread > 0 else 0.0
-    wanted = np.maximum(0.0, mean + weight * (found - noise - mean))
+    wanted = np.maximum(0.0, mean + weight * (ratios - noise - mean))
     if not wanted.any():
-        wanted = np.full(len(parts), float(found.mean()))
+        wanted = np.full(len(parts), float(ratios.mean()))
     return [
         replace(part, means=_scaled(part.means, math.sqrt(one) * base / part.sd if part.sd > 0 else 0.0))
         for part, one, base in zip(parts, wanted, bases, strict=True)

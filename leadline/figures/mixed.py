@@ -40,13 +40,13 @@ def judged(
     count = len(places)
     base = np.hstack([np.eye(count - 1), -np.ones((count - 1, 1))])
     if len(fits) == 1:
-        one = fits[0]
-        known = np.array([one.known[place] for place in places])
-        found = _Means(one.means[places], one.scatter[places], known, one.sigma, one.df, Scale(False, one.centre))
+        fit = fits[0]
+        mask = np.array([fit.known[place] for place in places])
+        means = _Means(fit.means[places], fit.scatter[places], mask, fit.sigma, fit.df, Scale(False, fit.centre))
     else:
-        found = _over_systems(fits, places)
-    middle = np.eye(count)[:-1] - _middle_half(found.values[:-1], found.known[:-1], count)
-    return found.contrasts(middle, level), found.contrasts(base, level)
+        means = _over_systems(fits, places)
+    middle = np.eye(count)[:-1] - _middle_half(means.values[:-1], means.known[:-1], count)
+    return means.contrasts(middle, level), means.contrasts(base, level)
 
 
 def _middle_half(values: Floats, known: Floats, width: int) -> Floats:
@@ -54,9 +54,9 @@ def _middle_half(values: Floats, known: Floats, width: int) -> Floats:
     weights = np.zeros(width)
     order = [int(place) for place in np.argsort(values, kind="stable") if known[place]]
     drop = len(order) // 4
-    kept = order[drop : len(order) - drop]
-    if kept:
-        weights[kept] = 1.0 / len(kept)
+    middle = order[drop : len(order) - drop]
+    if middle:
+        weights[middle] = 1.0 / len(middle)
     return weights
 
 
@@ -81,22 +81,22 @@ class _Means:
         errors = self.sigma * np.linalg.norm(scatter, axis=1)
         law = max_t(scatter) if self.df > 0 and self.sigma > 0 and np.all(errors > 0) else None
         critical = law.quantile(level, self.df) if law else 0.0
-        found: list[ModelContrast | None] = []
+        estimates: list[ModelContrast | None] = []
         for value, error in zip(values, errors, strict=True):
             percent = self.scale.percent(float(value))
             if percent is None:
-                found.append(None)
+                estimates.append(None)
                 continue
             interval = self.scale.interval(float(value), critical * float(error), level) if law else None
             p_value = law.sf(abs(float(value) / float(error)), self.df) if law and interval else None
-            found.append(ModelContrast(percent, interval, p_value))
-        every = iter(found)
+            estimates.append(ModelContrast(percent, interval, p_value))
+        every = iter(estimates)
         return [next(every) if ok else None for ok in good]
 
 
 def _over_systems(fits: Sequence[SystemFit], places: Sequence[int]) -> _Means:
     """The two-way table of means, settings x systems, fitted without interaction: what is left is the error."""
-    cells = [(row, column) for row, one in enumerate(fits) for column, place in enumerate(places) if one.known[place]]
+    cells = [(row, column) for row, fit in enumerate(fits) for column, place in enumerate(places) if fit.known[place]]
     figures = np.array([fits[row].means[places[column]] for row, column in cells])
     log = bool(np.all(figures > 0))
     design = np.zeros((len(cells), len(fits) + len(places)))
@@ -107,6 +107,6 @@ def _over_systems(fits: Sequence[SystemFit], places: Sequence[int]) -> _Means:
     wanted = np.zeros((len(places), design.shape[1]))
     wanted[:, : len(fits)] = 1.0 / len(fits)
     wanted[:, len(fits) :] = np.eye(len(places))
-    known = np.array(result.estimable(wanted))
-    base = float(np.mean([one.centre for one in fits]))
-    return _Means(result.estimates(wanted), result.scatter(wanted), known, result.sigma, result.df, Scale(log, base))
+    mask = np.array(result.estimable(wanted))
+    base = float(np.mean([fit.centre for fit in fits]))
+    return _Means(result.estimates(wanted), result.scatter(wanted), mask, result.sigma, result.df, Scale(log, base))

@@ -101,7 +101,7 @@ class PageTable:
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Those of which some system has a figure."""
-        return tuple(one for one in MEASURES if any(one.name in row.figures for row in self.rows))
+        return tuple(measure for measure in MEASURES if any(measure.name in row.figures for row in self.rows))
 
     def sentences(self) -> list[str]:
         """What the table says, one for each system after the first."""
@@ -141,10 +141,10 @@ def pages_of(
             failed += 1
         elif math.isfinite(one.responses.get("throughput", math.nan)):
             groups.setdefault(named(one), []).append(one)
-    groups = {name: found for name, found in groups.items() if found}
+    groups = {name: trials for name, trials in groups.items() if trials}
     if not groups:
         raise UsageError("no trial of the study has pages a second: there is nothing to put in a table")
-    rows = tuple(PageRow(name, len(found), _of_trials(found)) for name, found in groups.items())
+    rows = tuple(PageRow(name, len(trials), _of_trials(trials)) for name, trials in groups.items())
     ratios = {row.system: _paired(groups[rows[0].system], groups[row.system]) for row in rows[1:]}
     notes = [f"{failed} trials failed and are in no row."] if failed else []
     lacking = [BY_NAME[name].response for name in COMPARED if all(name not in row.figures for row in rows)]
@@ -155,22 +155,22 @@ def pages_of(
 
 def _responses(one: Observation) -> dict[str, float]:
     """Of a trial, with what follows from them."""
-    found = dict(one.responses)
+    responses = dict(one.responses)
     for name in (USER, SYSTEM):
-        if (cost := found.get(f"{name}_per_transaction")) is not None:
-            found[name] = cost / 1000 * found["throughput"]
-    return found
+        if (cost := responses.get(f"{name}_per_transaction")) is not None:
+            responses[name] = cost / 1000 * responses["throughput"]
+    return responses
 
 
 def _of_trials(found: Sequence[Observation]) -> dict[str, Estimate]:
     figures = {}
-    trials = [_responses(one) for one in found]
-    for one in MEASURES:
-        values = [trial[one.response] * one.scale for trial in trials if one.response in trial]
+    trials = [_responses(observation) for observation in found]
+    for measure in MEASURES:
+        values = [trial[measure.response] * measure.scale for trial in trials if measure.response in trial]
         if values and min(values) > 0:
-            figures[one.name] = _mean([math.log(value) for value in values], math.exp)
+            figures[measure.name] = _mean([math.log(value) for value in values], math.exp)
         elif values and all(map(math.isfinite, values)):
-            figures[one.name] = _mean(values)
+            figures[measure.name] = _mean(values)
     return figures
 
 
@@ -189,7 +189,7 @@ def _paired(first: Sequence[Observation], other: Sequence[Observation]) -> dict[
     ratios = {}
     for name in COMPARED:
         response = BY_NAME[name].response
-        blocks = [_by_block(found, response) for found in (first, other)]
+        blocks = [_by_block(trials, response) for trials in (first, other)]
         logs = [math.log(blocks[1][block] / blocks[0][block]) for block in blocks[0] if block in blocks[1]]
         if logs:
             ratios[name] = _mean(logs, math.exp)
@@ -199,10 +199,10 @@ def _paired(first: Sequence[Observation], other: Sequence[Observation]) -> dict[
 def _by_block(found: Sequence[Observation], response: str) -> dict[int | None, float]:
     """The geometric mean of each block's trials."""
     values: dict[int | None, list[float]] = {}
-    for one in found:
-        if one.responses.get(response, 0.0) > 0:
-            values.setdefault(one.block, []).append(one.responses[response])
-    return {block: statistics.geometric_mean(each) for block, each in values.items()}
+    for observation in found:
+        if observation.responses.get(response, 0.0) > 0:
+            values.setdefault(observation.block, []).append(observation.responses[response])
+    return {block: statistics.geometric_mean(block_values) for block, block_values in values.items()}
 
 
 def _times(ratio: Estimate) -> str:
@@ -239,18 +239,18 @@ def read_pages(text: str, source: str) -> PageTable:
 def _row(place: str, names: Sequence[str], cells: Sequence[str]) -> PageRow:
     if len(cells) != len(names):
         raise UsageError(f"{place}: {len(cells)} cells where the head has {len(names)}")
-    found = dict(zip(names, (cell.strip() for cell in cells), strict=True))
+    texts = dict(zip(names, (cell.strip() for cell in cells), strict=True))
     numbers = {
-        name: _number(place, name, found[name])
+        name: _number(place, name, texts[name])
         for name in ("cpus", *BY_NAME)
-        if found.get(name) or (name in NEEDED and name in found)
+        if texts.get(name) or (name in NEEDED and name in texts)
     }
     if numbers["cpus"] <= 0 or numbers["pages_per_s"] <= 0:
         raise UsageError(f"{place}: cpus and pages_per_s are above 0")
     milliseconds = 1000 * numbers.pop("cpus") / numbers["pages_per_s"]  # of CPU a page, all CPUs busy
     numbers["user_ms"] = numbers["cpu_user"] / 100 * milliseconds
     numbers["system_ms"] = numbers["cpu_system"] / 100 * milliseconds
-    return PageRow(found["system"], 0, {name: Estimate(value) for name, value in numbers.items()})
+    return PageRow(texts["system"], 0, {name: Estimate(value) for name, value in numbers.items()})
 
 
 def _number(place: str, name: str, text: str) -> float:

@@ -174,9 +174,9 @@ def _shuffled(ranks: Floats, level: float) -> _Shuffled:
         sums += rng.permuted(np.tile(row, (DRAWS, 1)), axis=1)
     deviations = sums / systems - (count + 1) / 2
     largest = np.abs(deviations).max(axis=1)
-    found = float(np.sum((ranks.mean(axis=0) - (count + 1) / 2) ** 2))
+    statistic = float(np.sum((ranks.mean(axis=0) - (count + 1) / 2) ** 2))
     spread = np.sum(deviations**2, axis=1)
-    p_value = (1 + float(np.sum(spread >= found - 1e-9))) / (1 + DRAWS)
+    p_value = (1 + float(np.sum(spread >= statistic - 1e-9))) / (1 + DRAWS)
     return _Shuffled(float(np.quantile(largest, level, method="higher")), p_value)
 
 

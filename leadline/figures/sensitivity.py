@@ -79,12 +79,12 @@ def sensitivities(table: ResultTable, fits: Sequence[SystemFit], level: float = 
         cells += [_cell(parameter, fit, part, level) for fit, part in zip(fits, parts, strict=True)]
         rows.append(_row(parameter, [part for part in parts if part is not None], level))
     rows = _shared(rows)
-    told = _holm([row.p_value for row in rows])
-    rows = [replace(row, p_adjusted=p, told=p is not None and p < ALPHA) for row, p in zip(rows, told, strict=True)]
+    adjusted = _holm([row.p_value for row in rows])
+    rows = [replace(row, p_adjusted=p, told=p is not None and p < ALPHA) for row, p in zip(rows, adjusted, strict=True)]
     rows.sort(key=lambda row: (row.plain is None, -(row.corrected or 0.0), -(row.plain or 0.0)))
     plain = sum(row.plain or 0.0 for row in rows)
-    known = [row.corrected for row in rows if row.corrected is not None]
-    noise = 1 - sum(known) / plain if len(known) == sum(r.plain is not None for r in rows) and plain > 0 else None
+    sds = [row.corrected for row in rows if row.corrected is not None]
+    noise = 1 - sum(sds) / plain if len(sds) == sum(r.plain is not None for r in rows) and plain > 0 else None
     noise = None if noise is None else max(0.0, noise)
     return Sensitivities(
         table.response.name, table.response.unit, tuple(rows), tuple(cells), noise, _sentence(table, rows, noise)
@@ -108,11 +108,18 @@ def _cell(parameter: Parameter, fit: SystemFit, part: Part | None, level: float)
     if part is None:
         return SensitivityCell(parameter.name, fit.system, 0, None, None, reason=ONE_LEVEL)
     percent = 100 * part.sd / fit.centre if fit.centre > 0 else None
-    found = corrected_sum([part], level)
-    if found is None:
+    corrected = corrected_sum([part], level)
+    if corrected is None:
         return SensitivityCell(parameter.name, fit.system, len(part.means), part.sd, percent, reason=NO_REPEATS)
     return SensitivityCell(
-        parameter.name, fit.system, len(part.means), part.sd, percent, found.value, found.interval, found.p_value
+        parameter.name,
+        fit.system,
+        len(part.means),
+        part.sd,
+        percent,
+        corrected.value,
+        corrected.interval,
+        corrected.p_value,
     )
 
 
@@ -120,17 +127,17 @@ def _row(parameter: Parameter, parts: Sequence[Part], level: float) -> Parameter
     if not parts:
         return ParameterSensitivity(parameter.name, 0, None, None, reason=ONE_LEVEL)
     plain = sum(part.sd for part in parts)
-    found = corrected_sum(parts, level)
-    if found is None:
+    corrected = corrected_sum(parts, level)
+    if corrected is None:
         return ParameterSensitivity(parameter.name, len(parts), plain, None, reason=NO_REPEATS)
     return ParameterSensitivity(
         parameter.name,
         len(parts),
         plain,
         None,
-        corrected=found.value,
-        interval=found.interval,
-        p_value=found.p_value,
+        corrected=corrected.value,
+        interval=corrected.interval,
+        p_value=corrected.p_value,
     )
 
 
@@ -148,35 +155,35 @@ def _shared(rows: Sequence[ParameterSensitivity]) -> list[ParameterSensitivity]:
 
 
 def _holm(p_values: Sequence[float | None]) -> list[float | None]:
-    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    ranked = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (p, index) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - rank)))
+    for rank, (p, index) in enumerate(ranked):
+        largest = max(largest, min(1.0, p * (len(ranked) - rank)))
         adjusted[index] = largest
     return adjusted
 
 
 def _sentence(table: ResultTable, rows: Sequence[ParameterSensitivity], noise: float | None) -> str:
-    known = [row for row in rows if row.plain is not None]
-    if not known:
+    measured = [row for row in rows if row.plain is not None]
+    if not measured:
         return f"No parameter has two levels with a figure of {table.response.name}, so there is no sensitivity."
-    told = [row for row in known if row.told]
-    if all(row.corrected is None for row in known):
-        first = sorted(known, key=lambda row: -(row.plain or 0.0))[:2]
+    distinguishable = [row for row in measured if row.told]
+    if all(row.corrected is None for row in measured):
+        first = sorted(measured, key=lambda row: -(row.plain or 0.0))[:2]
         return (
             f"{words.listed([row.parameter for row in first])} lead by the plain formula, which noise inflates; "
-            f"{known[0].reason}."
+            f"{measured[0].reason}."
         )
     share = "" if noise is None else f" Of the plain formula's sum {100 * noise:.0f} % is noise."
-    if not told:
+    if not distinguishable:
         return f"No parameter changes {table.response.name} by more than noise does.{share}"
     parts = [
         f"{row.parameter} ({words.size(row.corrected or 0.0)} {table.response.unit}".rstrip()
         + f"{words.between(row.interval)})"
-        for row in told
+        for row in distinguishable
     ]
-    verb = "matters" if len(told) == 1 else "matter"
-    rest = len(known) - len(told)
-    left = f"; {words.count(rest, 'other parameter')} not distinguishable from noise" if rest else ""
-    return f"{words.listed(parts, 3)} {verb} beyond noise{left}.{share}"
+    verb = "matters" if len(distinguishable) == 1 else "matter"
+    rest = len(measured) - len(distinguishable)
+    rest_text = f"; {words.count(rest, 'other parameter')} not distinguishable from noise" if rest else ""
+    return f"{words.listed(parts, 3)} {verb} beyond noise{rest_text}.{share}"

@@ -54,23 +54,23 @@ def table_of(
     blocks: dict[tuple[int | None, ...], int] = {}
     runs = []
     strange = 0
-    for one in sorted(observations, key=lambda o: (o.position, o.trial, o.slot or 0)):
-        levels = one.treatment.as_dict()
-        value = one.responses.get(response)
-        good = one.failure is None and value is not None and math.isfinite(value)
-        known = all(factor.name in levels and levels[factor.name] in factor.levels for factor in plan.factors)
-        if not known or (one.failure is None and not good):
+    for observation in sorted(observations, key=lambda o: (o.position, o.trial, o.slot or 0)):
+        levels = observation.treatment.as_dict()
+        value = observation.responses.get(response)
+        good = observation.failure is None and value is not None and math.isfinite(value)
+        valid = all(factor.name in levels and levels[factor.name] in factor.levels for factor in plan.factors)
+        if not valid or (observation.failure is None and not good):
             strange += 1
             continue
-        place = (one.block, one.plot, one.trial if one.slot is not None else None)
+        place = (observation.block, observation.plot, observation.trial if observation.slot is not None else None)
         runs.append(
             Run(
                 system=chosen.levels.index(levels[chosen.name]) if chosen else 0,
                 levels=tuple(factor.levels.index(levels[factor.name]) for factor in factors),
                 value=float(value) if good and value is not None else None,
-                failure=one.failure.value if one.failure else "",
+                failure=observation.failure.value if observation.failure else "",
                 block=blocks.setdefault(place, len(blocks)),
-                blamed=one.failure in BLAMED,
+                blamed=observation.failure in BLAMED,
             )
         )
     lost = _never_inside(runs, [factor.name for factor in factors])
@@ -104,6 +104,6 @@ def _never_inside(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
         for run in runs:
             if run.value is not None:
                 levels.setdefault((run.system, run.block), set()).add(run.levels[number])
-        if len(set().union(*levels.values())) > 1 and all(len(found) == 1 for found in levels.values()):
+        if len(set().union(*levels.values())) > 1 and all(len(values) == 1 for values in levels.values()):
             lost.append(name)
     return lost

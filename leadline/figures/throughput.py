@@ -51,8 +51,8 @@ class Throughput:
 def throughput(table: ResultTable, fits: Sequence[SystemFit], level: float = 0.95) -> Throughput:
     """Means of every setting and of the baseline, for each system."""
     rows = [_system(table, fit, level) for fit in fits]
-    found = tuple(row for row in rows if row is not None)
-    return Throughput(table.response.name, table.response.unit, found, _sentence(table, found))
+    systems = tuple(row for row in rows if row is not None)
+    return Throughput(table.response.name, table.response.unit, systems, _sentence(table, systems))
 
 
 def _system(table: ResultTable, fit: SystemFit, level: float) -> SystemThroughput | None:
@@ -68,7 +68,7 @@ def _system(table: ResultTable, fit: SystemFit, level: float) -> SystemThroughpu
     ]
     if not means and fit.baseline is None:
         return None
-    values = [one.mean for one in means] or [fit.baseline or 0.0]
+    values = [mean.mean for mean in means] or [fit.baseline or 0.0]
     interval = None
     if fit.baseline is not None and fit.df > 0:
         row = np.zeros(len(fit.means))

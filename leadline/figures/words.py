@@ -30,10 +30,10 @@ def count(number: int, word: str) -> str:
 
 def listed(parts: Sequence[str], most: int = 4) -> str:
     """``a, b and c``; what is beyond ``most`` is counted."""
-    shown = list(parts[:most])
+    first = list(parts[:most])
     if len(parts) > most:
-        shown.append(f"{len(parts) - most} more")
-    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1] if shown else "none"
+        first.append(f"{len(parts) - most} more")
+    return first[0] if len(first) == 1 else ", ".join(first[:-1]) + " and " + first[-1] if first else "none"
 
 
 def chance(p_value: float) -> str:

@@ -8,33 +8,33 @@ from leadline.advice.look import Look, Rule, Sign, number, percent
 
 def leak(trial: TrialFacts) -> list[Look]:
     """A live set that grows to the end of the log."""
-    found = trial.collection
-    if found is None or found.leak == "undetermined":
+    collection = trial.collection
+    if collection is None or collection.leak == "undetermined":
         return []
     sign = None
-    if found.leak == "leak":
-        figures = {} if found.live is None else {"live": (found.live / (1 << 20), "MiB")}
+    if collection.leak == "leak":
+        figures = {} if collection.live is None else {"live": (collection.live / (1 << 20), "MiB")}
         remedy = "compare two heap dumps of the application (jcmd PID GC.heap_dump); a larger heap only puts it off"
-        sign = Sign(found.leak_sentence, figures, 1.0, remedy=remedy)
+        sign = Sign(collection.leak_sentence, figures, 1.0, remedy=remedy)
     return [Look("application.leak", "application", None, None, sign)]
 
 
 def errors(trial: TrialFacts) -> list[Look]:
     """More errors than the study allows."""
-    found, allowed = trial.load.errors, trial.limits.errors
-    if found is None or allowed is None:
+    share, allowed = trial.load.errors, trial.limits.errors
+    if share is None or allowed is None:
         return []
     sign = None
-    if found > allowed:
-        says = f"{percent(found)} of the transactions failed; the study allows {percent(allowed)}"
+    if share > allowed:
+        says = f"{percent(share)} of the transactions failed; the study allows {percent(allowed)}"
         remedy = "see the driver's error samples and the server's log of these trials"
-        sign = Sign(says, {"errors": (100 * found, "%")}, found, remedy=remedy)
+        sign = Sign(says, {"errors": (100 * share, "%")}, share, remedy=remedy)
     return [Look("application.errors", "application", None, None, sign)]
 
 
 def late(trial: TrialFacts) -> list[Look]:
     """Response times beyond the study's limits."""
-    found = []
+    looks = []
     for name, value, allowed in (
         ("p90", trial.load.p90_s, trial.limits.p90),
         ("p99", trial.load.p99_s, trial.limits.p99),
@@ -46,8 +46,8 @@ def late(trial: TrialFacts) -> list[Look]:
             says = f"{name} of the response time was {number(value)} s; the limit is {number(allowed)} s"
             remedy = "the findings of the layers beneath, if any, say why; else less load or a faster application"
             sign = Sign(says, {name: (value, "s")}, value / allowed, remedy=remedy)
-        found.append(Look("application.late", name, None, None, sign))
-    return found
+        looks.append(Look("application.late", name, None, None, sign))
+    return looks
 
 
 RULES = (

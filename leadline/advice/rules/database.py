@@ -20,8 +20,8 @@ def cache(trial: TrialFacts) -> list[Look]:
     knob, read, hit = "database.shared_buffers", trial.database.get("blks_read"), trial.database.get("blks_hit")
     if read is None or hit is None:
         knob, read = "database.innodb_buffer_pool_size", trial.database.get("Innodb_buffer_pool_reads")
-        asked = trial.database.get("Innodb_buffer_pool_read_requests")  # hits and misses
-        hit = None if read is None or asked is None else max(0.0, asked - read)
+        requests = trial.database.get("Innodb_buffer_pool_read_requests")  # hits and misses
+        hit = None if read is None or requests is None else max(0.0, requests - read)
     if read is None or hit is None:
         return []
     now, sign, missed = whole(trial, knob), None, read / max(read + hit, 1e-9)

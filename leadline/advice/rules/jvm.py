@@ -21,11 +21,11 @@ _CONCURRENT = ("g1", "zgc", "shenandoah")
 
 def heap(trial: TrialFacts) -> list[Look]:
     """Too much of the time in collection, threads that wait for memory, or collections of last resort."""
-    found = trial.collection
-    if found is None or found.heap_max is None or found.share is None or found.span_s <= 0:
+    collection = trial.collection
+    if collection is None or collection.heap_max is None or collection.share is None or collection.span_s <= 0:
         return []
     now = whole(trial, HEAP)
-    return [Look("jvm.heap", "heap", HEAP, found.heap_max if now is None else now, _small(found, trial))]
+    return [Look("jvm.heap", "heap", HEAP, collection.heap_max if now is None else now, _small(collection, trial))]
 
 
 def _small(found: Collection, trial: TrialFacts) -> Sign | None:
@@ -34,29 +34,29 @@ def _small(found: Collection, trial: TrialFacts) -> Sign | None:
     if share < SHARE and found.stall_share < STALLED and last_resort < 2:
         return None
     heap_max = found.heap_max or 0
-    said = [f"{percent(share)} of the time went into {found.pauses} pauses of {number(found.mean_ms)} ms on average"]
+    parts = [f"{percent(share)} of the time went into {found.pauses} pauses of {number(found.mean_ms)} ms on average"]
     figures = {"in pauses": (100 * share, "% of time"), "pauses": (float(found.pauses), "")}
     figures["heap"] = (heap_max / _MIB, "MiB")
     if found.interval_s is not None:
-        said.append(f"one every {number(found.interval_s)} s")
+        parts.append(f"one every {number(found.interval_s)} s")
         figures["interval"] = (found.interval_s, "s")
     if found.stall_share >= STALLED:
-        said.append(f"threads waited {percent(found.stall_share)} of the time for memory")
+        parts.append(f"threads waited {percent(found.stall_share)} of the time for memory")
         figures["stalls"] = (100 * found.stall_share, "% of time")
     if last_resort:
-        said.append(f"{last_resort} collection{'s were' if last_resort > 1 else ' was'} full or degenerated")
+        parts.append(f"{last_resort} collection{'s were' if last_resort > 1 else ' was'} full or degenerated")
         figures["last resort"] = (float(last_resort), "collections")
     if found.live is not None:
-        said.append(f"{number(found.live / _MIB)} of {number(heap_max / _MIB)} MiB were live")
+        parts.append(f"{number(found.live / _MIB)} of {number(heap_max / _MIB)} MiB were live")
         figures["live"] = (found.live / _MIB, "MiB")
-    says = ", ".join(said)
+    says = ", ".join(parts)
     times, expected = _times(found)
     room = trial.host.memory_available
     while times > 1 and room is not None and (times - 1) * heap_max > 0.5 * room:
         times //= 2
     if times == 1:
-        left = number((room or 0) / _MIB)
-        return Sign(says, figures, share, remedy=f"a larger {HEAP} does not fit: {left} MiB of memory are available")
+        free = number((room or 0) / _MIB)
+        return Sign(says, figures, share, remedy=f"a larger {HEAP} does not fit: {free} MiB of memory are available")
     then = heap_max * times
     reason = f"{format_size(then)}: {expected}" if expected else "twice the heap: how much is live is not known"
     return Sign(says, figures, share, then, reason)
@@ -80,18 +80,19 @@ def _times(found: Collection) -> tuple[int, str]:
 
 def pauses(trial: TrialFacts) -> list[Look]:
     """Single pauses so long that the seconds that hold one are much slower."""
-    found = trial.collection
-    if found is None or found.p99_with_ms is None or not found.p99_without_ms:
+    collection = trial.collection
+    if collection is None or collection.p99_with_ms is None or not collection.p99_without_ms:
         return []
-    now = _NAMES.get(found.collector)
-    slower = found.p99_with_ms / found.p99_without_ms
+    now = _NAMES.get(collection.collector)
+    slower = collection.p99_with_ms / collection.p99_without_ms
     sign = None
-    if found.max_ms >= LONG_MS and slower >= SLOWER:
+    if collection.max_ms >= LONG_MS and slower >= SLOWER:
         says = (
-            f"the longest pause was {number(found.max_ms)} ms; p99 was {number(found.p99_with_ms)} ms in the median "
-            f"second with a pause and {number(found.p99_without_ms)} ms without"
+            f"the longest pause was {number(collection.max_ms)} ms; p99 was {number(collection.p99_with_ms)} ms in "
+            "the median "
+            f"second with a pause and {number(collection.p99_without_ms)} ms without"
         )
-        figures = {"longest pause": (found.max_ms, "ms"), "slower": (slower, "times")}
+        figures = {"longest pause": (collection.max_ms, "ms"), "slower": (slower, "times")}
         then = _NEXT.get(now or "")
         if then is None:
             sign = Sign(says, figures, slower, remedy="a larger heap, or less allocation in the application")

@@ -94,14 +94,14 @@ def backlog(trial: TrialFacts) -> list[Look]:
 
 def steal(trial: TrialFacts) -> list[Look]:
     """CPU time that the hypervisor gave to others."""
-    taken = trial.host.steal
-    if taken is None:
+    stolen = trial.host.steal
+    if stolen is None:
         return []
     sign = None
-    if taken >= STEAL:
-        says = f"the hypervisor gave {percent(taken)} of the CPU time to others"
+    if stolen >= STEAL:
+        says = f"the hypervisor gave {percent(stolen)} of the CPU time to others"
         remedy = "measure on a host that is not shared, or at another time; no setting mends this"
-        sign = Sign(says, {"steal": (100 * taken, "% of CPU")}, taken, remedy=remedy)
+        sign = Sign(says, {"steal": (100 * stolen, "% of CPU")}, stolen, remedy=remedy)
     return [Look("kernel.steal", "host", None, None, sign)]
 
 

@@ -70,17 +70,23 @@ def _starved(pool: Pool, trial: TrialFacts) -> Sign | None:
 
 def threads(trial: TrialFacts) -> list[Look]:
     """Every thread busy and work queued; for a server that starts threads by its own choice, requests without one."""
-    found = []
-    for one in trial.threads:
-        if trial.samples < FEWEST or one.busy_share is None:
+    looks = []
+    for thread in trial.threads:
+        if trial.samples < FEWEST or thread.busy_share is None:
             continue
-        if one.limit and one.queue_mean is not None:
-            found.append(
-                Look("server.threads", one.subject, _there(trial, WORKERS), int(one.limit), _exhausted(one, trial))
+        if thread.limit and thread.queue_mean is not None:
+            looks.append(
+                Look(
+                    "server.threads",
+                    thread.subject,
+                    _there(trial, WORKERS),
+                    int(thread.limit),
+                    _exhausted(thread, trial),
+                )
             )
-        elif not one.limit and one.size_mean and trial.load.in_flight_mean is not None:
-            found.append(Look("server.executor", one.subject, SPARE, whole(trial, SPARE), _too_slow(one, trial)))
-    return found
+        elif not thread.limit and thread.size_mean and trial.load.in_flight_mean is not None:
+            looks.append(Look("server.executor", thread.subject, SPARE, whole(trial, SPARE), _too_slow(thread, trial)))
+    return looks
 
 
 def _exhausted(one: Threads, trial: TrialFacts) -> Sign | None:
@@ -116,13 +122,13 @@ def statements(trial: TrialFacts) -> list[Look]:
     """Statements thrown out of a cache that is too small, or no cache at all."""
     now = whole(trial, STATEMENTS)
     if now == 0:
-        asked = trial.pools[0].requests_per_s if trial.pools else None
-        rate, what = (asked, "connections asked for") if asked else (trial.load.per_s, "transactions")
+        requests_per_s = trial.pools[0].requests_per_s if trial.pools else None
+        rate, what = (requests_per_s, "connections asked for") if requests_per_s else (trial.load.per_s, "transactions")
         return [Look("server.statements", "statement cache", STATEMENTS, 0, _no_cache(rate, what))] if rate else []
     return [
-        Look("server.statements", one.subject, STATEMENTS, now, _discards(one, now))
-        for one in trial.statements
-        if one.discarded_per_s is not None
+        Look("server.statements", statement.subject, STATEMENTS, now, _discards(statement, now))
+        for statement in trial.statements
+        if statement.discarded_per_s is not None
     ]
 
 
@@ -149,7 +155,7 @@ def _discards(one: Statements, now: int | None) -> Sign | None:
 
 def churn(trial: TrialFacts) -> list[Look]:
     """Connections of the pool opened again and again in the steady state."""
-    found = []
+    looks = []
     for pool in trial.pools:
         if pool.created_per_s is None or not pool.requests_per_s or not pool.limit:
             continue
@@ -161,8 +167,8 @@ def churn(trial: TrialFacts) -> list[Look]:
             then = min(int(pool.limit), round_up(pool.in_use_max))
             reason = f"as many are kept as were in use at most, {number(pool.in_use_max)}"
             sign = Sign(says, figures, often, then, reason) if now is None or then > now else None
-        found.append(Look("server.churn", pool.subject, KEPT, now, sign))
-    return found
+        looks.append(Look("server.churn", pool.subject, KEPT, now, sign))
+    return looks
 
 
 def keep_alive(trial: TrialFacts) -> list[Look]:
