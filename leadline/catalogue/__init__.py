@@ -40,15 +40,15 @@ def families() -> tuple[str, ...]:
 
 def programs(owner: Owner | None = None) -> tuple[str, ...]:
     """Names of the other files; those of the programs whose knobs one owner sets."""
-    found = sorted(path.stem for path in _FOLDER.glob("*.toml"))
-    return tuple(name for name in found if owner is None or _owner(name) == owner)
+    names = sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return tuple(name for name in names if owner is None or _owner(name) == owner)
 
 
 def _owner(name: str) -> str | None:
     """Of a program's file; None for one that only completes others."""
-    own = _read(name)["defaults"]
-    shared = _read(own["definitions"])["defaults"] if "definitions" in own else {}
-    return {**shared, **own}["owner"] if "program" in own else None
+    owners = _read(name)["defaults"]
+    shared = _read(owners["definitions"])["defaults"] if "definitions" in owners else {}
+    return {**shared, **owners}["owner"] if "program" in owners else None
 
 
 @cache
@@ -116,23 +116,23 @@ def _made(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Kno
 
 
 def _bounded(knob: Knob, row: Mapping[str, Any]) -> Knob:
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     relative: dict[str, tuple[Share, str]] = {}
     for key in _BOUNDS:
         if isinstance(row.get(key), dict):
             relative[key] = (Share(**row[key]), "")
         elif key in row:
-            found[key] = _bound(row[key])
+            bounds[key] = _bound(row[key])
     for key in _LIMITS:
         if key not in row:
             continue
         where = dict(row[key])
         why = str(where.pop("why"))
         if "level" in where:
-            found[key] = Limit(_number(where["level"]), why)
+            bounds[key] = Limit(_number(where["level"]), why)
         else:
             relative[key] = (Share(**where), why)
-    return replace(knob, relative=relative, **found)
+    return replace(knob, relative=relative, **bounds)
 
 
 def _default(kind: Kind, default: Any) -> Level:
@@ -152,10 +152,10 @@ def _bound(value: Any) -> float | None:
 
 
 def _elements(row: Mapping[str, Any]) -> Elements:
-    given = dict(row)
-    width = given.pop("width", None)
-    zeros = frozenset(given.pop("zeros", ()))
-    return Elements(zeros=zeros, width=Limit(**width) if width else None, **given)
+    fields = dict(row)
+    width = fields.pop("width", None)
+    zeros = frozenset(fields.pop("zeros", ()))
+    return Elements(zeros=zeros, width=Limit(**width) if width else None, **fields)
 
 
 def _own_name(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Mapping[str, str]:

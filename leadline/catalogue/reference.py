@@ -37,7 +37,7 @@ a host: it is refused with the reason and the nearest safe level, unless the hos
 
 def pages() -> dict[str, str]:
     """File name -> content of every page."""
-    found = {}
+    contents = {}
     links = []
     for name, (title, files) in _PAGES.items():
         parts = [f"# {title}", _MADE]
@@ -46,10 +46,10 @@ def pages() -> dict[str, str]:
             knobs = list(catalogue.load(file).values())
             count += len(knobs)
             parts += [f"## {file}", _table(knobs)] if len(files) > 1 else [_table(knobs)]
-        found[f"knobs-{name}.md"] = "\n\n".join(parts) + "\n"
+        contents[f"knobs-{name}.md"] = "\n\n".join(parts) + "\n"
         links.append(f"- [{title}](knobs-{name}.md): {count}")
-    found["knobs.md"] = f"{_INTRO}\n{_MADE}\n\n" + "\n".join(links) + "\n"
-    return found
+    contents["knobs.md"] = f"{_INTRO}\n{_MADE}\n\n" + "\n".join(links) + "\n"
+    return contents
 
 
 def _table(knobs: Iterable[Knob]) -> str:

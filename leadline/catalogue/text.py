@@ -12,8 +12,8 @@ _SILENT = ("mode", "bits", "switch")  # units that say what kind of number it is
 
 def unit_behind(knob: Knob) -> str:
     """`` %``: what follows a level of the knob; empty where the level says it itself."""
-    own = knob.kind in (Kind.SIZE, Kind.DURATION) or knob.unit in _SILENT
-    return "" if own or not knob.unit else f" {knob.unit}"
+    unit = knob.kind in (Kind.SIZE, Kind.DURATION) or knob.unit in _SILENT
+    return "" if unit or not knob.unit else f" {knob.unit}"
 
 
 def default_of(knob: Knob) -> str:
@@ -54,14 +54,14 @@ def share_of(share: Share) -> str:
 
 def dangers_of(knob: Knob) -> list[tuple[str, str]]:
     """Which levels need a disposable host, each with the reason: ``("below 1", "every write waits ...")``."""
-    found = []
+    dangers = []
     for field, word in (("dangerous_below", "below"), ("dangerous_above", "above")):
         if text := bound_of(knob, field):
             limit = getattr(knob, field)
-            found.append((f"{word} {text}", limit.why if limit else knob.relative[field][1]))
+            dangers.append((f"{word} {text}", limit.why if limit else knob.relative[field][1]))
     if knob.elements is not None and knob.elements.width is not None:
-        found.append((f"less than {knob.elements.width.level:g} wide", knob.elements.width.why))
-    return found
+        dangers.append((f"less than {knob.elements.width.level:g} wide", knob.elements.width.why))
+    return dangers
 
 
 def risk_of(knob: Knob) -> str:
@@ -75,7 +75,7 @@ def rows_of(knobs: Iterable[Knob]) -> list[tuple[str, ...]]:
     return [
         (
             f"`{knob.name}`",
-            ", ".join(f"{program}: {own}" for program, own in knob.names.items()),
+            ", ".join(f"{program}: {name}" for program, name in knob.names.items()),
             f"{range_of(knob)}{unit_behind(knob)}",
             default_of(knob),
             f"{knob.apply_cost.value}, {risk_of(knob)}",

@@ -26,19 +26,19 @@ def between(first: str, last: str, progress: Progress) -> list[str]:
     """
     for name in (first, last):
         kernels.require_known(name, progress)
-    lines = {one.name: one for one in kernels.kernels(progress)}
+    lines = {kernel.name: kernel for kernel in kernels.kernels(progress)}
     if (first in lines) != (last in lines):
         line, release = (first, last) if first in lines else (last, first)
         raise UsageError(f"{line} is a line of kernels and {release} one release: name two lines or two releases")
-    known = lines if first in lines else {one.release: one for one in kernels.releases(progress)}
-    ends = (known[first], known[last])
+    available = lines if first in lines else {release.release: release for release in kernels.releases(progress)}
+    ends = (available[first], available[last])
     if ends[0].flavour != ends[1].flavour:
         raise UsageError(f"{first} and {last} are two flavours, which have no order: name two of one flavour")
     low, high = sorted(map(_number, ends))
     inside = {  # of builds with one number the last counts: that of its own Debian
-        _number(one): name
-        for name, one in sorted(known.items(), key=lambda item: (_number(item[1]), "~" not in item[1].version))
-        if one.flavour == ends[0].flavour and low < _number(one) < high
+        _number(kernel): name
+        for name, kernel in sorted(available.items(), key=lambda item: (_number(item[1]), "~" not in item[1].version))
+        if kernel.flavour == ends[0].flavour and low < _number(kernel) < high
     }
     names = list(inside.values())
     return [first, *(names if _number(ends[0]) == low else names[::-1]), last]

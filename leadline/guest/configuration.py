@@ -45,12 +45,12 @@ def traits(options: Options) -> dict[str, str]:
     """What matters, in words: trait -> how this kernel has it. Empty where the configuration is not known."""
     if not options:
         return {}
-    found = {
+    traits = {
         "preemption": _preemption(options),
         "transparent huge pages": _huge_pages(options),
     }
-    found |= {trait: _default(options, *names) for trait, names in _DEFAULTS.items()}
-    return found | {trait: _switch(options, names) for trait, names in _SWITCHES.items()}
+    traits |= {trait: _default(options, *names) for trait, names in _DEFAULTS.items()}
+    return traits | {trait: _switch(options, names) for trait, names in _SWITCHES.items()}
 
 
 def differences(first: Options, second: Options) -> dict[str, tuple[str, str]]:

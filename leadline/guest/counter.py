@@ -37,12 +37,12 @@ class Counter:
 @cache
 def library() -> Path | str:
     """The plugin, or why there are no counts on this machine."""
-    found = next((place / LIBRARY for place in _PLACES if (place / LIBRARY).is_file()), None)
-    if found is None:
+    path = next((place / LIBRARY for place in _PLACES if (place / LIBRARY).is_file()), None)
+    if path is None:
         return f"{LIBRARY} is not built (make install)"
     empty = [QEMU, "-machine", "none", "-accel", "tcg", "-nodefaults", "-display", "none", "-qmp", "stdio"]
     try:
-        done = here.run([*empty, *Counter(found).options("/dev/null")], _QUIT, timeout=60.0)
+        done = here.run([*empty, *Counter(path).options("/dev/null")], _QUIT, timeout=60.0)
     except OSError as error:
         return f"{QEMU} cannot be asked for its plugins: {error}"
-    return found if done.returncode == 0 else f"{QEMU} takes no such plugin: {done.stderr.strip()[-200:]}"
+    return path if done.returncode == 0 else f"{QEMU} takes no such plugin: {done.stderr.strip()[-200:]}"

@@ -63,24 +63,24 @@ class Archive:
         """
         try:
             fresh = time.time() - self._index.stat().st_mtime < age
-            known = [
+            listed = [
                 Package(**{**row, "depends": tuple(row["depends"])}) for row in json.loads(self._index.read_text())
             ]
         except (OSError, ValueError, TypeError):
-            known, fresh = [], False
+            listed, fresh = [], False
         if fresh:
-            return known
+            return listed
         try:
-            found = list(self._updated(progress))
+            updated = list(self._updated(progress))
         except LeadlineError as error:
-            if not known:
+            if not listed:
                 raise
             progress(f"{error}; going on with the list of {time.ctime(self._index.stat().st_mtime)}")
-            return known
+            return listed
         half = self._index.with_suffix(".half")
-        half.write_text(json.dumps([asdict(package) for package in found]))
+        half.write_text(json.dumps([asdict(package) for package in updated]))
         half.replace(self._index)
-        return found
+        return updated
 
     def fetch(self, packages: Sequence[Package], work: Path, progress: Progress) -> list[Path]:
         """The packages' files in ``work``, which apt-get verified by the signed list. Raises LeadlineError with
@@ -100,8 +100,8 @@ class Archive:
         self._configure()
         progress("reading Debian's package lists with apt-get")
         done = self._apt(["update"], _UPDATE_LIMIT, "read package lists", progress)
-        asked = ["indextargets", "--format", "$(RELEASE) $(FILENAME)", "Created-By: Packages"]
-        listed = self._apt(asked, _UPDATE_LIMIT, "read package lists", progress)
+        arguments = ["indextargets", "--format", "$(RELEASE) $(FILENAME)", "Created-By: Packages"]
+        listed = self._apt(arguments, _UPDATE_LIMIT, "read package lists", progress)
         lines = [line.partition(" ") for line in listed.stdout.splitlines()]
         lists = [(suite, Path(file)) for suite, _, file in lines if Path(file).exists()]
         if not lists:
@@ -126,9 +126,9 @@ class Archive:
 
     def _apt_uris(self) -> list[str]:
         """What the machine's own apt would read, of any format of its sources."""
-        own = ["-o", f"Dir::State::Lists={self._directory / 'none'}"]
+        options = ["-o", f"Dir::State::Lists={self._directory / 'none'}"]
         (self._directory / "none").mkdir(parents=True, exist_ok=True)
-        argv = [_program("apt-get"), *own, "update", "--print-uris"]
+        argv = [_program("apt-get"), *options, "update", "--print-uris"]
         done = here.run(argv, timeout=_UPDATE_LIMIT, env=_environment())
         if done.returncode:
             raise _failure("apt-get cannot read this machine's sources", done)
@@ -138,9 +138,9 @@ class Archive:
         self, arguments: Sequence[str], limit: float, purpose: str, progress: Progress, work: Path | None = None
     ) -> Completed:
         argv = [_program("apt-get"), "-q", "-c", str(self._directory / "apt.conf"), *arguments]
-        told = lambda seconds: progress(f"apt-get works since {seconds:.0f} s")  # noqa: E731
+        report = lambda seconds: progress(f"apt-get works since {seconds:.0f} s")  # noqa: E731
         try:
-            return here.run(argv, tell=told, timeout=limit, env=_environment(), cwd=work)
+            return here.run(argv, tell=report, timeout=limit, env=_environment(), cwd=work)
         except TimeoutError:
             raise LeadlineError(f"apt-get did not {purpose} within {limit:g} s") from None
 
@@ -173,12 +173,12 @@ def sources(uris: Iterable[str]) -> list[tuple[str, str]]:
     Others offer suites of the same names: the mirror is the one that has updates of a release, too, or whose address
     ends as Debian's do. Raises UsageError where none is.
     """
-    found = [
+    addresses = [
         match.groups() for uri in uris if (match := re.fullmatch(r"(.+)/dists/(.+)/main/binary-[^/]+/Packages\S*", uri))
     ]
     suites = {*_RELEASES, _UNSTABLE, "stable", "oldstable", "testing", "unstable"}
-    mains = [uri for uri, suite in found if suite in suites]
-    sure = [uri for uri, suite in found if suite.removesuffix("-updates") in suites and suite.endswith("-updates")]
+    mains = [uri for uri, suite in addresses if suite in suites]
+    sure = [uri for uri, suite in addresses if suite.removesuffix("-updates") in suites and suite.endswith("-updates")]
     sure += [uri for uri in mains if uri.rstrip("/").endswith("/debian")]
     if not mains:
         raise UsageError(
@@ -186,7 +186,7 @@ def sources(uris: Iterable[str]) -> list[tuple[str, str]]:
             f" add a source of Debian's main component, {_ALTERNATIVE}"
         )
     main = next((uri for uri in mains if uri in sure), mains[0])
-    secure = next((uri for uri, suite in found if suite.endswith("-security")), None)
+    secure = next((uri for uri, suite in addresses if suite.endswith("-security")), None)
     if secure is None and main.endswith("/debian"):
         secure = f"{main}-security"
     rows = [(secure, f"{name}-security") if secure else (main, name) for name in _RELEASES]
@@ -242,10 +242,10 @@ def _words(done: Completed) -> list[str]:
 
 
 def _failure(what: str, done: Completed) -> LeadlineError:
-    said = "; ".join(_words(done)[:3]) or "nothing"
+    words = "; ".join(_words(done)[:3]) or "nothing"
     if "No space left on device" in done.stdout + done.stderr:
         return TrialFailure(
             FailureClass.INFRASTRUCTURE,
             f"{what}: the disk is full; free some room or set LEADLINE_CACHE to another disk",
         )
-    return LeadlineError(f"{what}; it said: {said}")
+    return LeadlineError(f"{what}; it said: {words}")

@@ -82,7 +82,7 @@ def write(tree: Tree, path: Path) -> str:
 
     Raises OSError, ValueError for a file over 4 GiB or a path that leaves the root.
     """
-    nodes = {_clean(name): found if isinstance(found, Node) else Node(found) for name, found in tree.items()}
+    nodes = {_clean(name): entry if isinstance(entry, Node) else Node(entry) for name, entry in tree.items()}
     parents = {str(above) for name in nodes for above in PurePosixPath(name).parents} - {".", *nodes}
     with path.open("wb") as file:
         out = _Hashed(file)
@@ -215,8 +215,8 @@ def modules(
         for other in needed:
             add(other, f", which {name} needs")
         for other in softly:
-            if found := next((each for each in (other, f"{other}_generic") if each in files), None):
-                add(found, "")
+            if module := next((candidate for candidate in (other, f"{other}_generic") if candidate in files), None):
+                add(module, "")
         order[name] = content
 
     for name in map(_module, required):
@@ -241,8 +241,8 @@ def _plain(path: Path) -> bytes:
         return here.exchange(["zstd", "-dcq"], content, timeout=60).stdout
     unpack = {".xz": lzma.decompress, ".gz": gzip.decompress}.get(path.suffix)
     if unpack is None:
-        known = ".ko, .ko.xz, .ko.gz, .ko.zst"
-        raise TrialFailure(FailureClass.CONFIGURATION, f"{path.name} is packed as {path.suffix}; {known} are read")
+        endings = ".ko, .ko.xz, .ko.gz, .ko.zst"
+        raise TrialFailure(FailureClass.CONFIGURATION, f"{path.name} is packed as {path.suffix}; {endings} are read")
     return unpack(content)
 
 

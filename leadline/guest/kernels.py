@@ -71,20 +71,20 @@ def kernels(progress: Progress, refresh: bool = False) -> list[Listed]:
     """The newest of every line and flavour, oldest line first; those of the cache alone where no list can be had, which
     ``progress`` hears. Raises UsageError where there is neither.
     """
-    kept = {facts["name"]: facts for facts in _cached()}
-    found = newest(_packages(progress, 0.0 if refresh else _DAY))
-    for name, facts in kept.items():
-        found[name] = replace(found.get(name, _of_cache(facts)), cached=facts["version"])
-    return sorted(found.values(), key=_place)
+    cached = {facts["name"]: facts for facts in _cached()}
+    listed = newest(_packages(progress, 0.0 if refresh else _DAY))
+    for name, facts in cached.items():
+        listed[name] = replace(listed.get(name, _of_cache(facts)), cached=facts["version"])
+    return sorted(listed.values(), key=_place)
 
 
 def releases(progress: Progress) -> list[Listed]:
     """Every release that can be had or is in the cache. Raises as ``kernels``."""
     packages = _packages(progress, _DAY)
-    found = {facts["release"]: _of_cache(facts) for facts in _cached()}
+    releases = {facts["release"]: _of_cache(facts) for facts in _cached()}
     for release in dict.fromkeys(match[1] for package in packages if (match := _NAME.match(package.name))):
-        found |= {listed.release: listed for listed in newest(packages, any_release=release).values()}
-    return list(found.values())
+        releases |= {listed.release: listed for listed in newest(packages, any_release=release).values()}
+    return list(releases.values())
 
 
 def _packages(progress: Progress, age: float) -> list[Package]:
@@ -104,7 +104,7 @@ def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, List
     by_name: dict[tuple[str, str], Package] = {}
     for package in packages:
         by_name.setdefault((package.name, package.version), package)
-    found: dict[str, Listed] = {}
+    newest_by_name: dict[str, Listed] = {}
     for (name, version), package in by_name.items():
         match = _NAME.match(name)
         if match is None or _numbers(match[2])[:2] < _OLDEST or any_release not in ("", match[1]):
@@ -122,9 +122,9 @@ def newest(packages: Iterable[Package], any_release: str = "") -> dict[str, List
             package.suite,
             tuple(dict.fromkeys(filter(None, (package, *parts)))),
         )
-        if listed.name not in found or _age(version) > _age(found[listed.name].version):
-            found[listed.name] = listed
-    return found
+        if listed.name not in newest_by_name or _age(version) > _age(newest_by_name[listed.name].version):
+            newest_by_name[listed.name] = listed
+    return newest_by_name
 
 
 def require_known(name: str, progress: Progress) -> None:
@@ -146,11 +146,11 @@ def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
     if local_kernel.is_path(name):
         with _locked(progress):
             return _local(name, progress)
-    if not renew and (found := _kept(name)):
-        return _opened(found, name)
+    if not renew and (directory := _kept(name)):
+        return _opened(directory, name)
     with _locked(progress):
-        if not renew and (found := _kept(name)):  # another process was faster
-            return _opened(found, name)
+        if not renew and (directory := _kept(name)):  # another process was faster
+            return _opened(directory, name)
         listed = _chosen(name, progress, _MINUTE if renew else _HOUR)
         target = _directory() / f"{listed.release}_{listed.version}"
         if sealed.facts_of(target) is None:
@@ -160,9 +160,9 @@ def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
 
 def busybox(progress: Progress) -> Path:
     """A busybox that needs no library: this machine's, else Debian's. Raises as ``provision``."""
-    own = shutil.which("busybox")
-    if own and is_static(Path(own)):
-        return Path(own)
+    path = shutil.which("busybox")
+    if path and is_static(Path(path)):
+        return Path(path)
     with _locked(progress):
         target = _directory() / "busybox"
         if sealed.facts_of(target) is None:
@@ -208,8 +208,8 @@ def _of_cache(facts: sealed.Facts) -> Listed:
 
 
 def _kept(name: str) -> Path | None:
-    found = [facts for facts in _cached() if name in (facts["name"], facts["release"])]
-    return _directory() / f"{found[-1]['release']}_{found[-1]['version']}" if found else None
+    matching = [facts for facts in _cached() if name in (facts["name"], facts["release"])]
+    return _directory() / f"{matching[-1]['release']}_{matching[-1]['version']}" if matching else None
 
 
 def _opened(directory: Path, name: str) -> Kernel:
@@ -268,8 +268,8 @@ def _local(name: str, progress: Progress) -> Kernel:
 def _fill_busybox(package: Package, progress: Progress, work: Path) -> sealed.Facts:
     (file,) = _archive().fetch([package], work, progress)
     debian.unpack(file, work / "tree")
-    found = next(path for path in (work / "tree").rglob("busybox") if path.parent.name == "bin")
-    found.rename(work / "busybox")
+    binary = next(path for path in (work / "tree").rglob("busybox") if path.parent.name == "bin")
+    binary.rename(work / "busybox")
     shutil.rmtree(work / "tree")
     file.unlink()
     return {"version": package.version, "packages": {package.file_name: package.sha256}}
@@ -285,5 +285,5 @@ def _place(listed: Listed) -> tuple[tuple[int, ...], str]:
 
 def _age(version: str) -> tuple[tuple[int, ...], bool]:
     """Orders versions of one line: a rebuild for an older release (``~``) is the older one."""
-    own, tilde, _ = version.partition("~")
-    return _numbers(own), not tilde
+    version_text, tilde, _ = version.partition("~")
+    return _numbers(version_text), not tilde

@@ -223,11 +223,11 @@ class _Guest:
         return sent
 
     def _load(self, state: Path) -> None:
-        own = self.directory / _STATE  # QEMU locks the file
-        shutil.copyfile(state, own)
-        own.chmod(0o666)
-        self._snapshot("loadvm", own)
-        own.unlink()
+        state_file = self.directory / _STATE  # QEMU locks the file
+        shutil.copyfile(state, state_file)
+        state_file.chmod(0o666)
+        self._snapshot("loadvm", state_file)
+        state_file.unlink()
 
     def save(self, state: Path) -> None:
         """The devices' state. Raises TrialFailure."""
@@ -250,9 +250,9 @@ class _Guest:
         self._monitor.command("blockdev-add", until, driver="qcow2", file=inner, **{"node-name": _STATE})
         capability = {"capability": "x-ignore-shared", "state": True}
         self._monitor.command("migrate-set-capabilities", until, capabilities=[capability])
-        said = self._monitor.command("human-monitor-command", until, **{"command-line": f"{command} {_STATE}"})
-        if said.strip():
-            raise MonitorError(f"QEMU cannot {command}: {said.strip()}")
+        reply = self._monitor.command("human-monitor-command", until, **{"command-line": f"{command} {_STATE}"})
+        if reply.strip():
+            raise MonitorError(f"QEMU cannot {command}: {reply.strip()}")
         self._monitor.command("blockdev-del", until, **{"node-name": _STATE})
 
     def _console_text(self) -> str:
@@ -260,15 +260,15 @@ class _Guest:
 
     def _watch(self) -> Callable[[], None]:
         """Ends a guest whose kernel began to kill: raises TrialFailure."""
-        seen, again = 0, 0.0
+        size_seen, again = 0, 0.0
 
         def look() -> None:
-            nonlocal seen, again
+            nonlocal size_seen, again
             if time.monotonic() < again:
                 return
             again = time.monotonic() + _LOOK
-            if (size := self.console.stat().st_size) != seen:
-                seen = size
+            if (size := self.console.stat().st_size) != size_seen:
+                size_seen = size
                 if failure := kernel_failure(self._console_text()):
                     raise failure
 
@@ -276,7 +276,7 @@ class _Guest:
 
     def _lost(self, error: str) -> TrialFailure:
         """QEMU refused or ended."""
-        said = self._monitor.said
+        reply = self._monitor.said
         code = self._process.exit_code()
         kind, message = FailureClass.INFRASTRUCTURE, error
         if code is not None and code < 0:
@@ -285,10 +285,10 @@ class _Guest:
             if -code == signal.SIGBUS:
                 message += f": {self.directory} has no space left for the guest's memory"
         elif code:
-            message = f"QEMU does not start: {said.splitlines()[-1] if said else error}"
-            if "kernel" in said:
-                kind, message = FailureClass.CONFIGURATION, f"{self.boot.kernel} is no kernel that QEMU boots: {said}"
-        return TrialFailure(kind, message, "\n".join(filter(None, [said, tail(self._console_text())])))
+            message = f"QEMU does not start: {reply.splitlines()[-1] if reply else error}"
+            if "kernel" in reply:
+                kind, message = FailureClass.CONFIGURATION, f"{self.boot.kernel} is no kernel that QEMU boots: {reply}"
+        return TrialFailure(kind, message, "\n".join(filter(None, [reply, tail(self._console_text())])))
 
     def _late(self, seconds: float) -> TrialFailure:
         """No end within the time limit: the treatment's doing, unless this host had no CPU for the guest."""

@@ -17,15 +17,15 @@ def boot_parameters(kernel: Kernel, levels: Mapping[str, Level]) -> list[str]:
 
     Raises UsageError for one that this kernel, as it was built, would pass over in silence.
     """
-    found = []
+    parameters = []
     for knob in ("guest.preempt", "guest.mitigations", "guest.transparent_hugepage"):
         if knob not in levels:
             continue
         parameter = f"{knob.removeprefix('guest.')}={levels[knob]}"
         if kernel.config and (why := _unknown(kernel, knob, str(levels[knob]))):
             raise UsageError(f"kernel {kernel.name} knows no {parameter}: {why}")
-        found.append(parameter)
-    return found
+        parameters.append(parameter)
+    return parameters
 
 
 def _unknown(kernel: Kernel, knob: str, level: str) -> str:

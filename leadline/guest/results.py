@@ -56,8 +56,8 @@ def read_sent(raw: bytes) -> Sent:
                     raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the guest's file {name} arrived damaged")
                 sent.files[name] = content
             case ["fail", given, text]:
-                known = given in {kind.value for kind in FailureClass}
-                kind = FailureClass(given) if known else FailureClass.CONFIGURATION
+                is_class = given in {kind.value for kind in FailureClass}
+                kind = FailureClass(given) if is_class else FailureClass.CONFIGURATION
                 sent.failed = TrialFailure(kind, text)
             case ["save", name]:
                 sent.saved = name

@@ -34,11 +34,11 @@ def verified(directory: Path) -> Facts:
     facts = facts_of(directory)
     if facts is None:
         raise LeadlineError(f"{directory} is not complete; remove it and fetch again")
-    found = digest_of(directory)
-    if found != facts["digest"]:
+    digest = digest_of(directory)
+    if digest != facts["digest"]:
         raise LeadlineError(
             f"{directory} was changed since it was made: sha256 of its files expected {facts['digest'][:16]}...,"
-            f" found {found[:16]}...; remove the directory and fetch again"
+            f" found {digest[:16]}...; remove the directory and fetch again"
         )
     return facts
 
@@ -50,8 +50,8 @@ def make(target: Path, fill: Callable[[Path], Facts]) -> Facts:
     disk.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(".*.half"):  # of a process that was killed; the lock is ours
-        shutil.rmtree(left, ignore_errors=True)
+    for half in target.parent.glob(".*.half"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(half, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".half", dir=target.parent))
     try:
         facts = {**fill(work), "digest": digest_of(work)}
@@ -76,6 +76,6 @@ def digest_of(directory: Path) -> str:
     total = hashlib.sha256()
     for path in sorted(path for path in directory.rglob("*") if path.is_file() and path != directory / _SEAL):
         with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        total.update(f"{found}  {path.relative_to(directory)}\n".encode())
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        total.update(f"{digest}  {path.relative_to(directory)}\n".encode())
     return total.hexdigest()

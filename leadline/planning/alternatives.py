@@ -65,7 +65,7 @@ def alternatives(factors: Sequence[Factor], design: Design, workload: Workload) 
             continue
     if beside:  # its noise is not that of slots in one instance
         return
-    for kind in [each for each in _IN_SLOTS if each in kinds]:
+    for kind in [kind for kind in _IN_SLOTS if kind in kinds]:
         switched = _as(kind, design, {"switchback": design.switchback or Switchback()})
         try:
             notes = (_NOTES.get(kind, ""), "all factors change inside warm trials")
@@ -84,18 +84,20 @@ def _in_blocks(factors: Sequence[Factor], design: Design) -> Iterator[tuple[Desi
     for blocks, rows in (("latin", runs), ("williams", williams_rows(runs))):
         if runs <= _SQUARE:
             replicates = rows * max(1, round(design.replicates / rows))
-            found = _as(kind, design, {"blocks": blocks, "replicates": replicates})
-            yield found, "; ".join(filter(None, (notes, _BLOCKS[blocks])))
+            changed = _as(kind, design, {"blocks": blocks, "replicates": replicates})
+            yield changed, "; ".join(filter(None, (notes, _BLOCKS[blocks])))
     size = max(2, round(runs**0.5) + 1)
     if size < runs:
-        found = _as(kind, design, {"blocks": "incomplete", "block_size": size})
-        yield found, "; ".join(filter(None, (notes, _BLOCKS["incomplete"])))
+        changed = _as(kind, design, {"blocks": "incomplete", "block_size": size})
+        yield changed, "; ".join(filter(None, (notes, _BLOCKS["incomplete"])))
 
 
 def _as(kind: str, design: Design, changed: Mapping[str, object] | None = None) -> Design:
     """The same design as another kind, or in other blocks, or in slots; keys of a kind stay with that kind."""
     changed = changed or {}
-    kept = {"sentinels", "seed"} | (KINDS[kind].options & design.model_fields_set if kind == design.kind else set())
-    keys = {key: getattr(design, key) for key in kept}
+    kept_keys = {"sentinels", "seed"} | (
+        KINDS[kind].options & design.model_fields_set if kind == design.kind else set()
+    )
+    keys = {key: getattr(design, key) for key in kept_keys}
     replicates = design.replicates if "switchback" in changed else max(2, design.replicates)
     return Design.model_validate({**keys, "kind": kind, "replicates": replicates, **changed})

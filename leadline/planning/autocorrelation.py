@@ -41,17 +41,17 @@ def integrated_time(series: Sequence[Floats], level: float = 0.95) -> Autocorrel
 
     None where no series has ``SHORTEST`` finite samples or none varies.
     """
-    usable = [np.asarray(each, dtype=np.float64) for each in series]
-    usable = [each for each in usable if len(each) >= SHORTEST and bool(np.all(np.isfinite(each)))]
-    if not usable or all(float(np.ptp(each)) == 0 for each in usable):
+    usable = [np.asarray(series_, dtype=np.float64) for series_ in series]
+    usable = [values for values in usable if len(values) >= SHORTEST and bool(np.all(np.isfinite(values)))]
+    if not usable or all(float(np.ptp(values)) == 0 for values in usable):
         return None
-    longest = max(len(each) for each in usable)
+    longest = max(len(values) for values in usable)
     sums, counts = np.zeros(longest), np.zeros(longest)
-    for each in usable:
-        sums[: len(each)] += _products(each - each.mean())
-        counts[: len(each)] += len(each) - np.arange(len(each))
+    for values in usable:
+        sums[: len(values)] += _products(values - values.mean())
+        counts[: len(values)] += len(values) - np.arange(len(values))
     covariance = sums / np.maximum(counts, 1)
-    total = sum(len(each) for each in usable)
+    total = sum(len(values) for values in usable)
     mean_length = total / len(usable)
     running = covariance[0]
     window = 0

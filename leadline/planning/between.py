@@ -48,18 +48,18 @@ def between_trials(
         why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
         return replace(nothing, reason=why)
     whole = whole_trials(plan, names)
-    found = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
-    if isinstance(found, str):
-        return replace(nothing, reason=found)
+    precision = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
+    if isinstance(precision, str):
+        return replace(nothing, reason=precision)
     slots = sum(len(trial.slots) for trial in plan.trials) / len(plan.trials)
     sigma = math.sqrt(instances + slot_variance / slots)
-    sizes = {power: found.smallest(sigma, power) for power in powers}
+    sizes = {power: precision.smallest(sigma, power) for power in powers}
     return Between(
         names,
-        found.df,
+        precision.df,
         cv_of(sigma**2),
         {power: None if size is None else percent(size) for power, size in sizes.items()},
-        None if effect is None else found.power(log_effect(effect), sigma),
+        None if effect is None else precision.power(log_effect(effect), sigma),
     )
 
 

@@ -82,16 +82,16 @@ class Bisection:
 
     @cached_property
     def _treatments(self) -> list[Changes]:
-        return list(dict.fromkeys(held for block in self.blocks for held in block.treatments))
+        return list(dict.fromkeys(treatment for block in self.blocks for treatment in block.treatments))
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats, float, int]:
         """Information (t, t) and sums (t) of the treatments inside blocks, sum of squares, contrasts."""
-        index = {held: at for at, held in enumerate(self._treatments)}
+        index = {treatment: at for at, treatment in enumerate(self._treatments)}
         information, sums = np.zeros((len(index), len(index))), np.zeros(len(index))
         squares, contrasts = 0.0, 0
         for block in self.blocks:
-            at = np.array([index[held] for held in block.treatments])
+            at = np.array([index[treatment] for treatment in block.treatments])
             values = np.array(block.values)
             centred = values - values.mean()
             np.add.at(sums, at, centred)
@@ -105,8 +105,8 @@ class Bisection:
     def _regressors(self) -> tuple[Floats, Floats]:
         """Information (n, n) and sums (n) of the changes."""
         information, sums, _, _ = self._sums
-        held = rows(self._treatments, self.changes)
-        return held.T @ information @ held, held.T @ sums
+        held_rows = rows(self._treatments, self.changes)
+        return held_rows.T @ information @ held_rows, held_rows.T @ sums
 
     @property
     def _pairs(self) -> tuple[Ints, Ints]:
@@ -122,31 +122,31 @@ class Bisection:
 
     def _likelihood(self, log_determinant: Floats | float, fit: Floats | float) -> Floats:
         _, _, squares, contrasts = self._sums
-        known = self._known
-        degrees, variance = (0.0, 0.0) if known is None else (_KNOWN, known)
-        left = np.maximum(squares - np.asarray(fit) + degrees * variance, 1e-300)
-        return np.asarray(-0.5 * np.asarray(log_determinant) - 0.5 * (contrasts + degrees) * np.log(left))
+        known_variance = self._known
+        degrees, variance = (0.0, 0.0) if known_variance is None else (_KNOWN, known_variance)
+        residual = np.maximum(squares - np.asarray(fit) + degrees * variance, 1e-300)
+        return np.asarray(-0.5 * np.asarray(log_determinant) - 0.5 * (contrasts + degrees) * np.log(residual))
 
     def _two(self, scale: float) -> tuple[Floats, Floats, Floats]:
         """Determinant of all pairs, and what each of the two does, the prior ``scale`` in it."""
         information, sums = self._regressors
         first, second = self._pairs
-        ridge, own = 2.0 / scale, np.diag(information)
-        a, b, c = own[first] + ridge, own[second] + ridge, information[first, second]
+        ridge, diagonal = 2.0 / scale, np.diag(information)
+        a, b, c = diagonal[first] + ridge, diagonal[second] + ridge, information[first, second]
         determinant = a * b - c * c
-        one = (sums[first] * b - sums[second] * c) / determinant
+        first_share = (sums[first] * b - sums[second] * c) / determinant
         other = (sums[second] * a - sums[first] * c) / determinant
-        return np.log(determinant / ridge**2), one, other
+        return np.log(determinant / ridge**2), first_share, other
 
     @cached_property
     def _weights(self) -> Floats:
         """Posterior probabilities: none, each one (n), each pair (n (n - 1) / 2), many."""
         information, sums = self._regressors
         first, second = self._pairs
-        own, n = np.diag(information), self.changes
-        one, two, many = [], [], []
+        diagonal, n = np.diag(information), self.changes
+        singles, two, many = [], [], []
         for scale in _SCALES:
-            one.append(self._likelihood(np.log1p(scale * own), sums**2 / (own + 1 / scale)))
+            singles.append(self._likelihood(np.log1p(scale * diagonal), sums**2 / (diagonal + 1 / scale)))
             determinant, low, high = self._two(scale)
             two.append(self._likelihood(determinant, low * sums[first] + high * sums[second]))
             matrix = np.eye(n) + scale / n * information
@@ -156,7 +156,7 @@ class Bisection:
         logs = np.concatenate(
             [
                 np.atleast_1d(self._likelihood(0.0, 0.0)) + math.log(PRIOR["none"]),
-                _mean(one) + math.log(PRIOR["one"] / n),
+                _mean(singles) + math.log(PRIOR["one"] / n),
                 _mean(two) + math.log(PRIOR["two"] / pairs),
                 np.atleast_1d(_mean(many)) + math.log(PRIOR["many"] if n > 2 else 1e-12),
             ]
@@ -181,11 +181,11 @@ class Bisection:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Changes that no treatment in use separates, in their order."""
-        held = rows(self.usable, self.changes)
-        found: dict[bytes, list[int]] = {}
+        held_rows = rows(self.usable, self.changes)
+        groups: dict[bytes, list[int]] = {}
         for change in range(self.changes):
-            found.setdefault(held[:, change].tobytes(), []).append(change)
-        return tuple(tuple(each) for each in found.values())
+            groups.setdefault(held_rows[:, change].tobytes(), []).append(change)
+        return tuple(tuple(group) for group in groups.values())
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -193,30 +193,30 @@ class Bisection:
         at = np.zeros(self.changes, dtype=np.int64)
         for number, group in enumerate(self.groups):
             at[list(group)] = number
-        found = np.bincount(at, self._weights[1 : 1 + self.changes], len(self.groups))
+        shares = np.bincount(at, self._weights[1 : 1 + self.changes], len(self.groups))
         pairs = self._weights[1 + self.changes : -1]
-        first, second = (at[each] for each in self._pairs)
-        found += np.bincount(first, pairs, len(found))
-        found += np.bincount(second, np.where(first == second, 0.0, pairs), len(found))
-        return np.minimum(found, 1.0)
+        first, second = (at[pair] for pair in self._pairs)
+        shares += np.bincount(first, pairs, len(shares))
+        shares += np.bincount(second, np.where(first == second, 0.0, pairs), len(shares))
+        return np.minimum(shares, 1.0)
 
     @cached_property
     def difference(self) -> Effect | None:
         """Of the ends, free of any hypothesis; None before both have been run in one block."""
         information, sums, squares, contrasts = self._sums
-        held = self._treatments
+        treatments = self._treatments
         ends = (frozenset[int](), frozenset(range(self.changes)))
-        if any(end not in held for end in ends):
+        if any(end not in treatments for end in ends):
             return None
         inverse = np.linalg.pinv(information)
-        contrast = np.zeros(len(held))
-        contrast[held.index(ends[1])], contrast[held.index(ends[0])] = 1.0, -1.0
+        contrast = np.zeros(len(treatments))
+        contrast[treatments.index(ends[1])], contrast[treatments.index(ends[0])] = 1.0, -1.0
         value = float(contrast @ inverse @ sums)
-        left = contrasts - int(np.linalg.matrix_rank(information))
-        if left < 1:
+        df = contrasts - int(np.linalg.matrix_rank(information))
+        if df < 1:
             return Effect(value, -math.inf, math.inf)
         rest = max(0.0, squares - float(sums @ inverse @ sums))
-        return _interval(value, rest / left * float(contrast @ inverse @ contrast), left)
+        return _interval(value, rest / df * float(contrast @ inverse @ contrast), df)
 
     @property
     def found(self) -> Found:
@@ -231,8 +231,8 @@ class Bisection:
         if small or (self.none >= SURE and not self.exact):
             return Found.NONE
         sure, several = len(self.places), self.two + self.many
-        one = float(self._weights[1 : 1 + self.changes].sum())
-        if sure == 1 and self.probabilities.max() >= SURE and one >= _ODDS * several:
+        single = float(self._weights[1 : 1 + self.changes].sum())
+        if sure == 1 and self.probabilities.max() >= SURE and single >= _ODDS * several:
             return Found.ONE
         if sure == 2 and several >= SURE and self.two >= _TWO_ODDS * self.many:
             return Found.TWO
@@ -250,47 +250,47 @@ class Bisection:
         information, sums = self._regressors
         _, _, squares, contrasts = self._sums
         best = int(np.argmax(self._weights[1 : 1 + self.changes]))
-        own = float(information[best, best])
-        if own <= 0 or contrasts < 2:
+        information_of_best = float(information[best, best])
+        if information_of_best <= 0 or contrasts < 2:
             return None
-        value = float(sums[best]) / own
-        rest = max(0.0, squares - own * value**2) / (contrasts - 1)
-        return _interval(value, rest / own, contrasts - 1)
+        value = float(sums[best]) / information_of_best
+        rest = max(0.0, squares - information_of_best * value**2) / (contrasts - 1)
+        return _interval(value, rest / information_of_best, contrasts - 1)
 
     def means(self) -> dict[Changes, float]:
         """Of every treatment that was run, against the end A, free of any hypothesis."""
         information, sums, _, _ = self._sums
         fitted = np.linalg.pinv(information) @ sums
-        held = self._treatments
-        base = float(fitted[held.index(frozenset())]) if frozenset() in held else 0.0
-        return {each: float(value) - base for each, value in zip(held, fitted, strict=True)}
+        treatments = self._treatments
+        base = float(fitted[treatments.index(frozenset())]) if frozenset() in treatments else 0.0
+        return {treatment: float(value) - base for treatment, value in zip(treatments, fitted, strict=True)}
 
     def predicted(self, treatments: Sequence[Changes]) -> Floats:
         """Covariance (t, t) of what the hypotheses predict of treatments: what a trial of them would tell."""
         information, sums = self._regressors
         first, second = self._pairs
-        scale, held = float(_SCALES[-2]), rows(treatments, self.changes)
+        scale, held_rows = float(_SCALES[-2]), rows(treatments, self.changes)
         single = sums / (np.diag(information) + 1 / scale)
-        _, one, other = self._two(scale)
+        _, singles, other = self._two(scale)
         many = np.linalg.solve(information + np.eye(self.changes) * self.changes / scale, sums)
-        told = np.vstack(
+        predicted = np.vstack(
             [
-                np.zeros((1, len(held))),
-                single[:, None] * held.T,
-                one[:, None] * held.T[first] + other[:, None] * held.T[second],
-                (held @ many)[None],
+                np.zeros((1, len(held_rows))),
+                single[:, None] * held_rows.T,
+                singles[:, None] * held_rows.T[first] + other[:, None] * held_rows.T[second],
+                (held_rows @ many)[None],
             ]
         )
-        deviations = told - self._weights @ told
+        deviations = predicted - self._weights @ predicted
         return np.asarray((deviations * self._weights[:, None]).T @ deviations)
 
 
 def rows(treatments: Collection[Changes], changes: int) -> Floats:
     """One row for each treatment, one column for each change: 1.0 where it holds it."""
-    found = np.zeros((len(treatments), changes))
-    for row, held in zip(found, treatments, strict=True):
-        row[list(held)] = 1.0
-    return found
+    matrix = np.zeros((len(treatments), changes))
+    for row, treatment in zip(matrix, treatments, strict=True):
+        row[list(treatment)] = 1.0
+    return matrix
 
 
 def _mean(logs: Sequence[Floats]) -> Floats:

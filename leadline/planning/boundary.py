@@ -72,4 +72,4 @@ def boundary_of(
     ]
     nothing = Information(np.zeros_like(parts[0].matrix), 0)
     paths = simulate([*parts, *(ahead or [nothing] * (len(blocks) - number))])
-    return Boundary(paths, tuple(each / blocks[-1] for each in blocks))
+    return Boundary(paths, tuple(share / blocks[-1] for share in blocks))

@@ -99,12 +99,12 @@ def strata_of(plan: Plan, observations: Sequence[Observation], response: str) ->
 
 def pooled(strata: Sequence[Strata]) -> Strata:
     """Several studies taken together, as if they were blocks of one."""
-    between_df = sum(each.between_df for each in strata)
-    weighted = sum(each.size * each.between_df for each in strata)
+    between_df = sum(stratum.between_df for stratum in strata)
+    weighted = sum(stratum.size * stratum.between_df for stratum in strata)
     return Strata(
-        sum(each.within for each in strata),
-        sum(each.within_df for each in strata),
-        sum(each.between for each in strata),
+        sum(stratum.within for stratum in strata),
+        sum(stratum.within_df for stratum in strata),
+        sum(stratum.between for stratum in strata),
         between_df,
         weighted / between_df if between_df else 0.0,
     )
@@ -124,9 +124,9 @@ def between_component(strata: Strata, level: float = 0.95) -> Component | None:
     """Between blocks; None with fewer than two blocks."""
     if strata.between_df <= 0 or strata.size <= 0:
         return None
-    one, two = strata.between / strata.between_df, strata.within / strata.within_df
-    value = (one - two) / strata.size
-    low, high = difference_interval(one, strata.between_df, two, strata.within_df, level)
+    between, two = strata.between / strata.between_df, strata.within / strata.within_df
+    value = (between - two) / strata.size
+    low, high = difference_interval(between, strata.between_df, two, strata.within_df, level)
     bounds = Interval(max(0.0, low / strata.size), max(0.0, high / strata.size), level)
     return Component(max(0.0, value), bounds, strata.between_df)
 

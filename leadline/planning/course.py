@@ -63,11 +63,11 @@ def course(
     field = treatments_of(plan.factors)
     total = len(plan.trials)
     levels = race_levels(len(field), total, rounds, level)
-    run = [each for each in observations if each.failure is not FailureClass.INTERRUPTED]
+    run = [observation for observation in observations if observation.failure is not FailureClass.INTERRUPTED]
     trials = Field.of(plan, run, response, levels)
     finished = {each.position for each in run}
-    left: dict[Treatment, tuple[int, str]] = {}
-    table = [Standing(each, 0, None, None, None) for each in field]
+    gone: dict[Treatment, tuple[int, str]] = {}
+    table = [Standing(treatment, 0, None, None, None) for treatment in field]
     members: list[list[Treatment]] = []
     ends: list[int] = []
     done, over, deciding = 0, False, True
@@ -76,7 +76,7 @@ def course(
         used = sum(map(len, members))
         if used == total:
             break
-        runners = [each for each in field if each not in left or each == plan.baseline]
+        runners = [treatment for treatment in field if treatment not in gone or treatment == plan.baseline]
         members += _blocks(runners, total, used, number, rounds)
         ends.append(len(members))
         used = sum(map(len, members))
@@ -84,17 +84,17 @@ def course(
             deciding, next_position = False, used if used < total else None
         if not deciding:
             continue
-        left.update(_without_figures(field, run, response, plan.baseline, len(members), left, number))
-        table, out = trials.judge(number, len(members), left)
-        left.update({each: (number, why) for each, why in out.items()})
-        done, over = number, decided(table, left, margin)
+        gone.update(_without_figures(field, run, response, plan.baseline, len(members), gone, number))
+        table, out = trials.judge(number, len(members), gone)
+        gone.update({treatment: (number, why) for treatment, why in out.items()})
+        done, over = number, decided(table, gone, margin)
         if over:
-            runners = [each for each in field if each not in left or each == plan.baseline]
+            runners = [treatment for treatment in field if treatment not in gone or treatment == plan.baseline]
             while (rest := total - sum(map(len, members))) > 0:
                 members.append(runners[:rest])
             break
     last = done == len(ends) and not over
-    race = standing(field, table, left, rounds if last and done else done, rounds, over, margin)
+    race = standing(field, table, gone, rounds if last and done else done, rounds, over, margin)
     return Course(lay_out(plan, members), tuple(ends), race, next_position, over)
 
 
@@ -118,11 +118,11 @@ def whole_blocks(total: int, rounds: int, used: Ints, size: Ints, number: int) -
 
 def _planned(treatments: int, total: int, rounds: int) -> list[int]:
     """Complete blocks of every round if nobody leaves; 0 for a round for which no trial is left."""
-    found: list[int] = []
+    planned: list[int] = []
     for number in range(1, rounds + 1):
-        used = np.array(treatments * sum(found))
-        found.append(int(whole_blocks(total, rounds, used, np.array(treatments), number)))
-    return found
+        used = np.array(treatments * sum(planned))
+        planned.append(int(whole_blocks(total, rounds, used, np.array(treatments), number)))
+    return planned
 
 
 def _clock(planned: Sequence[int]) -> tuple[float, ...]:
@@ -160,17 +160,17 @@ def _without_figures(
     number: int,
 ) -> dict[Treatment, tuple[int, str]]:
     """Levels none of whose trials gave a figure: they leave."""
-    found: dict[Treatment, tuple[int, str]] = {}
-    for each in field:
-        trials = [one for one in run if one.treatment == each and one.block < blocks]
+    without: dict[Treatment, tuple[int, str]] = {}
+    for treatment in field:
+        trials = [trial for trial in run if trial.treatment == treatment and trial.block < blocks]
         if (
-            each in left
-            or each == baseline
-            or any(one.failure is None and one.responses.get(response) is not None for one in trials)
+            treatment in left
+            or treatment == baseline
+            or any(trial.failure is None and trial.responses.get(response) is not None for trial in trials)
         ):
             continue
-        found[each] = (number, f"none of its {len(trials)} trials gave a figure by round {number}")
-    return found
+        without[treatment] = (number, f"none of its {len(trials)} trials gave a figure by round {number}")
+    return without
 
 
 def interim_of(found: Course, rounds: int, complete: bool) -> Interim | None:

@@ -101,8 +101,8 @@ class _Field:
         df = np.maximum(self.df, 1)
         error = np.sqrt(self.squares / df * 2 / np.maximum(self.done, 1))
         behind = np.where(running, best - self.means, 0.0) / np.where(error > 0, error, np.inf)[:, None]
-        found = np.where(behind > 0, special.stdtr(df[:, None], -behind), 1.0)
-        return np.asarray(np.where(decides[:, None], found, 1.0), dtype=np.float64)
+        p = np.where(behind > 0, special.stdtr(df[:, None], -behind), 1.0)
+        return np.asarray(np.where(decides[:, None], p, 1.0), dtype=np.float64)
 
     def level(self, p_values: Floats, target: float) -> float:
         """The largest level at which no more than ``target`` of the treatments have been lost after this round."""

@@ -160,14 +160,14 @@ def forecast(
     slots = sum(len(trial.slots) for trial in plan.trials)
     seconds = setup.seconds(plan)
     judged = final_level(plan, design.looks if design is not None else 1, level)
-    found = precision_of(plan, judged)
+    precision = precision_of(plan, judged)
     sigma = sigma_of(plan, noise, setup)
     reason = ""
-    if isinstance(found, str):
-        reason = found
+    if isinstance(precision, str):
+        reason = precision
     elif sigma is None:
         reason = "the noise of slots is not known: it is read from the seconds of earlier trials, so run one first"
-    if isinstance(found, str) or sigma is None:
+    if isinstance(precision, str) or sigma is None:
         return Forecast(
             len(plan.trials),
             slots,
@@ -181,33 +181,33 @@ def forecast(
             effect,
             reason=reason,
         )
-    smallest = {each: found.smallest(sigma, each) for each in POWERS}
+    smallest = {power_: precision.smallest(sigma, power_) for power_ in POWERS}
     need: Need | None = None
     others: tuple[Need, ...] = ()
     chance: float | None = None
     if effect is not None:
-        chance = found.power(log_effect(effect), sigma)
-        need = needed(plan, found, sigma, setup, effect, power)
+        chance = precision.power(log_effect(effect), sigma)
+        need = needed(plan, precision, sigma, setup, effect, power)
         if design is not None and workload is not None:
             others = _others(plan, design, workload, noise, setup, effect, power, level)
     between = between_trials(plan, noise, sigma**2, level, POWERS, effect)
-    unknown = comparisons - len(found.errors) if between is None else 0
+    unknown = comparisons - len(precision.errors) if between is None else 0
     return Forecast(
         trials=len(plan.trials),
         slots=slots,
         seconds=seconds,
         comparisons=comparisons,
         level=level,
-        df=found.df,
+        df=precision.df,
         cv=cv_of(sigma**2),
-        smallest={each: None if value is None else percent(value) for each, value in smallest.items()},
-        halve=tuple(_halve(plan, found, sigma, noise, setup, smallest[POWERS[0]])),
+        smallest={power_: None if value is None else percent(value) for power_, value in smallest.items()},
+        halve=tuple(_halve(plan, precision, sigma, noise, setup, smallest[POWERS[0]])),
         effect=effect,
         chance=chance,
         need=need,
         others=others,
         reason=_not_forecast(plan, unknown),
-        lasting=_lasting(found, noise, smallest[POWERS[0]]) if not slots else "",
+        lasting=_lasting(precision, noise, smallest[POWERS[0]]) if not slots else "",
         between=between,
         hosts=over_hosts(plan, sigma, hosts, POWERS, judged) if hosts is not None else None,
     )
@@ -217,11 +217,11 @@ def _not_forecast(plan: Plan, unknown: int) -> str:
     """Why ``unknown`` comparisons have no forecast."""
     if not unknown:
         return ""
-    each = "1 comparison is" if unknown == 1 else f"{unknown} comparisons are"
+    subject = "1 comparison is" if unknown == 1 else f"{unknown} comparisons are"
     if between := between_blocks(plan):
         names = ", ".join(factor.name for factor in between)
-        return f"{each} between rotations ({names}), whose noise is known only from the run itself"
-    return f"{each} between whole plots, whose noise the plan cannot estimate"
+        return f"{subject} between rotations ({names}), whose noise is known only from the run itself"
+    return f"{subject} between whole plots, whose noise the plan cannot estimate"
 
 
 def replicates_of(plan: Plan) -> int:
@@ -250,25 +250,25 @@ def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setu
     if smallest is None:
         return []
     goal = math.log1p(math.expm1(smallest) / 2)
-    said = []
+    sentences = []
     need = needed(plan, found, sigma, setup, percent(goal), POWERS[0])
     if need.replicates is not None and need.trials is not None and need.seconds is not None:
-        said.append(
+        sentences.append(
             f"{need.replicates} {_repeats(plan)}s instead of {replicates_of(plan)}: {need.trials} trials, "
             f"about {format_duration(need.seconds)}"
         )
     if any(trial.slots for trial in plan.trials):
-        return said
+        return sentences
     if noise.beyond is not None and noise.second is not None:
         room = (goal / smallest) ** 2 * sigma**2 - noise.beyond
         length = noise.second / room if room > 0 else math.inf
         if length <= _LONGEST * setup.steady:
             total = setup.wall(plan, [setup.overhead + length] * len(plan.trials))
-            said.append(
+            sentences.append(
                 f"a steady state of {format_duration(math.ceil(length))} instead of {format_duration(setup.steady)}: "
                 f"about {format_duration(total)}"
             )
-    return said
+    return sentences
 
 
 def _lasting(found: Precision, noise: Noise, smallest: float | None) -> str:
@@ -294,7 +294,7 @@ def _others(
     comparisons = len(plan.comparisons)
     if comparisons > _SEARCHED or plan.forks:
         return ()
-    found = []
+    needs = []
     for other, note in alternatives(plan.factors, design, workload):
         if name_of(other) == name_of(plan) or len(other.trials) > 20 * len(plan.trials):
             continue
@@ -306,8 +306,8 @@ def _others(
             continue
         need = needed(other, precision, sigma, setup, effect, power)
         if need.trials is not None:
-            found.append(Need(need.kind, need.replicates, need.trials, need.seconds, note))
-    return tuple(sorted(found, key=lambda each: each.seconds or 0.0))
+            needs.append(Need(need.kind, need.replicates, need.trials, need.seconds, note))
+    return tuple(sorted(needs, key=lambda each: each.seconds or 0.0))
 
 
 def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1, hosts: int | None = None) -> Setup:

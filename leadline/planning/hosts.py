@@ -50,34 +50,34 @@ def over_hosts(plan: Plan, sigma: float, hosts: Hosting, powers: Sequence[float]
     if hosts.count < 2:
         raise ValueError(f"{hosts.count} host: nothing can differ between hosts")
     used = min(hosts.count, len({trial.block for trial in plan.trials}))
-    random, found = used >= RANDOM_FROM, precision_of(plan, level)
-    if isinstance(found, str):
+    random, precision = used >= RANDOM_FROM, precision_of(plan, level)
+    if isinstance(precision, str):
         return OverHosts(hosts, used, random, None, dict.fromkeys(powers))
-    error, df, critical = found.error * sigma, found.own, found.critical
+    error, df, critical = precision.error * sigma, precision.own, precision.critical
     if random:  # each comparison has the noise between hosts for itself, as the analysis has it
         error = math.hypot(error, math.sqrt(variance_of(hosts.differ) / used))
         df = used - 1.0
-        critical = _of_family(_independent(len(found.errors), level), df)
+        critical = _of_family(_independent(len(precision.errors), level), df)
     elif (alone := _on_one(plan, used)) and isinstance(inside := precision_of(alone, level), Precision):
-        df = min(used * inside.own, float(found.df))
-        critical = _of_family(found.law.quantile(level, KNOWN), df)
-    smallest = {each: percent(detectable(critical, error, df, each)) for each in powers}
+        df = min(used * inside.own, float(precision.df))
+        critical = _of_family(precision.law.quantile(level, KNOWN), df)
+    smallest = {power: percent(detectable(critical, error, df, power)) for power in powers}
     return OverHosts(hosts, used, random, df, smallest)
 
 
 def differs_by(one: ResponseAnalysis) -> float | None:
     """Standard deviation of an effect between hosts, percent, as a study found it: the median of its levels."""
-    spreads = [] if one.across_hosts is None else [each.percent for each in one.across_hosts.spreads]
-    known = [each for each in spreads if each is not None]
-    return float(np.median(known)) if known else None
+    spreads = [] if one.across_hosts is None else [spread.percent for spread in one.across_hosts.spreads]
+    known_percents = [percent for percent in spreads if percent is not None]
+    return float(np.median(known_percents)) if known_percents else None
 
 
 def _on_one(plan: Plan, hosts: int) -> Plan | None:
     """What the last host runs: of unequal shares the smallest. None for a single block, which says nothing of noise."""
-    kept = [trial for trial in plan.trials if trial.block % hosts == hosts - 1]
-    if len({trial.block for trial in kept}) < FEWEST:
+    trials = [trial for trial in plan.trials if trial.block % hosts == hosts - 1]
+    if len({trial.block for trial in trials}) < FEWEST:
         return None
-    return replace(plan, trials=tuple(replace(trial, position=at) for at, trial in enumerate(kept)))
+    return replace(plan, trials=tuple(replace(trial, position=at) for at, trial in enumerate(trials)))
 
 
 def _independent(comparisons: int, level: float) -> float:

@@ -104,16 +104,21 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
     of the rest for a rotation.
     """
     design, workload = question.design, question.workload
-    known = [each for each in (noise, other) if each is not None]
-    kept = _kept(design)
-    second = next((each.second for each in known if each.second is not None), None)
+    sources = [source for source in (noise, other) if source is not None]
+    kept_seconds = _kept(design)
+    second = next((source.second for source in sources if source.second is not None), None)
     if second is None:
         second = next(
-            (each.between_slots * (each.slot_seconds or kept) for each in known if each.between_slots is not None), None
+            (
+                source.between_slots * (source.slot_seconds or kept_seconds)
+                for source in sources
+                if source.between_slots is not None
+            ),
+            None,
         )
     turned = question.name in _BESIDE and not noise.assumed  # what is assumed is of plain trials
     plain, beside = (other, noise) if turned else (noise, other)
-    whole = next((each.sigma2 for each in known if each.between_slots is None), None)
+    whole = next((source.sigma2 for source in sources if source.between_slots is None), None)
     assumed = []
     if second is None:
         assumed.append("seconds")
@@ -170,15 +175,15 @@ class Compared:
         is one: its figures are those of half the machine.
         """
         layouts = [each for each in self.layouts if each.own or each.name != "duet"]
-        able = [] if self.effect is None else [(each.need, each) for each in layouts if each.need is not None]
-        known = able or [
-            (each.smallest * math.sqrt(each.seconds / self.seconds), each)
-            for each in layouts
-            if each.smallest is not None and each.seconds is not None and each.seconds <= _LONGER * self.seconds
+        able = [] if self.effect is None else [(layout.need, layout) for layout in layouts if layout.need is not None]
+        candidates = able or [
+            (layout.smallest * math.sqrt(layout.seconds / self.seconds), layout)
+            for layout in layouts
+            if layout.smallest is not None and layout.seconds is not None and layout.seconds <= _LONGER * self.seconds
         ]
-        least = min((figure for figure, _ in known), default=0.0)
-        alike = [each for figure, each in known if figure <= _ALIKE * least]
-        return next((each for each in alike if each.own), alike[0] if alike else None)
+        least = min((figure for figure, _ in candidates), default=0.0)
+        alike = [layout for figure, layout in candidates if figure <= _ALIKE * least]
+        return next((layout for layout in alike if layout.own), alike[0] if alike else None)
 
 
 def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, effect: float | None = None) -> Compared:
@@ -187,7 +192,7 @@ def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, e
     """
     parts = components_of(noise, other, question)
     seconds = question.setup(question.design, question.workload).seconds(own)
-    found = []
+    layouts = []
     different = len({unit.treatment for trial in own.trials for unit in trial.slots or (trial,)})
     for name in NAMES:
         if name == question.name:
@@ -197,13 +202,13 @@ def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, e
         try:
             if name != question.name and 2 * different > _LARGEST:  # before it is laid out
                 raise _too_large(2 * different)
-            rows = [_row(name, question, parts, effect, *each) for each in tried]
+            rows = [_row(name, question, parts, effect, *attempt) for attempt in tried]
         except UsageError as error:
-            found.append(Layout(name, reason=_clause(str(error)), own=name == question.name))
+            layouts.append(Layout(name, reason=_clause(str(error)), own=name == question.name))
             continue
         rated = [row for row in rows if row.smallest is not None]
-        found.append(min(rated, key=lambda row: row.smallest or 0.0) if rated else rows[0])
-    return Compared(seconds, parts, tuple(found), question.workload.steady, effect)
+        layouts.append(min(rated, key=lambda row: row.smallest or 0.0) if rated else rows[0])
+    return Compared(seconds, parts, tuple(layouts), question.workload.steady, effect)
 
 
 def _clause(text: str) -> str:
@@ -269,12 +274,12 @@ def _in_slots(
     """Instances with slots: as long as Kalibera and Jones say where factors differ between them; where all change in
     slots, some instances of what fits.
     """
-    kept = _kept(design)
+    kept_seconds = _kept(design)
     live = [factor for factor in question.factors if is_live(factor)]
     pair = HALVES if design.duet is not None else 1
     unit = _slot(design) * _treatments(live, design) * pair
     if len(live) < len(question.factors):
-        (count,) = optimal_counts((second / kept, apart), (_slot(design), before))
+        (count,) = optimal_counts((second / kept_seconds, apart), (_slot(design), before))
         longest = max(unit, seconds / 4 - before)
         length = min(longest, (count or math.inf) * _slot(design))
         whole = max(1 if live else 2 // pair, round(length / unit)) * unit
@@ -285,8 +290,8 @@ def _in_slots(
         most = _LARGEST // (instances * treatments)
         if not most and instances == _INSTANCES[0]:
             raise _too_large(instances * treatments)
-        each = _MINUTES * seconds / instances - question.overhead  # two of a duet share their load
-        blocks = min(most, math.floor((pair * each - before + question.overhead) / unit))
+        seconds_each = _MINUTES * seconds / instances - question.overhead  # two of a duet share their load
+        blocks = min(most, math.floor((pair * seconds_each - before + question.overhead) / unit))
         if blocks < 1 and instances > _INSTANCES[0]:
             return
         lasting = _lasting(workload, max(1, blocks) * unit)
@@ -366,18 +371,18 @@ def _row(
     parts = _parts(plan, final_level(plan, design.looks, question.level), noise, workload, setup.wash_out)
     if isinstance(parts, str):
         return replace(row, reason=parts)
-    sizes = [found.smallest(sigma, question.power) for found, sigma in parts]
+    sizes = [part.smallest(sigma, question.power) for part, sigma in parts]
     if any(size is None for size in sizes):
         return replace(row, reason="too few degrees of freedom")
     row = replace(row, smallest=percent(max(size for size in sizes if size is not None)))
     if effect is None:
         return row
     whole = replicates_of(plan)
-    times = [found.times_for(log_effect(effect), sigma, question.power, whole) for found, sigma in parts]
-    known = [each for each in times if each is not None]
-    if len(known) < len(times):
+    times = [part.times_for(log_effect(effect), sigma, question.power, whole) for part, sigma in parts]
+    finite = [time for time in times if time is not None]
+    if len(finite) < len(times):
         return row
-    trials = math.ceil(len(plan.trials) * max(known) - 1e-9)
+    trials = math.ceil(len(plan.trials) * max(finite) - 1e-9)
     return replace(row, need=setup.seconds(plan) * trials / len(plan.trials))
 
 
@@ -389,10 +394,10 @@ def _parts(
     slotted = [trial for trial in plan.trials if trial.slots]
     parts = []
     if slotted:
-        kept = slotted[0].slots[0].seconds - wash_out
-        found = precision_of(plan, level)
-        measured = kept * sum(len(trial.slots) for trial in slotted) / len(slotted)
-        parts.append((found, math.sqrt(noise.second / kept)))
+        kept_seconds = slotted[0].slots[0].seconds - wash_out
+        precision = precision_of(plan, level)
+        measured = kept_seconds * sum(len(trial.slots) for trial in slotted) / len(slotted)
+        parts.append((precision, math.sqrt(noise.second / kept_seconds)))
     elif plan.rotates:
         turns = [turn for turn in plan.trials[0].turns if not turn.warm_up]
         measured = sum(turn.seconds - wash_out for turn in turns)
@@ -401,10 +406,10 @@ def _parts(
     others = tuple(factor.name for factor in plan.factors if not slotted or not is_live(factor))
     if others:
         whole = whole_trials(plan, others) if slotted else plan
-        found = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
-        parts.append((found, math.sqrt(max(apart + noise.second / measured, 1e-12))))
-    sound = [(found, sigma) for found, sigma in parts if not isinstance(found, str)]
-    return sound if len(sound) == len(parts) else next(found for found, _ in parts if isinstance(found, str))
+        precision = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
+        parts.append((precision, math.sqrt(max(apart + noise.second / measured, 1e-12))))
+    sound = [(part, sigma) for part, sigma in parts if not isinstance(part, str)]
+    return sound if len(sound) == len(parts) else next(part for part, _ in parts if isinstance(part, str))
 
 
 def _keys(question: Question, design: Design, workload: Workload) -> dict[str, str]:

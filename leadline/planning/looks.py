@@ -135,7 +135,7 @@ def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
     if looks == "watched":
         end = Information.of(*planned_sample(plan))
         return Watched(np.ones(len(plan.comparisons)), max_t(end.fit.scatter(end.known))).interim(level).level
-    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {})), tuple(each / blocks[-1] for each in blocks))
+    boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {})), tuple(block / blocks[-1] for block in blocks))
     strict = boundary.interim(len(blocks), level)
     return level if strict is None else strict.level
 
@@ -158,14 +158,14 @@ def look(
     percent: a comparison whose interval lies within it is settled as the same.
     """
     plan, observations = as_one_factor(plan, observations)
-    asked = _Looked(plan, response, blocks, level, margin, watch)
+    looked = _Looked(plan, response, blocks, level, margin, watch)
     alone = watch or any(trial.slots for trial in plan.trials)
     closed: dict[Comparison, Settling] = {}
     result: Look | None = None
     for current in range(number if alone else 1, number + 1):  # where no level is dropped no look needs another
-        seen = [each for each in observations if each.block < blocks[current - 1]]
-        result = _one(asked, seen, current, closed)
-        closed = {each.comparison: each for each in result.settlings if each.state is not State.OPEN}
+        observed = [observation for observation in observations if observation.block < blocks[current - 1]]
+        result = _one(looked, observed, current, closed)
+        closed = {settling.comparison: settling for settling in result.settlings if settling.state is not State.OPEN}
     assert result is not None, "looks count from 1"
     return result
 
@@ -173,10 +173,10 @@ def look(
 def _ahead(plan: Plan, blocks: Sequence[int], current: int, closed: Mapping[Comparison, Settling]) -> list[Information]:
     """What each later look would add, without the treatments dropped so far."""
     table, sample = planned_sample(plan)
-    gone = {cell_of(plan.factors, each) for each in treatments_of(plan, closed)}
-    left = np.array([cell not in gone for cell in table.cells])[sample.cells]
+    gone = {cell_of(plan.factors, treatment) for treatment in treatments_of(plan, closed)}
+    remaining = np.array([cell not in gone for cell in table.cells])[sample.cells]
     return [
-        Information.of(table, sample.only(left & (low <= sample.blocks) & (sample.blocks < high)))
+        Information.of(table, sample.only(remaining & (low <= sample.blocks) & (sample.blocks < high)))
         for low, high in zip(blocks[current - 1 :], blocks[current:], strict=False)
     ]
 
@@ -213,7 +213,7 @@ def _one(asked: _Looked, seen: Sequence[Observation], number: int, closed: Mappi
         verdicts_only=True,
         interim=lambda _: strict,
     )
-    effects = {(each.factor, each.level): each for each in analysis.responses[0].effects}
+    effects = {(effect.factor, effect.level): effect for effect in analysis.responses[0].effects}
     last = number == len(blocks)
     settlings = []
     for index, comparison in enumerate(plan.comparisons):
@@ -231,9 +231,11 @@ def _one(asked: _Looked, seen: Sequence[Observation], number: int, closed: Mappi
     dropped = (
         {}
         if stop or asked.watch
-        else treatments_of(plan, {each.comparison: each for each in settlings if each.state is not State.OPEN})
+        else treatments_of(
+            plan, {settling.comparison: settling for settling in settlings if settling.state is not State.OPEN}
+        )
     )
-    named = {each.comparison: each for each in settlings}
+    named = {settling.comparison: settling for settling in settlings}
     return Look(
         number,
         len(blocks),
@@ -252,10 +254,10 @@ def _stage(
     """How a look judges, the bound at the end of the plan, and standard errors (k) then over those of now."""
     plan, response, blocks, level = asked.plan, asked.response, asked.blocks, asked.level
     if asked.watch:
-        found = watched(plan, seen, response)
-        if found is None:
+        state = watched(plan, seen, response)
+        if state is None:
             return NOTHING, math.inf, np.ones(len(plan.comparisons))
-        return found.interim(level), found.bound(1.0, level), np.sqrt(found.shares)
+        return state.interim(level), state.bound(1.0, level), np.sqrt(state.shares)
     boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
     now, end = (np.linalg.norm(boundary.paths.known[at].fit.half, axis=1) for at in (number - 1, -1))
     ratios = np.divide(end, now, out=np.ones_like(now), where=now > 0)
@@ -287,16 +289,16 @@ def conditional_power(value: float, error: float, goal: float, bound: float, opt
 
 def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[bool, str]:
     """Whether a study ends with these states, and why or why not."""
-    left = [each for each in settlings if each.state is State.OPEN]
+    open_ = [settling for settling in settlings if settling.state is State.OPEN]
     if number == of:
         return True, f"at interim analysis {number} of {of}: the plan is complete"
-    if left:
-        names = ", ".join(str(each.comparison) for each in left[:4]) + (" ..." if len(left) > 4 else "")
+    if open_:
+        names = ", ".join(str(settling.comparison) for settling in open_[:4]) + (" ..." if len(open_) > 4 else "")
         return (
             False,
-            f"interim analysis {number} of {of}: {len(left)} of {len(settlings)} comparisons are open ({names})",
+            f"interim analysis {number} of {of}: {len(open_)} of {len(settlings)} comparisons are open ({names})",
         )
-    settled = sum(each.state is not State.BEYOND for each in settlings)
+    settled = sum(settling.state is not State.BEYOND for settling in settlings)
     beyond = len(settlings) - settled
     if not beyond:
         why = "every comparison is settled"
@@ -322,4 +324,4 @@ def sentence(settling: Settling, of: int) -> str:
 def due(plan: Plan, left: Sequence[int], blocks: Sequence[int]) -> int:
     """Number of the latest look whose blocks are complete, 0 if none; ``left``: blocks of trials still to run."""
     first = min(left, default=1 + max(trial.block for trial in plan.trials))
-    return sum(each <= first for each in blocks)
+    return sum(block <= first for block in blocks)

@@ -74,16 +74,16 @@ class Noise:
         measured), else from windows of earlier trials as far apart as slots are: half the mean square of differences
         between neighbours, which is what a comparison of neighbouring slots sees.
         """
-        length, kept = max(1, round(seconds)), max(1, round(seconds - wash_out))
+        length, kept_seconds = max(1, round(seconds)), max(1, round(seconds - wash_out))
         squares: list[float] = []
         for series in self.windows:
             count = len(series) // length
             if count < 2:
                 continue
-            means = series[: count * length].reshape(count, length)[:, length - kept :].mean(axis=1)
+            means = series[: count * length].reshape(count, length)[:, length - kept_seconds :].mean(axis=1)
             squares += list(np.diff(means) ** 2 / 2)
         if self.between_slots is not None:
-            return self.between_slots * (self.slot_seconds / kept if self.slot_seconds else 1.0)
+            return self.between_slots * (self.slot_seconds / kept_seconds if self.slot_seconds else 1.0)
         return float(np.mean(squares)) if len(squares) >= 4 else None
 
 
@@ -95,8 +95,8 @@ def assumed(response: str, cv: float, why: str, slots: bool = False, forks: bool
 
 def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise | None:
     """Noise of earlier studies taken together; None where they have no repeated trials with figures."""
-    found = [(each, strata_of(each.plan, each.observations, response)) for each in past]
-    usable = [(each, strata) for each, strata in found if strata is not None]
+    with_strata = [(study, strata_of(study.plan, study.observations, response)) for study in past]
+    usable = [(study, strata) for study, strata in with_strata if strata is not None]
     if not usable:
         return _of_slots(response, past, level)
     together = pooled([strata for _, strata in usable])
@@ -105,46 +105,46 @@ def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise 
         return None
     windows = [
         series / series.mean()
-        for each, _ in usable
-        for series in each.series.values()
+        for study, _ in usable
+        for series in study.series.values()
         if len(series) and series.mean() > 0
     ]
     auto = integrated_time(windows, level)
     second = auto.variance * auto.time if auto else None
-    overheads = [each.overhead for each, _ in usable if each.overhead > 0]
+    overheads = [study.overhead for study, _ in usable if study.overhead > 0]
     return Noise(
         response=response,
-        source=", ".join(each.name for each, _ in usable),
+        source=", ".join(study.name for study, _ in usable),
         assumed=False,
-        trials=sum(1 for each, _ in usable for one in each.observations if one.failure is None),
+        trials=sum(1 for study, _ in usable for observation in study.observations if observation.failure is None),
         trial=trial,
         sigma2=trial.variance,
         block=between_component(together, level),
         autocorrelation=auto,
         second=second,
         steady=float(np.mean([len(series) for series in windows])) if windows else None,
-        drifts=tuple(each.drift for each, _ in usable if each.drift is not None and each.drift.percent is not None),
+        drifts=tuple(study.drift for study, _ in usable if study.drift is not None and study.drift.percent is not None),
         overhead=float(np.mean(overheads)) if overheads else None,
         windows=tuple(windows),
-        forks=all(each.plan.forks for each, _ in usable),
+        forks=all(study.plan.forks for study, _ in usable),
     )
 
 
 def _of_slots(response: str, past: Sequence[Past], level: float) -> Noise | None:
     """Where the earlier trials all had slots: noise between slots of a trial, and between trials."""
-    found = [(each, strata_of(each.plan, each.slots, response)) for each in past if each.slots]
-    usable = [(each, strata) for each, strata in found if strata is not None]
+    with_strata = [(study, strata_of(study.plan, study.slots, response)) for study in past if study.slots]
+    usable = [(study, strata) for study, strata in with_strata if strata is not None]
     if not usable:
         return None
     together = pooled([strata for _, strata in usable])
     within, between = within_component(together, level), between_component(together, level)
-    lengths = [one.seconds for each, _ in usable for one in each.slots if one.seconds]
-    overheads = [each.overhead for each, _ in usable if each.overhead > 0]
+    lengths = [slot.seconds for study, _ in usable for slot in study.slots if slot.seconds]
+    overheads = [study.overhead for study, _ in usable if study.overhead > 0]
     return Noise(
         response=response,
-        source=", ".join(each.name for each, _ in usable),
+        source=", ".join(study.name for study, _ in usable),
         assumed=False,
-        trials=len({(each.name, one.trial) for each, _ in usable for one in each.slots}),
+        trials=len({(study.name, slot.trial) for study, _ in usable for slot in study.slots}),
         trial=None,
         sigma2=between.variance if between is not None else within.variance,
         block=between,

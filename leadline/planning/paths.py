@@ -91,8 +91,8 @@ class Paths:
 
     def law(self, index: int) -> MaxT:
         """Of the largest statistic at a look (from 0) where something is known."""
-        known = self.known[index]
-        return max_t(known.fit.scatter(known.known))
+        information = self.known[index]
+        return max_t(information.fit.scatter(information.known))
 
     @staticmethod
     def _next(peaks: Floats, alive: NDArray[np.bool_], target: float) -> float:
@@ -153,14 +153,14 @@ def _simulate(matrices: bytes, degrees: tuple[int, ...]) -> Paths:
     uniform = qmc.Sobol(width * looks, scramble=True, rng=SEED).random_base2(power)
     uniform = np.clip(uniform, 1e-12, 1 - 1e-12)
     weighted = np.zeros((len(uniform), width))
-    peaks, known = [], list[Information]()
+    peaks, informations = [], list[Information]()
     for number, part in enumerate(parts):
         begin = number * width  # the same columns for the same look, whatever comes later
         if len(part.root):
             weighted += special.ndtri(uniform[:, begin : begin + len(part.root)]) @ part.root
-        known.append(known[-1] + part if known else part)
-        peaks.append(_peak(known[-1], weighted))
-    return Paths(np.array(peaks), tuple(known))
+        informations.append(informations[-1] + part if informations else part)
+        peaks.append(_peak(informations[-1], weighted))
+    return Paths(np.array(peaks), tuple(informations))
 
 
 def _peak(known: Information, weighted: Floats) -> Floats:

@@ -62,8 +62,8 @@ class Precision:
     def repeated(self, times: float) -> Precision:
         """The same plan ``times`` as often, with new blocks."""
         df = math.floor(self.rest * self.times * times + 1e-9) - self.fixed
-        own = min(max(self.lent + (self.own - self.lent) * max(df, 0) / self.df, 1.0), max(df, 1))
-        return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), own=own, times=self.times * times)
+        own_df = min(max(self.lent + (self.own - self.lent) * max(df, 0) / self.df, 1.0), max(df, 1))
+        return replace(self, errors=self.errors / math.sqrt(times), df=max(df, 0), own=own_df, times=self.times * times)
 
     def power(self, effect: float, sigma: float) -> float:
         """Probability that a comparison with the true ``effect`` (of logarithms) is found at noise ``sigma``."""
@@ -103,9 +103,9 @@ def t_power(shift: float, df: float, critical: float) -> float:
     shift = abs(shift)
     if df > 10_000:
         return float(distributions.norm.sf(critical - shift) + distributions.norm.cdf(-critical - shift))
-    found = float(distributions.nct.sf(critical, df, shift) + distributions.nct.cdf(-critical, df, shift))
-    if math.isfinite(found):
-        return min(1.0, max(0.0, found))
+    power = float(distributions.nct.sf(critical, df, shift) + distributions.nct.cdf(-critical, df, shift))
+    if math.isfinite(power):
+        return min(1.0, max(0.0, power))
     return float(distributions.t.sf(critical - shift, df))  # far from the bound, where the library's series fails
 
 
@@ -113,30 +113,30 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
     """What a plan can tell by the analysis's model, or why nothing."""
     sample, model, fitted, strata = _fitted(plan)
     plain = within(model, sample)
-    asked = np.array([model.effect(main) for main in model.mains])
-    known = asked[plain.estimable(asked)]
-    if not len(known):
+    effects = np.array([model.effect(main) for main in model.mains])
+    estimable = effects[plain.estimable(effects)]
+    if not len(estimable):
         return NOT_KNOWN
     if plain.df <= 0:
         return NO_NOISE
-    scatter = plain.scatter(known)
+    scatter = plain.scatter(estimable)
     instances = sum(bool(trial.slots) for trial in plan.trials)
-    errors = np.linalg.norm(scatter, axis=1) * (carry_cost(model, sample, asked) if instances else 1.0)
+    errors = np.linalg.norm(scatter, axis=1) * (carry_cost(model, sample, effects) if instances else 1.0)
     groups = len(innermost(sample)[1])
     rest = sample.size - groups
-    found = Precision(errors, plain.df, max_t(scatter), level, rest, rest - plain.df, float(plain.df))
+    precision = Precision(errors, plain.df, max_t(scatter), level, rest, rest - plain.df, float(plain.df))
     if instances > 1:  # between which effects differ
         between = float(len(errors) * (instances - 1))
-        return replace(found, own=min(between, found.own), lent=-len(errors))
+        return replace(precision, own=min(between, precision.own), lent=-len(errors))
     if strata.mixed:
-        return found
+        return precision
     if fitted.separate:  # by how a contrast varies between worlds
-        return replace(found, own=float(groups - 1), lent=-1.0)
-    own, lent = min(_own(sample, model, fitted, strata), found.own), 0.0
+        return replace(precision, own=float(groups - 1), lent=-1.0)
+    own_df, lent = min(_own(sample, model, fitted, strata), precision.own), 0.0
     if sample.size <= _FEW:
         twice = _fitted(_repeated(plan))
-        lent = own - (_own(*twice) - own) / (twice[2].df - fitted.df) * fitted.df
-    return replace(found, own=own, lent=lent)
+        lent = own_df - (_own(*twice) - own_df) / (twice[2].df - fitted.df) * fitted.df
+    return replace(precision, own=own_df, lent=lent)
 
 
 def _fitted(plan: Plan) -> tuple[Sample, Model, Fit, Strata]:
@@ -150,9 +150,9 @@ def _own(sample: Sample, model: Model, fitted: Fit, strata: Strata) -> float:
     if strata.mixed:
         return float(fitted.df)
     alone = replace(own_noise(model, sample, sample.values, strata, replace(fitted, sigma=1.0)), planned=True)
-    asked = np.array([model.effect(main) for main in model.mains])
-    known = asked[fitted.estimable(asked)]
-    return float(np.median(alone.together(known)[1] if len(known) > 1 else alone.degrees(known)))
+    effects = np.array([model.effect(main) for main in model.mains])
+    estimable = effects[fitted.estimable(effects)]
+    return float(np.median(alone.together(estimable)[1] if len(estimable) > 1 else alone.degrees(estimable)))
 
 
 def _repeated(plan: Plan) -> Plan:
@@ -169,8 +169,8 @@ def carry_cost(model: Model, sample: Sample, asked: Floats) -> float:
     variances = []
     for share in SHARES:
         fitted = within(replace(model, kept=share), sample)
-        known = fitted.scatter(asked[fitted.estimable(asked)])
-        variances.append(float(np.median(np.linalg.norm(known, axis=1))) ** 2)
+        scatter = fitted.scatter(asked[fitted.estimable(asked)])
+        variances.append(float(np.median(np.linalg.norm(scatter, axis=1))) ** 2)
     return math.sqrt(float(prior() @ variances) / variances[0])
 
 

@@ -25,7 +25,7 @@ def halves(changes: int, seed: int) -> tuple[Changes, ...]:
     rng = np.random.default_rng(seed)
     drawn = [frozenset(np.flatnonzero(row).tolist()) for row in rng.random((_DRAWS, changes)) < 0.5]
     singles = [frozenset({change}) for change in range(changes)]
-    return tuple(dict.fromkeys([frozenset(), whole, *singles, *(whole - each for each in singles), *drawn]))
+    return tuple(dict.fromkeys([frozenset(), whole, *singles, *(whole - single for single in singles), *drawn]))
 
 
 def next_block(state: Bisection) -> tuple[Changes, ...]:
@@ -45,16 +45,19 @@ def next_block(state: Bisection) -> tuple[Changes, ...]:
         at = state.usable.index(end)
         picked: list[int] = []
         for _ in range(1 if state.exact else min(CANDIDATES, len(state.usable) - 1)):
-            found = [(_inside(covariance, [at, *picked, each, at]), each) for each in _others(state, at, picked)]
-            picked = [*picked, max(found, key=lambda pair: pair[0])[1]]
+            scored = [
+                (_inside(covariance, [at, *picked, candidate, at]), candidate)
+                for candidate in _others(state, at, picked)
+            ]
+            picked = [*picked, max(scored, key=lambda pair: pair[0])[1]]
             worth = _inside(covariance, [at, *picked, at]) / (len(picked) + 2)
             if worth > most:
                 chosen, most = [at, *picked, at], worth
-    return tuple(state.usable[each] for each in chosen)
+    return tuple(state.usable[index] for index in chosen)
 
 
 def _others(state: Bisection, end: int, picked: Sequence[int]) -> list[int]:
-    return [each for each in range(len(state.usable)) if each != end and each not in picked]
+    return [index for index in range(len(state.usable)) if index != end and index not in picked]
 
 
 def _inside(covariance: Floats, members: Sequence[int]) -> float:
@@ -72,7 +75,7 @@ def play(state: Bisection, measure: Callable[[Changes], float], most: int = MOST
     """A whole bisection; ``measure`` gives the figure of one trial."""
     while not over(state, most):
         block = next_block(state)
-        state = replace(state, blocks=(*state.blocks, Block(block, tuple(measure(held) for held in block))))
+        state = replace(state, blocks=(*state.blocks, Block(block, tuple(measure(treatment) for treatment in block))))
     return state
 
 
@@ -103,7 +106,7 @@ def expected(
         ended.append(play(Bisection(changes, (), tuple(usable), exact), measure))
     return Expected(
         effect,
-        sum(len(each.blocks) for each in ended) / plays,
-        sum(each.trials for each in ended) / plays,
-        sum(each.found is not Found.OPEN for each in ended) / plays,
+        sum(len(play.blocks) for play in ended) / plays,
+        sum(play.trials for play in ended) / plays,
+        sum(play.found is not Found.OPEN for play in ended) / plays,
     )

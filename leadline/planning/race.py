@@ -55,8 +55,8 @@ class Race:
 
 def decided(table: Sequence[Standing], left: Mapping[Treatment, object], margin: float) -> bool:
     """Whether one treatment is left, or all that are left are within ``margin`` percent of the best."""
-    running = [each for each in table if each.treatment not in left]
-    close = margin > 0 and all(each.at_most is not None and each.at_most <= margin for each in running)
+    running = [standing for standing in table if standing.treatment not in left]
+    close = margin > 0 and all(standing.at_most is not None and standing.at_most <= margin for standing in running)
     return len(running) == 1 or close
 
 
@@ -74,7 +74,7 @@ def standing(
         Standing(each.treatment, each.trials, each.behind, each.at_most, *left.get(each.treatment, (None, "")))
         for each in table
     )
-    running = [each for each in treatments if each not in left]
+    running = [treatment for treatment in treatments if treatment not in left]
     finished = over or done == rounds
     return Race(done, rounds, standings, tuple(running), finished, _reason(len(running), over, done, rounds, margin))
 
@@ -108,8 +108,8 @@ class Field:
         # levels are calibrated for fixed blocks, so that blocks of those that run on are not taken as random
         table = replace(StudyTable.of(plan, observations, plain_level), complete=True)
         kind, (sample, _) = response_kind(response), sample_of(table, response)
-        places = {each: cell_of(plan.factors, each) for each in treatments_of(plan.factors)}
-        cells = {each: table.cells.index(cell) for each, cell in places.items() if cell is not None}
+        places = {treatment: cell_of(plan.factors, treatment) for treatment in treatments_of(plan.factors)}
+        cells = {treatment: table.cells.index(cell) for treatment, cell in places.items() if cell is not None}
         return cls(cells, table, sample, scale_of(kind, sample), kind.higher_is_better, levels)
 
     def judge(
@@ -118,32 +118,32 @@ class Field:
         """Standings after a round, best first, and who is left out by it, with the reason. ``end``: the round's blocks
         and those of earlier ones.
         """
-        seen = self.sample.only(self.sample.blocks < end)
-        counts = {each: int(np.sum(seen.cells == cell)) for each, cell in self.cells.items()}
+        sample = self.sample.only(self.sample.blocks < end)
+        counts = {treatment: int(np.sum(sample.cells == cell)) for treatment, cell in self.cells.items()}
         # Who has no figure at all has left already; nothing can be said of the others beside it.
-        known = [each for each in self.cells if counts[each] or each not in left]
-        running = [each for each in known if each not in left]
+        judged = [cell for cell in self.cells if counts[cell] or cell not in left]
+        running = [treatment for treatment in judged if treatment not in left]
         alpha = self.levels[number - 1]
-        blank = [Standing(each, counts[each], None, None, None) for each in self.cells]
-        if len(known) < 2 or alpha <= 0:
+        blank = [Standing(cell, counts[cell], None, None, None) for cell in self.cells]
+        if len(judged) < 2 or alpha <= 0:
             return blank, {}
-        model, fitted, _ = fitted_with_strata(self.table, seen, self.scale.into(seen.values), False)
-        contrasts = np.array([model.treatment(self.table.cells[self.cells[each]]) for each in known])
-        pairs = list(itertools.combinations(range(len(known)), 2))
-        rows = np.array([contrasts[one] - contrasts[other] for one, other in pairs])
+        model, fitted, _ = fitted_with_strata(self.table, sample, self.scale.into(sample.values), False)
+        contrasts = np.array([model.treatment(self.table.cells[self.cells[treatment]]) for treatment in judged])
+        pairs = list(itertools.combinations(range(len(judged)), 2))
+        rows = np.array([contrasts[first] - contrasts[other] for first, other in pairs])
         if fitted.df <= 0 or fitted.sigma == 0 or not all(fitted.estimable(rows)):
             return blank, {}
         more = 1.0 if self.higher_is_better else -1.0
-        means = dict(zip(known, more * fitted.estimates(contrasts), strict=True))
+        means = dict(zip(judged, more * fitted.estimates(contrasts), strict=True))
         # ``together`` lost five times as noisy ones in 10 %
         reach_of = fitted.errors(rows) * distributions.t.isf(alpha, fitted.degrees(rows))
         reaches = {
-            frozenset((known[one], known[other])): float(reach)
-            for (one, other), reach in zip(pairs, reach_of, strict=True)
+            frozenset((judged[pair], judged[other])): float(reach)
+            for (pair, other), reach in zip(pairs, reach_of, strict=True)
         }
         leader = max(running, key=lambda each: means[each])
         table, out = [], {}
-        for each in known:
+        for each in judged:
             gap = means[each] - means[leader]
             behind = self._percent(gap)
             reach = max(
@@ -155,7 +155,7 @@ class Field:
             if each in running and each != leader and -gap > reaches[frozenset((leader, each))]:
                 out[each] = self._why(number, behind)
         table.sort(key=lambda each: -means[each.treatment])
-        return [*table, *(each for each in blank if each.treatment not in known)], out
+        return [*table, *(standing for standing in blank if standing.treatment not in judged)], out
 
     def _why(self, number: int, behind: float | None) -> str:
         size = "" if behind is None else f" ({behind:+.2g} % against the leader)"

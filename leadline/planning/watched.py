@@ -46,8 +46,8 @@ class Watched:
     @property
     def share(self) -> float:
         """The least that any comparison has: bounds fall with it until the plan is complete."""
-        known = self.shares[self.shares > 0]
-        return min(float(known.min(initial=1.0)), 1.0)
+        positive = self.shares[self.shares > 0]
+        return min(float(positive.min(initial=1.0)), 1.0)
 
     def bound(self, share: float, level: float = 0.95) -> float:
         """Critical value of each statistic at a share of the plan's information."""
@@ -83,7 +83,7 @@ def watched(plan: Plan, observations: Sequence[Observation], response: str) -> W
     now, end = Information.of(table, sample), Information.of(*planned_sample(plan))
     if not len(now.known):
         return None
-    known = now.known.any(axis=0) & end.known.any(axis=0)
-    sizes = (np.where(known, np.linalg.norm(each.fit.half, axis=1), 1.0) for each in (now, end))
-    shares = np.where(known, 1 / np.divide(*sizes) ** 2, 0.0)
+    determined = now.known.any(axis=0) & end.known.any(axis=0)
+    sizes = (np.where(determined, np.linalg.norm(information.fit.half, axis=1), 1.0) for information in (now, end))
+    shares = np.where(determined, 1 / np.divide(*sizes) ** 2, 0.0)
     return Watched(shares, max_t(now.fit.scatter(now.known)))

@@ -140,20 +140,20 @@ def layout_lines(found: Compared) -> list[str]:
         f"{name} {figure(cv_of(value))} %{' (assumed)' if name in found.components.assumed else ''}"
         for name, value in found.parts.items()
     )
-    asked = f"; {figure(found.effect)} % needs" if found.effect is not None else ""
+    asked_text = f"; {figure(found.effect)} % needs" if found.effect is not None else ""
     lines = [f"the same question in about {format_duration(found.seconds)} (noise of a trial: {cvs})"]
-    lines[0] += f": smallest effect in 8 of 10{asked}"
-    for each in found.layouts:
-        if each.smallest is None or each.seconds is None:
-            lines.append(f"  {each.name:10}  {'not possible: ' if each.trials is None else ''}{each.reason}")
+    lines[0] += f": smallest effect in 8 of 10{asked_text}"
+    for layout in found.layouts:
+        if layout.smallest is None or layout.seconds is None:
+            lines.append(f"  {layout.name:10}  {'not possible: ' if layout.trials is None else ''}{layout.reason}")
             continue
-        slots = f" with {each.slots} slots" if each.slots else ""
-        text = f"  {each.name:10}  {f'{each.trials} trials{slots}':26}  {format_duration(each.seconds):>7}"
-        text += f"  {figure(each.smallest):>5} %"
+        slots = f" with {layout.slots} slots" if layout.slots else ""
+        text = f"  {layout.name:10}  {f'{layout.trials} trials{slots}':26}  {format_duration(layout.seconds):>7}"
+        text += f"  {figure(layout.smallest):>5} %"
         if found.effect is not None:
-            text += f"  {format_duration(each.need) if each.need is not None else 'not within reason':>9}"
-        text += "  of half the machine" if each.name == "duet" else ""
-        lines.append(text + ("  this study" if each.own else ""))
+            text += f"  {format_duration(layout.need) if layout.need is not None else 'not within reason':>9}"
+        text += "  of half the machine" if layout.name == "duet" else ""
+        lines.append(text + ("  this study" if layout.own else ""))
     best = found.best
     if best is not None and not best.own:
         lines.append(f"best: {best.name}, by " + " ".join(f"--set {key}={value}" for key, value in best.write.items()))

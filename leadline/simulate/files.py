@@ -109,18 +109,18 @@ def _write_summary(
 ) -> None:
     begin, end = series.steady
     first, last = math.ceil(begin - 1e-6), max(math.floor(end + 1e-6), math.ceil(begin - 1e-6) + 1)
-    found = series.window(first, last) or {}
-    latency = {name: found.get(name) for name in ("mean", "p50", "p90", "p95", "p99", "p999", "max")}
+    figures = series.window(first, last) or {}
+    latency = {name: figures.get(name) for name in ("mean", "p50", "p90", "p95", "p99", "p999", "max")}
     part = {
         "ok": int(ok[first:last].sum()),
         "failed": int(failed[first:last].sum()),
         "skipped": 0,
-        "per_second": found.get("throughput", 0.0),
+        "per_second": figures.get("throughput", 0.0),
         "response_ms": latency,
         "service_ms": latency,
     }
     seconds = float(series.logs.shape[1])
-    flying = found.get("throughput", 0.0) * found.get("mean", 0.0) / 1000
+    flying = figures.get("throughput", 0.0) * figures.get("mean", 0.0) / 1000
     arrived = int(ok.sum() + failed.sum())
     nothing = dict.fromkeys(latency)
     summary = {

@@ -64,14 +64,14 @@ def bound(truth: Truth, factors: Sequence[Factor], knobs: Mapping[str, Knob], so
     failures = tuple(failure.model_copy(update={"when": resolved(failure.when)}) for failure in truth.failures)
     neighbour = truth.neighbour
     if neighbour is not None:
-        moved = tuple(one.model_copy(update={"when": resolved(one.when)}) for one in neighbour.moved)
+        moved = tuple(move.model_copy(update={"when": resolved(move.when)}) for move in neighbour.moved)
         neighbour = neighbour.model_copy(update={"moved": moved})
     hosts = truth.hosts
     if hosts is not None:
-        own = tuple(one.model_copy(update={"when": resolved(one.when)}) for one in hosts.own)
-        hosts = hosts.model_copy(update={"own": own})
-    found = {"effects": effects, "failures": failures, "neighbour": neighbour, "hosts": hosts}
-    return truth.model_copy(update=found)
+        own_hosts = tuple(host.model_copy(update={"when": resolved(host.when)}) for host in hosts.own)
+        hosts = hosts.model_copy(update={"own": own_hosts})
+    parts = {"effects": effects, "failures": failures, "neighbour": neighbour, "hosts": hosts}
+    return truth.model_copy(update=parts)
 
 
 def _same(one: Level, other: Level) -> bool:
@@ -121,8 +121,8 @@ class Model:
 
     def responses(self, levels: Mapping[str, Level]) -> dict[str, float]:
         """By name, ``cpu_per_transaction`` and ``startup`` among them."""
-        found = {name: math.exp(value) for name, value in zip(RESPONSES, self.logs(levels), strict=True)}
-        return found | {"cpu_per_transaction": sum(found[name] for name in CPU), "startup": self.startup(levels)}
+        by_name = {name: math.exp(value) for name, value in zip(RESPONSES, self.logs(levels), strict=True)}
+        return by_name | {"cpu_per_transaction": sum(by_name[name] for name in CPU), "startup": self.startup(levels)}
 
     def effect(self, factors: Sequence[Factor], factor: str, level: Level, response: str, crossed: bool) -> float:
         """The true effect of a level against its baseline level, percent.
@@ -131,15 +131,15 @@ class Model:
         combinations of their levels, which is what the analysis of a crossed design estimates. Raises ValueError for
         more than 4096 combinations.
         """
-        own = next(one for one in factors if one.name == factor)
-        others = [one for one in factors if one.name != factor]
-        choices = [one.levels if crossed and self._interacts(one.name) else (one.baseline,) for one in others]
+        subject = next(candidate for candidate in factors if candidate.name == factor)
+        others = [candidate for candidate in factors if candidate.name != factor]
+        choices = [other.levels if crossed and self._interacts(other.name) else (other.baseline,) for other in others]
         if math.prod(len(levels) for levels in choices) > _MOST_CELLS:
             raise ValueError(f"the other factors have more than {_MOST_CELLS} combinations")
         ratios = []
         for cell in itertools.product(*choices):
-            rest = dict(zip([one.name for one in others], cell, strict=True))
-            at, base = (self.responses(rest | {factor: value})[response] for value in (level, own.baseline))
+            rest = dict(zip([other.name for other in others], cell, strict=True))
+            at, base = (self.responses(rest | {factor: value})[response] for value in (level, subject.baseline))
             ratios.append(math.log(at / base))
         return 100 * math.expm1(sum(ratios) / len(ratios))
 

@@ -39,7 +39,7 @@ def taken(
     scale = np.ones(count)
     bounds = [*(begins for begins, _ in schedule), float(count)]
     for (begins, levels), ends in zip(schedule, bounds[1:], strict=True):
-        factor = float(np.prod([one.scale for one in neighbour.moved if holds(one.when, levels)]))
+        factor = float(np.prod([move.scale for move in neighbour.moved if holds(move.when, levels)]))
         scale[round(begins) : round(ends)] = factor
     return np.minimum(neighbour.share * scale * busy(truth, seed, begin, count), _MOST)
 

@@ -55,7 +55,7 @@ def simulate_observations(
     model = model or Model(truth, workload)
     dear = {factor.name for factor in plan.factors if factor.apply_cost in DEAR}
     root = truth.seed if seed is None else seed
-    found: list[Observation] = []
+    observations: list[Observation] = []
     now, warmed = 0.0, workload.warm_up.load * workload.warm_up.cycles if workload.warm_up else 0.0
     baseline = {factor.name: factor.baseline for factor in plan.factors}
     usual = {factor.name: factor.baseline for factor in plan.factors if not factor.pseudo}
@@ -70,7 +70,9 @@ def simulate_observations(
         )
         startup = startup_of(model, instance, levels)
         instance = replace(instance, hours=(now + before_load(truth) + startup) / 3600, warmed=warmed)
-        found += _trial(model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit)
+        observations += _trial(
+            model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit
+        )
         now += before_load(truth) + startup + workload.before_steady + steady + workload.ramp_down + after_load(truth)
     for block in blocks_of(plan) if plan.rotates else ():
         instances = []
@@ -86,11 +88,11 @@ def simulate_observations(
         left_out = (Duet() if plan.duet else Rotation()).wash_out if wash_out is None else wash_out
         for trial, instance, started, startup in instances:
             instance = replace(instance, hours=now / 3600, warmed=warmed)
-            found += _trial(
+            observations += _trial(
                 together, instance, trial, plan.baseline, side.steady, started, startup, left_out, error_limit
             )
         now += side.ramp_up + side.steady + side.ramp_down + len(block) * after_load(truth)
-    return found
+    return observations
 
 
 def host_of_block(truth: Truth) -> Callable[[int], int | None]:
@@ -184,7 +186,7 @@ def _slots(
     sums = np.concatenate([np.zeros((len(series.logs), 1)), np.cumsum(np.exp(series.logs), axis=1)], axis=1)
     ramp = series.steady[0]
     origin = EPOCH + 3600 * instance.hours
-    found = []
+    slots = []
     for slot in trial.slots:
         left_out = min(slot.seconds / 3, 3.0) if wash_out is None else wash_out
         begin = ramp + slot.begin
@@ -198,7 +200,7 @@ def _slots(
                 failure, responses = FailureClass.WORKLOAD, {}
         if _unheard(truth, slot.treatment.as_dict(), baseline):
             failure, responses = FailureClass.CONFIGURATION, {}
-        found.append(
+        slots.append(
             replace(
                 whole,
                 treatment=slot.treatment,
@@ -211,4 +213,4 @@ def _slots(
                 machine=figures_of(series.machine([(first, last)], "neighbour")),
             )
         )
-    return found
+    return slots

@@ -53,8 +53,8 @@ def rates(station: Station, most: int) -> Floats:
     if station.delay > 0:
         off = np.concatenate([[0.0], np.cumsum(np.log(station.delay / count))])
         logs = np.array([logsumexp(cpu[: n + 1] + off[n::-1]) for n in range(inside + 1)])
-    found = np.exp(logs[:-1] - logs[1:])
-    return np.concatenate([found, np.full(most - inside, found[-1])])
+    rate = np.exp(logs[:-1] - logs[1:])
+    return np.concatenate([rate, np.full(most - inside, rate[-1])])
 
 
 @lru_cache(maxsize=4096)
@@ -63,15 +63,15 @@ def closed(station: Station, users: int, think: float) -> Point:
     rate = rates(station, users)
     if think <= 0:
         throughput = float(rate[-1])
-        seen = np.zeros(users)
-        seen[-1] = 1.0
+        others_seen = np.zeros(users)
+        others_seen[-1] = 1.0
     else:
         present = np.arange(users)
         throughput = float(np.dot(_chain(np.log((users - present) / think) - np.log(rate))[1:], rate))
         others = np.arange(users - 1)
-        seen = _chain(np.log((users - 1 - others) / think) - np.log(rate[: users - 1]))
+        others_seen = _chain(np.log((users - 1 - others) / think) - np.log(rate[: users - 1]))
     mean = users / throughput - think
-    return Point(throughput, _latencies(station, rate, seen, mean))
+    return Point(throughput, _latencies(station, rate, others_seen, mean))
 
 
 @lru_cache(maxsize=4096)

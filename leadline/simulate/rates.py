@@ -76,12 +76,16 @@ def rates(
         result = judge(plan, simulate_observations(plan, truth, workload, seed + number, model=model), response)
         effects = result.effects
         drifts += result.drift.detected
-        wrong += any(_mistaken(one, true[(one.factor, one.level)]) for one in effects)
-        held = [one for one in effects if one.interval is not None and one.simultaneous is not None]
-        intervals += len(held)
-        covered += sum(_holds(one, true[(one.factor, one.level)], False) for one in held)
-        together += all(_holds(one, true[(one.factor, one.level)], True) for one in held)
-        right.update((one.factor, one.level) for one in effects if _right(one, true[(one.factor, one.level)]))
+        wrong += any(_mistaken(effect, true[(effect.factor, effect.level)]) for effect in effects)
+        with_intervals = [
+            effect for effect in effects if effect.interval is not None and effect.simultaneous is not None
+        ]
+        intervals += len(with_intervals)
+        covered += sum(_holds(effect, true[(effect.factor, effect.level)], False) for effect in with_intervals)
+        together += all(_holds(effect, true[(effect.factor, effect.level)], True) for effect in with_intervals)
+        right.update(
+            (effect.factor, effect.level) for effect in effects if _right(effect, true[(effect.factor, effect.level)])
+        )
     return Rates(
         studies=studies,
         coverage=covered / intervals if intervals else None,
@@ -116,10 +120,10 @@ def _said(effect: Effect) -> int:
 
 
 def _mistaken(effect: Effect, truth: float) -> bool:
-    said = _said(effect)
-    return said != 0 and (abs(truth) < TINY or (truth > 0) != (said > 0))
+    claim = _said(effect)
+    return claim != 0 and (abs(truth) < TINY or (truth > 0) != (claim > 0))
 
 
 def _right(effect: Effect, truth: float) -> bool:
-    said = _said(effect)
-    return said != 0 and (abs(truth) < TINY or (truth > 0) == (said > 0))
+    claim = _said(effect)
+    return claim != 0 and (abs(truth) < TINY or (truth > 0) == (claim > 0))

@@ -94,36 +94,36 @@ class SimulatedSoak:
         day = np.sin(2 * math.pi * (begin + np.arange(count) * interval) / DAY)
         rates = self.rate * (1 + self.season * day) * (1 + 0.02 * self._noise(count, interval))
         medians = 4.0 * (1 + 0.15 * day) * np.exp(0.03 * self._noise(count, interval))
-        held = {name: self._held(name, age, day, interval) for name in _HELD}
+        drifts = {name: self._held(name, age, day, interval) for name in _HELD}
         for at in range(count):
-            gauges: dict[str, Gauge] = {name: (value[at],) * 3 for name, value in held.items()}
+            gauges: dict[str, Gauge] = {name: (value[at],) * 3 for name, value in drifts.items()}
             gauges |= {"heap.committed/old": (_HEAP * MIB,) * 3, "free": (self.free,) * 3}
-            known = _latencies(round(_STEPS * math.log(medians[at])))
+            latencies = _latencies(round(_STEPS * math.log(medians[at])))
             ended = int(self._rng.poisson(rates[at] * interval))
             yield replace(
-                known, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges
+                latencies, begin=begin + at * interval, seconds=interval, stretch=stretch, ok=ended, gauges=gauges
             )
 
     def _held(self, name: str, age: Array, day: Array, interval: float) -> Array:
         level, spread, with_load, unit = _HELD[name]
-        found = level + with_load * day + spread * self._noise(len(age), interval)
+        values = level + with_load * day + spread * self._noise(len(age), interval)
         for leak in self.leaks:
             lost = leak.per_day * np.maximum(age - leak.after, 0.0) / DAY
             if name in _LEAKS[leak.kind]:
-                found = found + lost
+                values = values + lost
             elif leak.kind == "threads" and name == "rss.anon/server":
-                found = found + _STACK * lost
+                values = values + _STACK * lost
             elif leak.kind == "connections" and name == "sockets/server":
-                found = found + lost
-        return unit * (np.round(found) if unit == 1 else found)
+                values = values + lost
+        return unit * (np.round(values) if unit == 1 else values)
 
     def _noise(self, count: int, interval: float) -> Array:
         """Autoregression of first order with standard deviation 1, as it is seen every ``interval`` seconds."""
         together = self.together ** (interval / 60)
-        found = self._rng.normal(size=count)
+        noise = self._rng.normal(size=count)
         for at in range(1, count):
-            found[at] = together * found[at - 1] + math.sqrt(1 - together**2) * found[at]
-        return found
+            noise[at] = together * noise[at - 1] + math.sqrt(1 - together**2) * noise[at]
+        return noise
 
 
 @lru_cache(maxsize=4096)

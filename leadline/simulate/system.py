@@ -201,11 +201,11 @@ class SimulatedSystem(AtStart):
     ) -> Sequence[LoadOutcome | TrialFailure]:
         started_ns = self._clock.now_ns()
         hours = (started_ns / 1e9 - self._origin) / 3600
-        turns = [turn for one in instances for turn in one.turns]
+        turns = [turn for instance in instances for turn in instance.turns]
         ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
         end = max(turn.end for turn in turns)
         side = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": end - ramp_up})
-        systems = [_own(one.system) for one in instances]
+        systems = [_own(instance.system) for instance in instances]
         schedules: list[list[tuple[float, Mapping[str, Level]]]] = [[] for _ in instances]
         ordered = sorted((turn.begin, at) for at, one in enumerate(instances) for turn in one.turns)
         for index, (begin, at) in enumerate(ordered):
@@ -216,8 +216,8 @@ class SimulatedSystem(AtStart):
         self._clock.sleep_until(started_ns + round((end + side.ramp_down) * 1e9))
         model = Model(self._truth, side)
         return [
-            system._turns_of(model, one, hours, schedule, started_ns, on_load)
-            for system, one, schedule in zip(systems, instances, schedules, strict=True)
+            system._turns_of(model, instance, hours, schedule, started_ns, on_load)
+            for system, instance, schedule in zip(systems, instances, schedules, strict=True)
         ]
 
     def _turns_of(
@@ -321,23 +321,25 @@ class SimulatedSystem(AtStart):
         series, started_ns = read_load(directory)
         started, neighbour = started_ns / 1e9, self._truth.neighbour
         name = neighbour.name if neighbour else ""
-        since = [[(round(begin - started, 4), round(end - started, 4)) for begin, end in one] for one in stretches]
+        since = [
+            [(round(begin - started, 4), round(end - started, 4)) for begin, end in stretch] for stretch in stretches
+        ]
         return [series.machine(windows, name) for windows in since]
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         series, started_ns = read_load(directory)
         started = started_ns / 1e9
-        found = []
-        for asked in windows:
+        windows_measured = []
+        for window in windows:
             # Unix seconds as floats are good to a microsecond.
-            begin, end = round(asked.begin - started, 4), round(asked.end - started, 4)
+            begin, end = round(window.begin - started, 4), round(window.end - started, 4)
             responses = series.window(begin, end)
             if responses is None:
-                found.append(WindowMeasured(asked, reason="it holds no whole second"))
+                windows_measured.append(WindowMeasured(window, reason="it holds no whole second"))
                 continue
             inside = Window(started + float(np.ceil(begin - 1e-6)), started + float(np.floor(end + 1e-6)))
-            found.append(WindowMeasured(inside, responses))
-        return found
+            windows_measured.append(WindowMeasured(inside, responses))
+        return windows_measured
 
     def seconds(self, directory: Path) -> SecondSeries:
         series, started_ns = read_load(directory)
@@ -376,8 +378,8 @@ class SimulatedSystem(AtStart):
     def _fail_unless_seen_later(self) -> None:
         """A load that ends early; errors and a busy driver show in its figures instead."""
         failure = self._failure
-        shown = (FailureClass.WORKLOAD, FailureClass.BOTTLENECK)
-        if failure is not None and failure.at == "load" and failure.failure_class not in shown:
+        shown_later = (FailureClass.WORKLOAD, FailureClass.BOTTLENECK)
+        if failure is not None and failure.at == "load" and failure.failure_class not in shown_later:
             self._fail(failure, "the load was cut off")
 
     @staticmethod

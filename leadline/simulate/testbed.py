@@ -103,7 +103,7 @@ class SimulatedTestbed:
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         """Raises UsageError as ``bound`` and ``plan``."""
         check_simulated(file)
-        held = self.bound(file, planned)
+        bound = self.bound(file, planned)
         before, existing = 0, options.go_on
         if existing is None and not options.fresh:
             existing = self.store.unfinished(file.study)
@@ -116,13 +116,13 @@ class SimulatedTestbed:
         baseline = {factor.name: factor.baseline for factor in planned.plan.factors if not factor.pseudo}
 
         def others(moment: float) -> float:
-            return float(taken(held, held.seed, moment - self._origin, [(0.0, {})], 1)[0])
+            return float(taken(bound, bound.seed, moment - self._origin, [(0.0, {})], 1)[0])
 
-        host = SimulatedHost(self._host_knobs, self._clock, held.silent, baseline, others)
-        host_of = host_of_block(held)
-        hosts = {one.seed: at for one in planned.plan.trials if (at := host_of(one.block)) is not None}
+        host = SimulatedHost(self._host_knobs, self._clock, bound.silent, baseline, others)
+        host_of = host_of_block(bound)
+        hosts = {trial.seed: at for trial in planned.plan.trials if (at := host_of(trial.block)) is not None}
         system = SimulatedSystem(
-            *(file.study, held, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts, hosts=hosts
+            *(file.study, bound, host, knobs), kept=baseline, origin=self._origin, attempts=self._attempts, hosts=hosts
         )
         self.store.claims.host_of = lambda block: host_name(host_of(block))
         run = StudyRun(

@@ -48,8 +48,8 @@ class Instance:
 
     def random(self, purpose: int, *more: int) -> np.random.Generator:
         """The noise of this trial, of forks of its whole world."""
-        own = self.number if self.changes is None else self.block_seed
-        return np.random.default_rng([self.seed, own, purpose, *more])
+        seed = self.number if self.changes is None else self.block_seed
+        return np.random.default_rng([self.seed, seed, purpose, *more])
 
 
 def changes_of(model: Model, levels: Mapping[str, Level], baseline: Mapping[str, Level]) -> tuple[str, ...]:
@@ -106,11 +106,11 @@ def whole_seconds(begin: float, end: float) -> tuple[int, int]:
 
 def figures(means: Floats, failed: float) -> dict[str, float]:
     """Responses by name from the means of a window, shape (responses,)."""
-    found = {name: float(value) for name, value in zip(RESPONSES, means, strict=True)}
-    ok = found["throughput"]
-    found["cpu_per_transaction"] = sum(found[name] for name in CPU)
-    found["errors"] = float(failed) / (ok + float(failed)) if ok + failed > 0 else 0.0
-    return found
+    figures = {name: float(value) for name, value in zip(RESPONSES, means, strict=True)}
+    ok = figures["throughput"]
+    figures["cpu_per_transaction"] = sum(figures[name] for name in CPU)
+    figures["errors"] = float(failed) / (ok + float(failed)) if ok + failed > 0 else 0.0
+    return figures
 
 
 def failure_of(truth: Truth, instance: Instance, levels: Mapping[str, Level]) -> Failure | None:
@@ -187,12 +187,12 @@ def host_logs(truth: Truth, instance: Instance, levels: Mapping[str, Level]) -> 
         return logs
     moved = [f"{name}={levels[name]}" for name, usual in instance.usual.items() if levels[name] != usual]
     speed = lognormal_sigma(hosts.spread) * _of_host(instance, "")
-    speed += lognormal_sigma(hosts.effects) * sum(_of_host(instance, one) for one in moved)
+    speed += lognormal_sigma(hosts.effects) * sum(_of_host(instance, move) for move in moved)
     logs[0] += speed
     logs[_LATENCY] -= speed
-    for one in hosts.own:
-        if one.host == instance.host + 1 and holds(one.when, levels):
-            move(logs, one.percent)
+    for host in hosts.own:
+        if host.host == instance.host + 1 and holds(host.when, levels):
+            move(logs, host.percent)
     return logs
 
 
@@ -204,20 +204,20 @@ def _of_host(instance: Instance, what: str) -> float:
 
 def _levels(schedule: Sequence[tuple[float, Floats]], middle: Floats, carry_over: float) -> Floats:
     """Noise-free logarithms; a change is approached exponentially with the time constant ``carry_over``."""
-    found = np.empty((len(RESPONSES), len(middle)))
+    logs = np.empty((len(RESPONSES), len(middle)))
     bounds = [*(int(np.searchsorted(middle, begin)) for begin, _ in schedule), len(middle)]
     state: Floats | None = None
     for (begin, target), first, last in zip(schedule, bounds, bounds[1:], strict=False):
         if state is None or carry_over <= 0:
-            found[:, first:last] = target[:, None]
+            logs[:, first:last] = target[:, None]
             state = target
             continue
-        found[:, first:last] = target[:, None] + np.outer(
+        logs[:, first:last] = target[:, None] + np.outer(
             state - target, np.exp(-(middle[first:last] - begin) / carry_over)
         )
         following = next((later for later, _ in schedule if later > begin), float(len(middle)))
         state = target + (state - target) * math.exp(-(following - begin) / carry_over)
-    return found
+    return logs
 
 
 def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Floats, float]:
@@ -229,7 +229,7 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
         rng = instance.random(1, round(instance.warmed))
     count = len(middle)
     shocks = (_shared(instance, "seconds") if instance.turns else rng).standard_normal(count)
-    own = rng.standard_normal(count)
+    white = rng.standard_normal(count)
     strikes = rng.random(count + 1)
     r = noise.autocorrelation
     shocks[1:] *= math.sqrt(1 - r * r)
@@ -255,7 +255,7 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
     if any(turn.half is not None for turn in instance.turns):
         speed = speed + _of_its_half(truth, instance, middle)
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
-    more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * own
+    more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * white
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu) + more_cpu
 
 
@@ -302,8 +302,8 @@ def _under_load(turns: Sequence[Turn], middle: Floats) -> Floats:
 def _ramp(workload: Workload, steady: float, middle: Floats) -> Floats:
     """Share of the load that is on: rises and falls along a straight line."""
     up = middle / workload.ramp_up if workload.ramp_up > 0 else np.ones(len(middle))
-    left = workload.ramp_up + steady + workload.ramp_down - middle
-    down = left / workload.ramp_down if workload.ramp_down > 0 else np.ones(len(middle))
+    remaining = workload.ramp_up + steady + workload.ramp_down - middle
+    down = remaining / workload.ramp_down if workload.ramp_down > 0 else np.ones(len(middle))
     return np.asarray(np.clip(np.minimum(up, down), 1e-3, 1.0))
 
 

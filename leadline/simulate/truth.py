@@ -211,9 +211,9 @@ class Hosts(Strict):
 
     @model_validator(mode="after")
     def _there(self) -> Hosts:
-        for one in self.own:
-            if one.host > self.count:
-                raise ValueError(f"host {one.host} is not there: count is {self.count}")
+        for host in self.own:
+            if host.host > self.count:
+                raise ValueError(f"host {host.host} is not there: count is {self.count}")
         return self
 
     def of_block(self, block: int) -> int:

@@ -53,8 +53,8 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
             sentences.append(f"{place}: the key {name!r} is missing")
         else:
             message = problem["msg"].removeprefix("Value error, ")
-            found = shortened(json.dumps(problem["input"], default=str))
-            sentences.append(f"{place}: {name}: {message[0].lower()}{message[1:]} (found {found})")
+            text = shortened(json.dumps(problem["input"], default=str))
+            sentences.append(f"{place}: {name}: {message[0].lower()}{message[1:]} (found {text})")
     return sentences
 
 
@@ -64,11 +64,12 @@ def _keys_at(path: Sequence[str | int]) -> list[str]:
         if isinstance(part, int):
             continue
         fields = getattr(model, "model_fields", {})
-        found = next((field for name, field in fields.items() if part in (name, field.alias)), None)
-        if found is None:
+        field_name = next((field for name, field in fields.items() if part in (name, field.alias)), None)
+        if field_name is None:
             return []
         model = next(
-            (kind for kind in (found.annotation, *get_args(found.annotation)) if _is_model(kind)), found.annotation
+            (kind for kind in (field_name.annotation, *get_args(field_name.annotation)) if _is_model(kind)),
+            field_name.annotation,
         )
     return [field.alias or name for name, field in getattr(model, "model_fields", {}).items()]
 

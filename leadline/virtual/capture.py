@@ -50,12 +50,12 @@ class Captured:
 
     def on_disk(self) -> list[Path]:
         """Directories that a guest's disk holds: the database's own, of a stack without one its first service's."""
-        first = next((one for one in self.processes if one.spec.name == "database"), self.processes[0])
-        own = dict.fromkeys(
+        first = next((process for process in self.processes if process.spec.name == "database"), self.processes[0])
+        paths = dict.fromkeys(
             path.absolute() for path in [*first.spec.owns, *([first.spec.cwd] if first.spec.cwd else [])]
         )
-        kept = [path for path in own if (first.files / path.relative_to("/")).is_dir()]
-        return [path for path in kept if not any(other in path.parents for other in kept)]
+        existing = [path for path in paths if (first.files / path.relative_to("/")).is_dir()]
+        return [path for path in existing if not any(other in path.parents for other in existing)]
 
 
 class RecordingHost(LocalHost):
@@ -123,25 +123,25 @@ class Captures:
 
         Raises TrialFailure with its class, UsageError for levels that contradict each other.
         """
-        directory, kept, stack = self._home / "trial", self._home / f"capture-{number}", self._stack
-        for path in (directory, kept):
+        directory, kept_at, stack = self._home / "trial", self._home / f"capture-{number}", self._stack
+        for path in (directory, kept_at):
             shutil.rmtree(path, ignore_errors=True)
         for part in ("logs", "raw"):
             (directory / part).mkdir(parents=True)
-        with self._host.recording(kept):
+        with self._host.recording(kept_at):
             try:
                 stack.reset_data(directory)
                 stack.start_database(levels, directory)
                 stack.start_server(levels, directory)
-                found, port = {name: stack.read_back(name) for name in levels}, stack.endpoint().port
+                levels_read, port = {name: stack.read_back(name) for name in levels}, stack.endpoint().port
                 urls = stack.url(), stack.ready_url()
             finally:
                 unclean = stack.down()
         if unclean:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the stack did not stop in order: {'; '.join(unclean)}")
         started = self._host.started
-        reads = dict.fromkeys(path for one in started for path in one.spec.reads)
-        return Captured(directory, started, *urls, port, found, tuple(reads))
+        reads = dict.fromkeys(path for process in started for path in process.spec.reads)
+        return Captured(directory, started, *urls, port, levels_read, tuple(reads))
 
 
 def _copy(path: Path, root: Path) -> None:

@@ -56,17 +56,17 @@ def read(path: Path) -> Figures:
     heads: dict[str, list[str]] = {}
     cpu: dict[str, int] = {}
     for line in path.read_text(errors="replace").splitlines():
-        if found := _LINE.match(line):
-            _of_thread(threads[int(found[1]), int(found[2])], found[3], found[4])
+        if match := _LINE.match(line):
+            _of_thread(threads[int(match[1]), int(match[2])], match[3], match[4])
         elif line.startswith("/proc/"):
             file, _, text = line.partition(":")
             if file == "/proc/stat" and text.startswith("cpu "):
                 cpu = dict(zip(_OF_CPU, map(int, text.split()[1:]), strict=False))
             else:
                 machine.update(_of_machine(file, text, heads))
-    parts = {key: (_part(one), one.counts) for key, one in threads.items() if one.counts}
-    services = [one for one in threads.values() if _NAMES.get(one.user) in SERVICES]
-    ticks = sum(one.ticks[0] for one in services), sum(one.ticks[1] for one in services)
+    parts = {key: (_part(thread), thread.counts) for key, thread in threads.items() if thread.counts}
+    services = [thread for thread in threads.values() if _NAMES.get(thread.user) in SERVICES]
+    ticks = sum(service.ticks[0] for service in services), sum(service.ticks[1] for service in services)
     return Figures(parts, machine, _memory(threads), ticks, cpu)
 
 
@@ -99,8 +99,8 @@ def _of_thread(thread: _Thread, file: str, text: str) -> None:
             thread.private = int(value.split()[0]) << 10
         elif file == "status" and name == "RssShmem":
             thread.shared = int(value.split()[0]) << 10
-        elif known := (_OF_STATUS if file == "status" else _OF_IO).get(name):
-            counts[known] = int(value)
+        elif column := (_OF_STATUS if file == "status" else _OF_IO).get(name):
+            counts[column] = int(value)
 
 
 def _of_machine(file: str, text: str, heads: dict[str, list[str]]) -> Iterator[tuple[str, int]]:
@@ -149,15 +149,15 @@ def added(directory: Path) -> Added:
     """
     before, after = (read(directory / "raw" / f"figures-{moment}") for moment in ("before", "after"))
     driver = read_summary(directory / "driver").driver
-    found: dict[str, float] = defaultdict(float)
+    totals: dict[str, float] = defaultdict(float)
     for key, (part, counts) in after.threads.items():
         earlier = before.threads.get(key, ("", {}))[1]
         for name, value in counts.items():
-            found[f"{part}.{name}"] += value - earlier.get(name, 0)
+            totals[f"{part}.{name}"] += value - earlier.get(name, 0)
     for name, value in after.machine.items():
-        found[name] += value - before.machine.get(name, 0)
-    found["driver.cpu_ns"] = (driver.cpu_user_s + driver.cpu_system_s) * 1e9
-    changed = {name: value for name, value in sorted(found.items()) if value}
+        totals[name] += value - before.machine.get(name, 0)
+    totals["driver.cpu_ns"] = (driver.cpu_user_s + driver.cpu_system_s) * 1e9
+    changed = {name: value for name, value in sorted(totals.items()) if value}
     (directory / FIGURES).write_text(json.dumps(changed, indent=1), encoding="utf-8")
     ticks = {name: value - before.cpu.get(name, 0) for name, value in after.cpu.items()}
     busy = 1 - sum(ticks[name] for name in _IDLE) / sum(ticks.values()) if sum(ticks.values()) else None
@@ -169,13 +169,13 @@ def responses(load: Added, transactions: int, seconds: float) -> dict[str, float
     """CPU a transaction in ms, by service and together, in user mode and in the kernel; the guest's CPU and context
     switches, ``seconds``: of the load; its services' memory in MiB.
     """
-    found = _cpu_per_transaction(load, transactions) if transactions else {}
+    by_name = _cpu_per_transaction(load, transactions) if transactions else {}
     if load.busy is not None:
-        found["host_cpu"] = load.busy
-    found |= _context_switches(load.counts, transactions, seconds)
+        by_name["host_cpu"] = load.busy
+    by_name |= _context_switches(load.counts, transactions, seconds)
     if load.memory:
-        found["memory"] = sum(load.memory.values()) / 2**20
-    return found
+        by_name["memory"] = sum(load.memory.values()) / 2**20
+    return by_name
 
 
 def _cpu_per_transaction(load: Added, transactions: int) -> dict[str, float]:
@@ -187,13 +187,13 @@ def _cpu_per_transaction(load: Added, transactions: int) -> dict[str, float]:
         part, _, count = name.partition(".")
         if count == "cpu_ns" and (service := part.split()[0]) in SERVICES:
             used[f"{service}_cpu_per_transaction"] += value / 1e6 / transactions
-    found = {**used, "cpu_per_transaction": sum(used.values())}
+    by_name = {**used, "cpu_per_transaction": sum(used.values())}
     if driver := load.counts.get("driver.cpu_ns"):
-        found["driver_cpu_per_transaction"] = driver / 1e6 / transactions
+        by_name["driver_cpu_per_transaction"] = driver / 1e6 / transactions
     if all_ticks := sum(load.ticks):
         for kind, ticks in zip(("user", "system"), load.ticks, strict=True):
-            found[f"{kind}_cpu_per_transaction"] = found["cpu_per_transaction"] * ticks / all_ticks
-    return found
+            by_name[f"{kind}_cpu_per_transaction"] = by_name["cpu_per_transaction"] * ticks / all_ticks
+    return by_name
 
 
 def _context_switches(counts: Mapping[str, float], transactions: int, seconds: float) -> dict[str, float]:
@@ -202,11 +202,15 @@ def _context_switches(counts: Mapping[str, float], transactions: int, seconds: f
     """
     if not transactions or "stat.ctxt" not in counts:
         return {}
-    found = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
+    by_name = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
     for name, value in counts.items():
         part, _, count = name.partition(".")
         if count in _OF_STATUS.values() and (service := part.split()[0]) in SERVICES:
-            found[f"{service}_context_switches_per_transaction"] += value / transactions
+            by_name[f"{service}_context_switches_per_transaction"] += value / transactions
     switches = counts["stat.ctxt"]
-    own = {name: value for name, value in found.items() if value}
-    return {"context_switches": switches / seconds, "context_switches_per_transaction": switches / transactions, **own}
+    nonzero = {name: value for name, value in by_name.items() if value}
+    return {
+        "context_switches": switches / seconds,
+        "context_switches_per_transaction": switches / transactions,
+        **nonzero,
+    }

@@ -74,15 +74,15 @@ class Guests:
         for number, services in enumerate(combinations):
             message(f"starting the stack on this host, to see what it starts ({number + 1} of {len(combinations)})")
             self._captured[services] = self._capture(services, number)
-        taken = [found[1] for found in self._captured.values() if not isinstance(found, TrialFailure)]
-        if not taken:
-            raise next(found for found in self._captured.values() if isinstance(found, TrialFailure))
+        captures = [capture[1] for capture in self._captured.values() if not isinstance(capture, TrialFailure)]
+        if not captures:
+            raise next(capture for capture in self._captured.values() if isinstance(capture, TrialFailure))
         message("making the guests' image")
         driver = [find_binary(), *scenario_files(find_scenario(self._study.workload.scenario)).values()]
         driver += [job.MKFS] if self._guest.disk else []
         self._work.mkdir(parents=True, exist_ok=True)
         stack = self._work / "stack.cpio"
-        digest = initramfs.write(image.contents(taken, driver, self._host.settings()), stack)
+        digest = initramfs.write(image.contents(captures, driver, self._host.settings()), stack)
         self._host.about[IMAGE] = digest
         for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
             self._kernels[name] = kernel = kernels.provision(name, message)
@@ -96,10 +96,10 @@ class Guests:
         self._check_memory(max(path.stat().st_size for path in self._images.values()))
         if self._study.time == "real":
             test = self._boot(pasts[0])
-            self._accelerator = found = accelerator.probe(self._local, test, self._work / "accelerator")
-            kvm.remember(found.name == "kvm")
-            self._host.about["guest.accelerator"] = found.meaning
-            message(f"guests run with {found.meaning}")
+            self._accelerator = verdict = accelerator.probe(self._local, test, self._work / "accelerator")
+            kvm.remember(verdict.name == "kvm")
+            self._host.about["guest.accelerator"] = verdict.meaning
+            message(f"guests run with {verdict.meaning}")
 
     def _check_memory(self, size: int) -> None:
         """Raises UsageError where the kernel cannot unpack an image of so many bytes: what is unpacked takes half at
@@ -107,10 +107,10 @@ class Guests:
         """
         needed = 3 * size + _KERNEL
         if self._guest.memory < needed:
-            told = (
+            advice = (
                 f"the stack's files take {size >> 20} MiB, and a kernel unpacks them into half of what they leave free"
             )
-            raise UsageError(f"{told}: write `guest: {{ memory: {needed >> 20}m }}` or more")
+            raise UsageError(f"{advice}: write `guest: {{ memory: {needed >> 20}m }}` or more")
 
     def _capture(self, services: Levels, number: int) -> tuple[int, Captured] | TrialFailure:
         try:
@@ -124,10 +124,10 @@ class Guests:
 
     def captured(self, services: Levels) -> tuple[int, Captured]:
         """Raises TrialFailure where the stack did not run with these levels."""
-        found = self._captured[services]
-        if isinstance(found, TrialFailure):
-            raise found
-        return found
+        capture = self._captured[services]
+        if isinstance(capture, TrialFailure):
+            raise capture
+        return capture
 
     # guests --------------------------------------------------------------------------------------------------
 
@@ -156,9 +156,13 @@ class Guests:
         """One trial; in real time all of it, its boot and its warm-up too. Raises TrialFailure."""
         _, captured = self.captured(order.past.services)
         run = self._driver(captured, order.past.seed, warm=False, levels=dict(order.load))
-        kept = [job.LOG, *(one.spec.output for one in captured.processes), captured.directory / "raw" / "gc.log"]
+        logs = [
+            job.LOG,
+            *(process.spec.output for process in captured.processes),
+            captured.directory / "raw" / "gc.log",
+        ]
         knobs = job.knobs(self._host.files(dict(order.live)))
-        text, seconds = job.measured(self._load(run), run.out, kept), bounds.of_fork(run.seconds)
+        text, seconds = job.measured(self._load(run), run.out, logs), bounds.of_fork(run.seconds)
         if self._accelerator is None:
             return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)

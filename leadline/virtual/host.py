@@ -65,11 +65,11 @@ class GuestHost(PlannedGuest):
 
     def files(self, levels: Mapping[str, Level]) -> dict[Path, str]:
         """What a fork writes where for these levels."""
-        found = {}
+        files = {}
         for name, level in levels.items():
             family, knob = self._of[name]
-            found[family.path(knob)] = family.text(level) if isinstance(family, FileKnobs) else str(level)
-        return found
+            files[family.path(knob)] = family.text(level) if isinstance(family, FileKnobs) else str(level)
+        return files
 
     def read_back(self, name: str) -> Level:
         """The level in the guest that told last. Raises UsageError for an unknown knob, LookupError."""
@@ -88,10 +88,10 @@ class GuestHost(PlannedGuest):
             release = read(tree / "proc/sys/kernel/osrelease")
             return self.releases.get(release, release)
         if name == _HUGE_PAGES:
-            found = re.search(r"\[(\w+)\]", read(tree / "sys/kernel/mm/transparent_hugepage/enabled"))
+            match = re.search(r"\[(\w+)\]", read(tree / "sys/kernel/mm/transparent_hugepage/enabled"))
         else:
-            found = re.search(rf"\b{name.removeprefix('guest.')}=(\S+)", read(tree / "proc/cmdline"))
-        return found[1] if found else ""
+            match = re.search(rf"\b{name.removeprefix('guest.')}=(\S+)", read(tree / "proc/cmdline"))
+        return match[1] if match else ""
 
     # a host of trials ----------------------------------------------------------------------------------------
 
@@ -131,8 +131,10 @@ class GuestHost(PlannedGuest):
     def facts(self) -> Mapping[str, str]:
         """Of the guests; of the machine below them what bears on how fast they run."""
         below = self._local.facts()
-        told = {f"below.{name}": below[name] for name in ("machine", "cpu.model", "cpu.usable", "kernel.release")}
-        return {**self.about, **told}
+        below_facts = {
+            f"below.{name}": below[name] for name in ("machine", "cpu.model", "cpu.usable", "kernel.release")
+        }
+        return {**self.about, **below_facts}
 
     def guest_facts(self) -> Mapping[str, str]:
         """Of the guest that told last. Raises LookupError."""

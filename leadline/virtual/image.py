@@ -42,13 +42,13 @@ def contents(captures: Sequence[Captured], driver: Iterable[Path], settings: Ite
     nodes: dict[str, Node] = {path: Node(text.encode()) for path, text in _TEXTS.items()}
     nodes[SETTINGS] = Node("".join(f"{path}\n" for path in settings).encode())
     for path in dict.fromkeys(path for captured in captures for path in captured.reads):
-        found = runtime(path) if (path / "bin" / "java").exists() else path
-        nodes.update(_tree(found, path))
+        tree = runtime(path) if (path / "bin" / "java").exists() else path
+        nodes.update(_tree(tree, path))
     for path in driver:
         nodes.update(_tree(path, path))
     for number, captured in enumerate(captures):
-        for one in captured.processes:
-            own = _tree(one.files, Path("/"), USERS[one.spec.name], {one.spec.cwd, *one.spec.owns})
+        for process in captured.processes:
+            own = _tree(process.files, Path("/"), USERS[process.spec.name], {process.spec.cwd, *process.spec.owns})
             for name, node in own:
                 if number == 0 or name not in nodes:
                     nodes[name] = node
@@ -66,11 +66,11 @@ def runtime(jdk: Path) -> Path:
     tool = jdk / "bin" / "jlink"
     if not tool.exists() or not (jdk / "jmods").is_dir():
         return jdk
-    told = (jdk / "release").read_bytes() + _MODULES.encode()
-    made = cache_dir() / "guests" / f"runtime-{hashlib.sha256(told).hexdigest()[:16]}"
-    if made.exists():
-        return made
-    work = made.with_name(f".{made.name}.{os.getpid()}")
+    content = (jdk / "release").read_bytes() + _MODULES.encode()
+    target = cache_dir() / "guests" / f"runtime-{hashlib.sha256(content).hexdigest()[:16]}"
+    if target.exists():
+        return target
+    work = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(work, ignore_errors=True)
     work.parent.mkdir(parents=True, exist_ok=True)
     argv = [str(tool), "--add-modules", _MODULES, "--no-header-files", "--no-man-pages", "--output", str(work)]
@@ -79,10 +79,10 @@ def runtime(jdk: Path) -> Path:
         if done.returncode != 0:
             raise LeadlineError(f"no runtime of {jdk} can be made: {(done.stdout + done.stderr).strip()[-300:]}")
     try:
-        work.rename(made)
+        work.rename(target)
     except OSError:  # another leadline made it meanwhile
         shutil.rmtree(work)
-    return made
+    return target
 
 
 def _tree(source: Path, target: Path, user: int = 0, owned: Collection[Path | None] = ()) -> Iterator[tuple[str, Node]]:
@@ -119,15 +119,15 @@ def _libraries(programs: Sequence[Path]) -> list[Path]:
     """Shared libraries that the programs need, by the paths under which they are looked for. What is not found here
     they do not need here either: a part of the same program that loads it first, or an extension nobody uses.
     """
-    told = here.run(["ldd", *map(str, programs)], timeout=_LINK).stdout
-    return [Path(os.path.normpath(found)) for found in dict.fromkeys(re.findall(r"(/\S+) \(0x", told))]
+    listing = here.run(["ldd", *map(str, programs)], timeout=_LINK).stdout
+    return [Path(os.path.normpath(path)) for path in dict.fromkeys(re.findall(r"(/\S+) \(0x", listing))]
 
 
 def _programs(nodes: Iterable[Node]) -> list[Path]:
     """Those that are ELF files."""
-    found = []
+    programs = []
     for path in dict.fromkeys(node.content for node in nodes if isinstance(node.content, Path)):
         with path.open("rb") as stream:
             if stream.read(4) == b"\x7fELF":
-                found.append(path)
-    return found
+                programs.append(path)
+    return programs

@@ -46,14 +46,14 @@ class Symbols:
     @staticmethod
     def of(kallsyms: str) -> Symbols:
         """As ``/proc/kallsyms`` tells them; none where the kernel hides their addresses."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for line in kallsyms.splitlines():
             if (match := _SYMBOL.match(line)) and (address := int(match[1], 16)) and not match[2].startswith("__pfx_"):
-                known = found.setdefault(address, match[2])
-                if match[2].startswith(_CALL) and not known.startswith(_CALL):
-                    found[address] = match[2]
-        addresses = sorted(found)
-        return Symbols(addresses, [found[address] for address in addresses])
+                name = names.setdefault(address, match[2])
+                if match[2].startswith(_CALL) and not name.startswith(_CALL):
+                    names[address] = match[2]
+        addresses = sorted(names)
+        return Symbols(addresses, [names[address] for address in addresses])
 
     def name(self, address: int) -> str:
         """The nearest symbol before it; a function's parts and copies have its name."""
@@ -78,15 +78,15 @@ class Mapped:
     """Whose code lies where. ``maps``: lines of ``/proc/PID/maps`` with their path; ``parts``: services by process."""
 
     def __init__(self, maps: str, parts: Mapping[int, str]) -> None:
-        found = []
+        ranges = []
         for line in maps.splitlines():
             if match := _MAPPED.match(line):
                 part, path = parts.get(int(match[1]), _OTHER), match[4]
                 name = Path(path.removesuffix(" (deleted)")).name if path else "JIT-compiled code"
-                found.append((int(match[2], 16), int(match[3], 16), part, name))
-        self._bounds = sorted({bound for begin, end, *_ in found for bound in (begin, end)})
+                ranges.append((int(match[2], 16), int(match[3], 16), part, name))
+        self._bounds = sorted({bound for begin, end, *_ in ranges for bound in (begin, end)})
         self._here: list[set[tuple[str, str]]] = [set() for _ in self._bounds]
-        for begin, end, part, name in found:
+        for begin, end, part, name in ranges:
             for at in range(bisect_left(self._bounds, begin), bisect_left(self._bounds, end)):
                 self._here[at].add((part, name))
 
@@ -102,7 +102,7 @@ class Mapped:
 
 def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped) -> dict[str, int]:
     """Counts by name, largest first. Raises ValueError for a line that is no block's."""
-    found: dict[str, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     for line in blocks:
         where, instructions, executions = line.split()
         address, times = int(where, 16), int(executions)
@@ -111,9 +111,9 @@ def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped) -> dict[str
         else:
             name = f"kernel.{symbols.name(address)}"
             if (call := symbols.call(address)) is not None:
-                found[f"syscalls.{call}"] += times
-        found[f"instructions.{name}"] += int(instructions) * times
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+                counts[f"syscalls.{call}"] += times
+        counts[f"instructions.{name}"] += int(instructions) * times
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def plugin(observe: bool) -> Path | str:
@@ -123,8 +123,8 @@ def plugin(observe: bool) -> Path | str:
 
 def symbols_of(saved: Saved) -> Symbols:
     """Of a saved guest's kernel; none where it did not tell them."""
-    told = saved.files / KALLSYMS
-    return _read(told, told.stat().st_mtime_ns) if told.exists() else Symbols([], [])
+    path = saved.files / KALLSYMS
+    return _read(path, path.stat().st_mtime_ns) if path.exists() else Symbols([], [])
 
 
 @lru_cache(maxsize=2)  # worlds that are warm at a time: their forks share 200,000 symbols

@@ -181,8 +181,8 @@ def devices(guest: Guest, captured: Captured) -> str:
 def started(captured: Captured, number: int, guest: Guest, ready_timeout: float) -> str:
     """Services of the capture ``number`` in their order; the application answers at the end."""
     lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured)]
-    for one in captured.processes:
-        spec, output = one.spec, str(one.spec.output)
+    for process in captured.processes:
+        spec, output = process.spec, str(process.spec.output)
         if spec.memory is not None:
             lines.append(f"memory {spec.name} {spec.memory}")
         lines.append(f"begin {spec.name} {_quoted([str(spec.cwd or '/'), output, *_command(spec)])}")

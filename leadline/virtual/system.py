@@ -108,7 +108,7 @@ class GuestSystem(AtStart):
         if order in self._orders[self._next :]:  # else it is measured again
             self._next = self._orders.index(order, self._next)
         ahead = self._orders[self._next :]
-        self._worlds.keep_only([order.past, *(one.past for one in ahead)])
+        self._worlds.keep_only([order.past, *(order_ahead.past for order_ahead in ahead)])
         if self._virtual:
             self._worlds.run_ahead([order, *ahead])
         saved, outcome = self._worlds.result(order)
@@ -116,8 +116,8 @@ class GuestSystem(AtStart):
         _take(outcome.files, directory)
         facts = {**saved.facts, **outcome.facts, "wall_seconds": f"{outcome.wall_seconds:.1f}"}
         self._host.told(directory / "raw" / "settings-before")
-        told = {"guest": self._host.guest_facts(), "said": facts}
-        (directory / _FACTS).write_text(json.dumps(told, indent=1, sort_keys=True), encoding="utf-8")
+        details = {"guest": self._host.guest_facts(), "said": facts}
+        (directory / _FACTS).write_text(json.dumps(details, indent=1, sort_keys=True), encoding="utf-8")
         return _startup(facts)
 
     def owners(self) -> Sequence[KnobOwner]:
@@ -172,9 +172,9 @@ class GuestSystem(AtStart):
         """Over the whole steady state: where a cut begins would differ between forks of one world."""
         summary = read_summary(directory / "driver")
         measured = measure_turns(directory, startup, [summary.phases.steady])
-        found = figures.added(directory)
+        totals = figures.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        more = figures.responses(found, transactions, summary.phases.drained)
+        more = figures.responses(totals, transactions, summary.phases.drained)
         return replace(measured, responses={**measured.responses, **more})
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
@@ -218,13 +218,13 @@ class GuestSystem(AtStart):
 
 def images(record: StudyRecord) -> set[str]:
     """Of the guests of trials whose world has others left to run."""
-    left = {trial.planned.block for trial in record.trials if trial.is_left}
-    found = set()
+    blocks_left = {trial.planned.block for trial in record.trials if trial.is_left}
+    images = set()
     for trial in record.trials:
-        if trial.planned.block in left and not trial.is_left and trial.directory is not None:
+        if trial.planned.block in blocks_left and not trial.is_left and trial.directory is not None:
             with suppress(OSError, ValueError, KeyError):  # one that failed before its guest told anything
-                found.add(json.loads((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
-    return found
+                images.add(json.loads((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
+    return images
 
 
 def _startup(facts: Mapping[str, str]) -> float:

@@ -88,7 +88,9 @@ class GuestTestbed(MachineTestbed):
 
     def _kernels_not_checked(self, file: StudyFile, planned: Planned) -> Iterator[str]:
         """Sentences about kernels that cannot be looked up. Raises UsageError for those that there are not."""
-        factor = next((one.levels for one in planned.plan.factors if one.name == KERNEL), None)
+        factor = next(
+            (level_factor.levels for level_factor in planned.plan.factors if level_factor.name == KERNEL), None
+        )
         if factor is None:
             names = [planned.settings.get(KERNEL, DEFAULT_KERNEL)]
             path = ("settings", KERNEL) if KERNEL in file.study.settings else ("guest", "kernel")
@@ -151,8 +153,8 @@ class GuestTestbed(MachineTestbed):
         memory = (file.study.guest or Guest()).machine_memory
         free = memory_kib(Path("/"), "MemAvailable") * 1024
         if free < memory + _BESIDE:
-            told = f"a guest takes {format_size(memory)} and {_BESIDE >> 20} MiB beside it"
+            need = f"a guest takes {format_size(memory)} and {_BESIDE >> 20} MiB beside it"
             raise UsageError(
-                f"{file.where(('guest', 'memory'))}: {told}, this machine has {free >> 20} MiB free; lower guest.memory"
+                f"{file.where(('guest', 'memory'))}: {need}, this machine has {free >> 20} MiB free; lower guest.memory"
             )
         return max(1, min(len(self._local.cpus()), free // (memory + _BESIDE)))

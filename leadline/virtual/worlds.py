@@ -92,9 +92,9 @@ class Worlds:
 
     def keep_only(self, pasts: Iterable[Past]) -> None:
         """Remove the other saved guests; forks of them that run come to their end first."""
-        kept = set(pasts)
+        pasts_kept = set(pasts)
         with self._lock:
-            gone = [self._worlds.pop(past) for past in list(self._worlds) if past not in kept]
+            gone = [self._worlds.pop(past) for past in list(self._worlds) if past not in pasts_kept]
         for world in gone:
             for future in world.forks.values():
                 future.cancel()

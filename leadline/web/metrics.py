@@ -34,20 +34,20 @@ class Gauge:
 
 def gauges(running: Iterable[Running]) -> Iterator[Gauge]:
     """Figures of every running study; those of the load as long as it lasts."""
-    for one, second in newest(running):
-        labels = (("study", one.result.run), ("lab", one.lab))
-        live = one.live
+    for study, second in newest(running):
+        labels = (("study", study.result.run), ("lab", study.lab))
+        live = study.live
         yield Gauge("leadline_trials", "{trial}", "Planned trials.", live.trials, labels)
         yield Gauge("leadline_trials_ended", "{trial}", "Trials that have ended.", live.done, labels)
-        yield Gauge("leadline_seconds_left", "s", "Forecast of the time left.", one.seconds_left, labels)
+        yield Gauge("leadline_seconds_left", "s", "Forecast of the time left.", study.seconds_left, labels)
         if second is None or time.time() - live.load_at > _STALE:
             continue
         of_load = (*labels, ("treatment", live.label), ("phase", second.phase))
         rate = "Transactions a second in the last second."
         yield Gauge("leadline_throughput", "{transaction}/s", rate, second.throughput, of_load)
         for quantile, value in (("0.5", second.p50_ms), ("0.99", second.p99_ms)):
-            said = "Response time in the last second."
-            yield Gauge("leadline_response_seconds", "s", said, value / 1000, (*of_load, ("quantile", quantile)))
+            help_text = "Response time in the last second."
+            yield Gauge("leadline_response_seconds", "s", help_text, value / 1000, (*of_load, ("quantile", quantile)))
         yield Gauge("leadline_errors", "{transaction}", "Failed ones in the last second.", second.errors, of_load)
         yield Gauge("leadline_in_flight", "{transaction}", "Transactions under way.", second.in_flight, of_load)
 
@@ -56,8 +56,8 @@ def prometheus(found: Iterable[Gauge]) -> str:
     """The text exposition format, version 0.0.4."""
     lines: list[str] = []
     named: dict[str, list[Gauge]] = {}
-    for one in found:
-        named.setdefault(one.name, []).append(one)
+    for gauge in found:
+        named.setdefault(gauge.name, []).append(gauge)
     for name, values in named.items():
         lines += [f"# HELP {name} {values[0].help}", f"# TYPE {name} gauge"]
         for one in values:
@@ -73,8 +73,8 @@ def _escaped(text: str) -> str:
 def otlp(found: Iterable[Gauge], at_ns: int) -> dict[str, Any]:
     """An ExportMetricsServiceRequest as OTLP's JSON has it."""
     named: dict[str, list[Gauge]] = {}
-    for one in found:
-        named.setdefault(one.name, []).append(one)
+    for gauge in found:
+        named.setdefault(gauge.name, []).append(gauge)
     metrics = [
         {
             "name": name.replace("_", ".", 1),
@@ -82,8 +82,8 @@ def otlp(found: Iterable[Gauge], at_ns: int) -> dict[str, Any]:
             "description": values[0].help,
             "gauge": {
                 "dataPoints": [
-                    {"timeUnixNano": str(at_ns), "asDouble": one.value, "attributes": _attributes(one.labels)}
-                    for one in values
+                    {"timeUnixNano": str(at_ns), "asDouble": value.value, "attributes": _attributes(value.labels)}
+                    for value in values
                 ]
             },
         }
@@ -102,13 +102,13 @@ def _attributes(labels: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
 def read_address(text: str) -> SplitResult:
     """Of a collector, ``http://127.0.0.1:4318``. Raises UsageError."""
     try:
-        found = urlsplit(text)
-        port = found.port
+        address = urlsplit(text)
+        port = address.port
     except ValueError as error:
         raise UsageError(f"--otlp {text!r}: {error}") from None
-    if found.scheme not in ("http", "https") or not found.hostname or port == 0 or found.username:
+    if address.scheme not in ("http", "https") or not address.hostname or port == 0 or address.username:
         raise UsageError(f"--otlp {text!r}: write the address of an OTLP/HTTP receiver, as http://127.0.0.1:4318")
-    return found
+    return address
 
 
 class Exporter:
@@ -129,9 +129,9 @@ class Exporter:
 
     def _run(self) -> None:
         while not self._over.wait(self._every):
-            found = list(gauges(self._watch.running()))
-            if found:
-                self.send(found)
+            gauges_now = list(gauges(self._watch.running()))
+            if gauges_now:
+                self.send(gauges_now)
 
     def send(self, found: Iterable[Gauge]) -> None:
         """One export; what goes wrong is kept in ``trouble``."""

@@ -52,30 +52,32 @@ class Pages:
 
     def compare(self, first: str, second: str) -> str:
         """Two studies by ``lab/number``. Raises UsageError for what cannot be compared."""
-        one, other = self._watch.study(first), self._watch.study(second)
+        left_study, other = self._watch.study(first), self._watch.study(second)
         return self._render(
-            "compare.html.j2", found=compare_runs(one, other), simulated=one.record.simulated or other.record.simulated
+            "compare.html.j2",
+            found=compare_runs(left_study, other),
+            simulated=left_study.record.simulated or other.record.simulated,
         )
 
     def history(self, params: Mapping[str, str]) -> str:
         """A study over time: ``lab``, ``study``, and if wanted ``response`` and ``level``. Raises UsageError."""
         lab, study = params.get("lab", "real"), params.get("study", "")
         level = params.get("level", "")
-        known = [one for name, one in reversed(self._watch.studies()) if name == lab]
-        found = history_of([self._watch.lab(lab)], study, params.get("response") or None, level, known)
-        runs = [one for one in known if one.record.study.study == study]
-        responses = list(dict.fromkeys(name for one in runs for name in one.record.study.responses))
-        levels = list(dict.fromkeys(str(each) for one in runs for each in one.record.plan.comparisons))
-        data = {**history_document(found), "lab": lab}
+        runs_of_lab = [run for name, run in reversed(self._watch.studies()) if name == lab]
+        history = history_of([self._watch.lab(lab)], study, params.get("response") or None, level, runs_of_lab)
+        runs = [run for run in runs_of_lab if run.record.study.study == study]
+        responses = list(dict.fromkeys(name for run in runs for name in run.record.study.responses))
+        levels = list(dict.fromkeys(str(comparison) for run in runs for comparison in run.record.plan.comparisons))
+        data = {**history_document(history), "lab": lab}
         return self._render(
             "history.html.j2",
-            found=found,
+            found=history,
             lab=lab,
             level=level,
             responses=responses,
             levels=levels,
             data=_json(data),
-            simulated=any(one.record.simulated for one in runs),
+            simulated=any(run.record.simulated for run in runs),
         )
 
     def report(self, key: str) -> str:

@@ -65,7 +65,9 @@ class UiServer(ThreadingHTTPServer):
 
     def resume_study(self, key: str) -> str:
         """Raises UsageError where it cannot go on."""
-        self.resumed = [one for one in self.resumed if one.poll() is None]  # those that ended are no zombies
+        self.resumed = [
+            process for process in self.resumed if process.poll() is None
+        ]  # those that ended are no zombies
         result = self.watch.study(key)
         self.resumed.append(go_on(result))
         return f"{result.run} goes on"
@@ -115,10 +117,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/metrics" and _same(self.headers.get("Authorization", ""), f"Bearer {self.server.token}"):
             return True
         try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
         except CookieError:
             return False
-        return found is not None and _same(found.value, self.server.session)
+        return cookie is not None and _same(cookie.value, self.server.session)
 
     def _let_in(self) -> None:
         """The token leaves the address bar; the cookie stays until the browser ends."""
@@ -164,13 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         match path.strip("/").split("/"):
             case ["stop", lab, number]:
-                said = self.server.stop_study(f"{lab}/{number}")
+                outcome = self.server.stop_study(f"{lab}/{number}")
             case ["resume", lab, number]:
-                said = self.server.resume_study(f"{lab}/{number}")
+                outcome = self.server.resume_study(f"{lab}/{number}")
             case _:
                 self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "there is no such action")
                 return
-        self._send(HTTPStatus.OK, "text/plain; charset=utf-8", said)
+        self._send(HTTPStatus.OK, "text/plain; charset=utf-8", outcome)
 
     def _page(self, text: str) -> None:
         self._send(HTTPStatus.OK, "text/html; charset=utf-8", text)

@@ -64,13 +64,13 @@ class Watch:
         """Every study with the lab it is in, newest first. Finished ones are read once."""
         with self._lock:
             if time.monotonic() - self._known[0] > _ASKED_AGAIN:
-                before = {(name, one.record.id): one for name, one in self._known[1] if not _is_left(one)}
-                found = [
-                    (name, one)
+                before = {(name, study.record.id): study for name, study in self._known[1] if not _is_left(study)}
+                studies = [
+                    (name, study)
                     for name, lab in open_labs(self.directory).items()
-                    for one in readable(lab, {number: one for (of, number), one in before.items() if of == name})
+                    for study in readable(lab, {number: study for (of, number), study in before.items() if of == name})
                 ]
-                self._known = (time.monotonic(), found)
+                self._known = (time.monotonic(), studies)
             return self._known[1]
 
     def lab(self, name: str) -> Lab:
@@ -89,22 +89,22 @@ class Watch:
 
     def running(self) -> list[Running]:
         """Studies that a leadline holds now, newest first."""
-        found = []
-        for name, one in self.studies():
-            if not _is_left(one) or not is_running(one):
+        running = []
+        for name, study in self.studies():
+            if not _is_left(study) or not is_running(study):
                 continue
-            directory = one.store.directory
-            live = read_live(directory, one.record.id)
+            directory = study.store.directory
+            live = read_live(directory, study.record.id)
             if live is not None and live.trials:
-                found.append(Running(name, one, live))
-        return found
+                running.append(Running(name, study, live))
+        return running
 
     def live_document(self) -> dict[str, Any]:
         """What runs now, and the list of studies."""
         running = self.running()
         return {
-            "running": [self._running(one) for one in running],
-            "studies": self._rows({one.key for one in running}, any(one.lab == "real" for one in running)),
+            "running": [self._running(study) for study in running],
+            "studies": self._rows({study.key for study in running}, any(study.lab == "real" for study in running)),
         }
 
     def _running(self, one: Running) -> dict[str, Any]:
@@ -134,35 +134,37 @@ class Watch:
         with self._lock:
             if key not in self._effects_at or self._effects_at[key][0] != done:
                 record = one.result.store.load(one.result.record.id)
-                found = [self._narrowing(one.lab, record, response) for response in record.study.responses[:_RESPONSES]]
-                self._effects_at[key] = (done, found)
+                narrowings = [
+                    self._narrowing(one.lab, record, response) for response in record.study.responses[:_RESPONSES]
+                ]
+                self._effects_at[key] = (done, narrowings)
             return self._effects_at[key][1]
 
     def _narrowing(self, lab: str, record: StudyRecord, response: str) -> dict[str, Any]:
-        known = self._looks.setdefault((lab, record.id, response), {})
+        looks = self._looks.setdefault((lab, record.id, response), {})
         try:
-            return asdict(narrowing(record, response, known))
+            return asdict(narrowing(record, response, looks))
         except (LeadlineError, ValueError, ArithmeticError) as error:
             return asdict(Watching(response, (), (0, 0), str(error)))
 
     def _rows(self, running: set[str], measured: bool) -> list[dict[str, Any]]:
         rows = []
-        for name, one in self.studies():
-            record = one.record
+        for name, study in self.studies():
+            record = study.record
             key = f"{name}/{record.id}"
             done = sum(trial.state == TrialState.DONE for trial in record.trials)
-            left = sum(trial.is_left for trial in record.trials)
+            trials_left = sum(trial.is_left for trial in record.trials)
             rows.append(
                 {
                     "key": key,
-                    "study": one.run,
+                    "study": study.run,
                     "name": record.study.study,
                     "simulated": record.simulated,
                     "started": record.created,
                     "trials": len(record.trials),
                     "done": done,
-                    "state": "running" if key in running else "unfinished" if left else "finished",
-                    "sentence": "" if key in running else self._sentence(name, one, done, measured),
+                    "state": "running" if key in running else "unfinished" if trials_left else "finished",
+                    "sentence": "" if key in running else self._sentence(name, study, done, measured),
                 }
             )
         return rows
@@ -186,13 +188,13 @@ class Watch:
     def _conclude(self) -> None:
         behind_others()
         while True:
-            key, one = self._asked.get()
+            key, study = self._asked.get()
             try:
-                said = one.answer
+                answer_text = study.answer
             except (LeadlineError, OSError, ValueError) as error:
-                said = f"cannot be concluded: {error}"
+                answer_text = f"cannot be concluded: {error}"
             with self._lock:
-                self._sentences[key] = said
+                self._sentences[key] = answer_text
                 self._pending.discard(key)
 
 
@@ -203,7 +205,7 @@ def behind_others() -> None:
 
 def newest(running: Iterable[Running]) -> list[tuple[Running, Any]]:
     """Each running study with the last second of its load, None before the first."""
-    return [(one, one.live.seconds[-1] if one.live.seconds else None) for one in running]
+    return [(study, study.live.seconds[-1] if study.live.seconds else None) for study in running]
 
 
 def _is_left(one: StudyResult) -> bool:

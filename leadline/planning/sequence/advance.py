@@ -38,7 +38,7 @@ class Progress:
     next: Part | None
 
     def of(self, mode: str) -> list[Decision]:
-        return [one for one in self.decisions if one.mode == mode]
+        return [decision for decision in self.decisions if decision.mode == mode]
 
 
 def advance(
@@ -50,7 +50,7 @@ def advance(
     time; those that have been measured count all the same.
     """
     out = left_out or {}
-    kept: dict[str, dict[str, int]] = {mode: {} for mode in tuning.modes}
+    kept_by_mode: dict[str, dict[str, int]] = {mode: {} for mode in tuning.modes}
     decisions: list[Decision] = []
     done: list[Part] = []
     following: Part | None = None
@@ -61,17 +61,19 @@ def advance(
         if following is not None or not modes_of(tuning, step):
             decisions += [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)]
             continue
-        found, following = _step(tuning, step, results, kept, out, done)
+        found, following = _step(tuning, step, results, kept_by_mode, out, done)
         if following is not None and step.name in untried:
             following = None
-            found = [_not_tried(step, one.mode, "not tried: the budget is left to the comparison") for one in found]
+            found = [
+                _not_tried(step, decision.mode, "not tried: the budget is left to the comparison") for decision in found
+            ]
         decisions += found
-        for one in found:
-            if one.kept:
-                kept[one.mode][one.step] = one.candidate
+        for decision in found:
+            if decision.kept:
+                kept_by_mode[decision.mode][decision.step] = decision.candidate
     if following is not None:
-        return Progress(tuple(decisions), kept, None, (), tuple(done), following)
-    return _ending(tuning, results, out, kept, decisions, done)
+        return Progress(tuple(decisions), kept_by_mode, None, (), tuple(done), following)
+    return _ending(tuning, results, out, kept_by_mode, decisions, done)
 
 
 def _step(
@@ -89,16 +91,16 @@ def _step(
         return [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)], part
     before = sharing(tuning, done, results) if shares_noise(tuning, step) else []
     done.append(part)
-    found = chosen_in(tuning, step, results[part.key], first, before)
-    chosen = [one for one in found if not one.settled]
+    decisions = chosen_in(tuning, step, results[part.key], first, before)
+    chosen = [decision for decision in decisions if not decision.settled]
     if not chosen:
-        return found, None
+        return decisions, None
     fresh = confirm_part(tuning, step, chosen, kept, out)
     if not _complete(results, fresh):
-        return [replace(one, kept=False) for one in found], fresh
+        return [replace(decision, kept=False) for decision in decisions], fresh
     done.append(fresh)
-    by_mode = {one.mode: one for one in confirmed_in(tuning, step, chosen, results[fresh.key])}
-    return [by_mode.get(one.mode, one) for one in found], None
+    by_mode = {decision.mode: decision for decision in confirmed_in(tuning, step, chosen, results[fresh.key])}
+    return [by_mode.get(decision.mode, decision) for decision in decisions], None
 
 
 def sharing(tuning: Tuning, done: Sequence[Part], results: Results) -> list[Measured]:
@@ -136,8 +138,8 @@ def _ending(
 
 
 def _complete(results: Results, part: Part) -> bool:
-    found = results.get(part.key)
-    return found is not None and found.complete
+    measured = results.get(part.key)
+    return measured is not None and measured.complete
 
 
 def _not_tried(step: Step, mode: str, reason: str) -> Decision:

@@ -80,14 +80,14 @@ def compared(tuning: Tuning, kept: Mapping[str, Kept], measured: Measured) -> Co
                 ask(name, before[0])
         ask(ladder[-1][0], ladder[0][0])
     changes = contrasts(measured.plan, measured.observations, tuning.responses[0], list(pairs.values()))
-    known: dict[tuple[str, str], Change] = dict(zip(pairs, changes, strict=True))
+    by_pair: dict[tuple[str, str], Change] = dict(zip(pairs, changes, strict=True))
     rungs = [
-        Rung(mode, name, steps, known.get((name, reference)), known.get((name, before[0])) if before else None)
+        Rung(mode, name, steps, by_pair.get((name, reference)), by_pair.get((name, before[0])) if before else None)
         for mode, ladder in ladders.items()
         for before, (name, steps) in zip([None, *ladder], ladder, strict=False)
     ]
     gains: dict[str, Change] = {
-        mode: known[ladder[-1][0], ladder[0][0]] for mode, ladder in ladders.items() if len(ladder) > 1
+        mode: by_pair[ladder[-1][0], ladder[0][0]] for mode, ladder in ladders.items() if len(ladder) > 1
     }
     return Comparison(tuning.modes[0], tuple(rungs), gains, tuning.blocks.every_rung)
 

@@ -28,10 +28,10 @@ class Factorial:
 
 def _steps(mode: str, decisions: Sequence[Decision], design: FactorialDesign) -> dict[str, int]:
     """Step -> the level it has when it is on."""
-    mine = [one for one in decisions if one.mode == mode and one.settled and one.tried]
+    mine = [decision for decision in decisions if decision.mode == mode and decision.settled and decision.tried]
     if design.of == "kept":
-        return {one.step: one.candidate for one in mine if one.kept}
-    return {one.step: one.candidate or one.best for one in mine}
+        return {decision.step: decision.candidate for decision in mine if decision.kept}
+    return {decision.step: decision.candidate or decision.best for decision in mine}
 
 
 def _runs(chosen: Mapping[str, int], design: FactorialDesign) -> list[Treatment]:
@@ -91,9 +91,11 @@ def crossed(
     kind = "full-factorial" if len(runs) == 2 ** len(chosen) else design.kind
     trials = tuple(replace(trial, treatment=as_steps[trial.treatment]) for trial in measured.plan.trials)
     plan = replace(measured.plan, kind=kind, factors=factors, trials=trials)
-    seen: list[Observation] = [
-        replace(one, treatment=as_steps[one.treatment]) for one in measured.observations if one.treatment in as_steps
+    observations: list[Observation] = [
+        replace(observation, treatment=as_steps[observation.treatment])
+        for observation in measured.observations
+        if observation.treatment in as_steps
     ]
     margin = 100 * tuning.equivalence
-    found = analyse(plan, seen, [tuning.responses[0]], equivalence_margin=margin)
-    return Factorial(mode, plan, found.responses[0])
+    analysis = analyse(plan, observations, [tuning.responses[0]], equivalence_margin=margin)
+    return Factorial(mode, plan, analysis.responses[0])

@@ -100,8 +100,12 @@ def noise_of_others(measured: Iterable[Measured], response: str) -> list[Residua
     """What steps have in common beside the one that is judged: in rotations, whose instances are all warm and have
     the same slots, the noise between these. Steps with a load or slots of their own have another.
     """
-    found = (residual(one.plan, one.observations, response) for one in measured if one.plan.rotates)
-    return [one for one in found if one is not None]
+    residuals = (
+        residual(measurement.plan, measurement.observations, response)
+        for measurement in measured
+        if measurement.plan.rotates
+    )
+    return [residual for residual in residuals if residual is not None]
 
 
 def shares_noise(tuning: Tuning, step: Step) -> bool:
@@ -126,11 +130,11 @@ def chosen_in(
     response = tuning.responses[0]
     others = noise_of_others(before, response)
     changes = contrasts(measured.plan, measured.observations, response, pairs, family_level=level, others=others)
-    found = []
+    decisions = []
     for number, mode in enumerate(modes):
         mine = slice(number * step.candidates, (number + 1) * step.candidates)
-        found.append(_choice(tuning, step, mode, changes[mine], pairs[mine], measured))
-    return found
+        decisions.append(_choice(tuning, step, mode, changes[mine], pairs[mine], measured))
+    return decisions
 
 
 def _choice(
@@ -151,8 +155,8 @@ def _choice(
             mode, step.name, final, best + 1, describe(step, best + 1), tuple(changes), settled=final,
             reason="better" if final else "better; fresh trials are to confirm it", best=best + 1,
         )  # fmt: skip
-    known = [at for at, change in enumerate(changes) if change.percent is not None]
-    near = max(known, key=lambda at: sign * (changes[at].percent or 0.0)) if known else 0
+    usable = [at for at, change in enumerate(changes) if change.percent is not None]
+    near = max(usable, key=lambda at: sign * (changes[at].percent or 0.0)) if usable else 0
     reason = broken[near] or _why_not(changes[near])
     return Decision(mode, step.name, False, 0, describe(step, near + 1), tuple(changes), reason=reason, best=near + 1)
 
@@ -168,27 +172,27 @@ def broken_limit(tuning: Tuning, observations: Sequence[Observation], treatment:
 
     Trials that failed by the candidate's own doing, and a latency limit that it misses where the best so far did not.
     """
-    mine = [one for one in observations if one.treatment == treatment]
-    failed = [one.failure for one in mine if one.failure in BLAMED]
+    mine = [observation for observation in observations if observation.treatment == treatment]
+    failed = [observation.failure for observation in mine if observation.failure in BLAMED]
     if failed:
         kinds = ", ".join(sorted({failure.value for failure in failed if failure}))
         return f"{len(failed)} of its {len(mine)} trials failed ({kinds})"
     for name, limit in (("p90", tuning.limits.p90), ("p99", tuning.limits.p99)):
         if limit is None:
             continue
-        now, then = (_middle(observations, one, name) for one in (treatment, before))
+        now, then = (_middle(observations, treatment_, name) for treatment_ in (treatment, before))
         if now is not None and now > 1000 * limit and (then is None or then <= 1000 * limit):
             return f"{name} {now:.3g} ms is beyond the limit of {1000 * limit:.3g} ms"
     return ""
 
 
 def _middle(observations: Sequence[Observation], treatment: Treatment, response: str) -> float | None:
-    found = [
-        one.responses[response]
-        for one in observations
-        if one.treatment == treatment and one.failure is None and response in one.responses
+    values = [
+        observation.responses[response]
+        for observation in observations
+        if observation.treatment == treatment and observation.failure is None and response in observation.responses
     ]
-    return float(np.median(found)) if found else None
+    return float(np.median(values)) if values else None
 
 
 def confirm_part(
@@ -200,22 +204,25 @@ def confirm_part(
 ) -> Part:
     """The chosen candidates, each against the best so far of its mode, in trials that had no part in the choice."""
     configurations: dict[str, Levels] = {}
-    for one in chosen:
-        configurations[f"{one.mode} before"] = levels_of(tuning, one.mode, kept[one.mode], left_out)
-        levels = levels_of(tuning, one.mode, {**kept[one.mode], step.name: one.candidate}, left_out)
-        configurations[candidate_name(one.mode, step, one.candidate)] = levels
+    for decision in chosen:
+        configurations[f"{decision.mode} before"] = levels_of(tuning, decision.mode, kept[decision.mode], left_out)
+        levels = levels_of(tuning, decision.mode, {**kept[decision.mode], step.name: decision.candidate}, left_out)
+        configurations[candidate_name(decision.mode, step, decision.candidate)] = levels
     return part_of(tuning, Stage.CONFIRM, configurations, tuning.blocks.confirm, step=step.name)
 
 
 def confirmed_in(tuning: Tuning, step: Step, chosen: Sequence[Decision], measured: Measured) -> list[Decision]:
     """The chosen candidates with what the fresh trials say."""
     at = measured.treatments
-    pairs = [(at[candidate_name(one.mode, step, one.candidate)], at[f"{one.mode} before"]) for one in chosen]
+    pairs = [
+        (at[candidate_name(decision.mode, step, decision.candidate)], at[f"{decision.mode} before"])
+        for decision in chosen
+    ]
     changes = contrasts(measured.plan, measured.observations, tuning.responses[0], pairs, family_level=CONFIRM_LEVEL)
-    found = []
-    for one, change, pair in zip(chosen, changes, pairs, strict=True):
+    decisions = []
+    for decision, change, pair in zip(chosen, changes, pairs, strict=True):
         broken = broken_limit(tuning, measured.observations, *pair)
-        kept = change.better and not broken
-        reason = "confirmed" if kept else f"not confirmed: {broken or _why_not(change)}"
-        found.append(replace(one, kept=kept, confirmed=change, reason=reason, settled=True))
-    return found
+        keeps = change.better and not broken
+        reason = "confirmed" if keeps else f"not confirmed: {broken or _why_not(change)}"
+        decisions.append(replace(decision, kept=keeps, confirmed=change, reason=reason, settled=True))
+    return decisions

@@ -41,9 +41,9 @@ class Part:
 
     @property
     def key(self) -> str:
-        told = json.dumps([self.configurations, self.blocks], sort_keys=True, default=str)
+        text = json.dumps([self.configurations, self.blocks], sort_keys=True, default=str)
         name = "/".join(word for word in (self.stage.value, self.step or self.mode) if word)
-        return f"{name}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+        return f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
     def trials(self) -> int:
