@@ -49,8 +49,8 @@ class CommandLoad(Strict):
     def _named(self) -> CommandLoad:
         for name in self.levels:
             if not _NAME.fullmatch(name) or name in _GIVEN:
-                told = "letters, digits, _ and -, and not files or java"
-                raise KeyedError(("levels", name), f"levels: {name!r} is no name of a factor of a command: {told}")
+                allowed = "letters, digits, _ and -, and not files or java"
+                raise KeyedError(("levels", name), f"levels: {name!r} is no name of a factor of a command: {allowed}")
         for key in ("run", "setup", "prepare"):
             for name in _NAMED.findall(getattr(self, key)):
                 self._check_known(key, name)
@@ -60,17 +60,17 @@ class CommandLoad(Strict):
         return self
 
     def _check_known(self, key: str, name: str) -> None:
-        known = [*self.levels, "files", *(["java"] if self.java is not None else [])]
+        names = [*self.levels, "files", *(["java"] if self.java is not None else [])]
         if name == "java" and self.java is None:
             raise KeyedError((key,), f"{key}: for {{java}} say which: `java: 17` is a JDK 17 or newer")
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {{{near}}}?" if near else f"known: {', '.join(f'{{{one}}}' for one in known)}"
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"did you mean {{{near}}}?" if near else f"known: {', '.join(f'{{{name}}}' for name in names)}"
             raise KeyedError((key,), f"{key}: nothing stands for {{{name}}}; {hint}")
 
     def knobs(self) -> list[Knob]:
         """A knob for each name in ``levels``, the page cache, and the place of the files."""
-        own = [
+        knobs = [
             Knob(
                 name,
                 Kind.CHOICE,
@@ -82,7 +82,7 @@ class CommandLoad(Strict):
             )
             for name, texts in self.levels.items()
         ]
-        return [*own, *COMMON]
+        return [*knobs, *COMMON]
 
     def filled(self, text: str, values: Mapping[str, str]) -> str:
         """A text with what stands for its names; several times over, as levels may name files."""

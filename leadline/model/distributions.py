@@ -137,8 +137,8 @@ def _floats(values: ArrayLike) -> Values:
 
 
 def _positive(values: ArrayLike) -> Values:
-    found = _floats(values)
-    return np.where(found > 0, found, np.nan)
+    floats = _floats(values)
+    return np.where(floats > 0, floats, np.nan)
 
 
 def _values(found: Any) -> Values:

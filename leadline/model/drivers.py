@@ -74,21 +74,21 @@ def _each(driver: DriverHost) -> list[DriverHost]:
         raise ValueError(
             f"{driver.processes} processes share {len(cpus)} CPUs ({driver.cpus}): one needs a CPU or more"
         )
-    found = []
+    drivers = []
     for at in range(driver.processes):
-        own = ",".join(map(str, cpus[at :: driver.processes])) or None
+        cpus_of_process = ",".join(map(str, cpus[at :: driver.processes])) or None
         name = f"{driver.name}-{at + 1}" if driver.name else ""
-        found.append(driver.model_copy(update={"name": name, "cpus": own, "processes": 1}))
-    return found
+        drivers.append(driver.model_copy(update={"name": name, "cpus": cpus_of_process, "processes": 1}))
+    return drivers
 
 
 def _named(given_drivers: list[DriverHost]) -> list[DriverHost]:
     """Every driver with a name of its own. Raises ValueError for a name given twice or a command that is none."""
-    drivers = [each for driver in given_drivers for each in _each(driver)]
-    given = [driver.name for driver in drivers if driver.name]
-    if twice := {name for name in given if given.count(name) > 1}:
+    drivers = [named for driver in given_drivers for named in _each(driver)]
+    names = [driver.name for driver in drivers if driver.name]
+    if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two drivers are named {min(twice)}")
-    taken, found = set(given), []
+    names_used, drivers_named = set(names), []
     for driver in drivers:
         try:
             words = shlex.split(driver.via)
@@ -101,10 +101,10 @@ def _named(given_drivers: list[DriverHost]) -> list[DriverHost]:
         name = driver.name
         if not name:
             stem = re.sub(r"[^A-Za-z0-9._-]", "-", words[-1].rpartition("@")[2]).strip("-.") or "driver"
-            name = next(word for word in (stem, *(f"{stem}-{n}" for n in range(2, 2000))) if word not in taken)
-            taken.add(name)
-        found.append(driver.model_copy(update={"name": name}))
-    return found
+            name = next(word for word in (stem, *(f"{stem}-{n}" for n in range(2, 2000))) if word not in names_used)
+            names_used.add(name)
+        drivers_named.append(driver.model_copy(update={"name": name}))
+    return drivers_named
 
 
 Driver = Annotated[DriverHost, BeforeValidator(_short)]

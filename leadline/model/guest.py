@@ -93,8 +93,8 @@ def forked(found: Any) -> Any:
         raise KeyedError(("replicates",), "the worlds of forks are the replicates: leave replicates out")
     if found.get("sentinels") is not None:
         raise KeyedError(("sentinels",), "a fork has no order in time that a sentinel could watch: leave sentinels out")
-    known = isinstance(worlds, int) and 1 <= worlds <= MOST_WORLDS  # else it is refused by its own bounds
-    return {**found, **({"replicates": worlds} if known else {}), "sentinels": None}
+    bounded = isinstance(worlds, int) and 1 <= worlds <= MOST_WORLDS  # else it is refused by its own bounds
+    return {**found, **({"replicates": worlds} if bounded else {}), "sentinels": None}
 
 
 def check_forks(design: Design) -> None:
@@ -119,11 +119,11 @@ def check_guest(study: Study) -> None:
     if kind not in GUEST_KINDS:
         _check_none(study)
     if forks and kind != "virtual-time":
-        told = f"only virtual time can fork, and this study runs on {kind}"
-        raise KeyedError(("design", "kind"), f"{told}: write `host: virtual-time` in stack, or another kind of design")
+        place = f"only virtual time can fork, and this study runs on {kind}"
+        raise KeyedError(("design", "kind"), f"{place}: write `host: virtual-time` in stack, or another kind of design")
     if kind == "virtual-time" and not forks:
-        told = "a study in virtual time compares forks of one guest"
-        raise KeyedError(("stack", "host"), f"{told}: write `design: {{ kind: forks, worlds: {WORLDS} }}`")
+        place = "a study in virtual time compares forks of one guest"
+        raise KeyedError(("stack", "host"), f"{place}: write `design: {{ kind: forks, worlds: {WORLDS} }}`")
     if kind in GUEST_KINDS:
         _check_responses(study)
         _check_keys(study, {**_OF_GUESTS, **(_OF_VIRTUAL if kind == "virtual-time" else {})})
@@ -133,19 +133,19 @@ def check_guest(study: Study) -> None:
 def _check_responses(study: Study) -> None:
     for at, name in enumerate(study.responses):
         if name.startswith("completion_"):
-            told = f"{name} is read from the database after the load, and a guest's is gone with it"
-            raise KeyedError(("responses", at), f"{told}: leave {name} out")
+            problem = f"{name} is read from the database after the load, and a guest's is gone with it"
+            raise KeyedError(("responses", at), f"{problem}: leave {name} out")
 
 
 def _check_none(study: Study) -> None:
     """That a study without guests names nothing of theirs."""
-    told = f"of `host: virtual-time` or `host: vm` in stack, and this study runs on {study.stack.host}"
+    place = f"of `host: virtual-time` or `host: vm` in stack, and this study runs on {study.stack.host}"
     if study.guest is not None:
-        raise KeyedError(("guest",), f"guest is {told}: leave guest out, or name one of them")
+        raise KeyedError(("guest",), f"guest is {place}: leave guest out, or name one of them")
     for key in ("factors", "settings"):
         for name in getattr(study, key):
             if name.startswith("guest."):
-                raise KeyedError((key, name), f"{name} is a knob {told}: leave it out, or name one of them")
+                raise KeyedError((key, name), f"{name} is a knob {place}: leave it out, or name one of them")
 
 
 def _check_keys(study: Study, refused: Mapping[tuple[str, ...], str]) -> None:
@@ -165,11 +165,13 @@ def _check_size(study: Study, guest: Guest) -> None:
     for role in ("server", "database", "driver", "web"):
         cpus = getattr(study.placement, f"{role}_cpus")
         if cpus is not None and cpu_numbers(cpus)[-1] >= guest.cpus:
-            told = f"the guest has {guest.cpus} CPU{'' if guest.cpus == 1 else 's'}, numbered from 0"
+            limit_text = f"the guest has {guest.cpus} CPU{'' if guest.cpus == 1 else 's'}, numbered from 0"
             raise KeyedError(
-                ("placement", f"{role}_cpus"), f"{cpus}: {told}; write more `cpus` in guest, or leave it out"
+                ("placement", f"{role}_cpus"), f"{cpus}: {limit_text}; write more `cpus` in guest, or leave it out"
             )
         limit = getattr(study.placement, f"{role}_memory", None)
         if limit is not None and limit > guest.memory:
-            told = f"{format_size(limit)} is more than the guest has ({format_size(guest.memory)})"
-            raise KeyedError(("placement", f"{role}_memory"), f"{told}; write more `memory` in guest, or less here")
+            limit_text = f"{format_size(limit)} is more than the guest has ({format_size(guest.memory)})"
+            raise KeyedError(
+                ("placement", f"{role}_memory"), f"{limit_text}; write more `memory` in guest, or less here"
+            )

@@ -233,7 +233,7 @@ class Knob:
     def _check_range(self, level: float, special: tuple[float, ...]) -> None:
         if level in special:
             return
-        also = f" (or {', '.join(self.format_bound(one) for one in special)})" if special else ""
+        also = f" (or {', '.join(self.format_bound(level_) for level_ in special)})" if special else ""
         if self.minimum is not None and level < self.minimum:
             raise ValueError(
                 f"{self._said(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"
@@ -247,7 +247,7 @@ class Knob:
         if self.step is None or abs(level / self.step - round(level / self.step)) * self.step < 1e-9:
             return
         below = level // self.step * self.step
-        near = " and ".join(self.format_bound(one) for one in (below, below + self.step))
+        near = " and ".join(self.format_bound(bound) for bound in (below, below + self.step))
         raise ValueError(
             f"{self._said(level)} would be rounded, as it is kept in steps of {self.format_bound(self.step)};"
             f" the nearest are {near}"
@@ -360,7 +360,7 @@ def _text(raw: object) -> str:
     text = raw if isinstance(raw, str) else str(raw) if isinstance(raw, float) else quoted(raw)
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"{quoted(text)} is longer than {_LONGEST_TEXT} characters")
-    if not all(each.isprintable() for each in text):
+    if not all(character.isprintable() for character in text):
         raise ValueError(f"{quoted(text)} has characters that do not print")
     return text
 

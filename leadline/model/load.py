@@ -29,10 +29,10 @@ def filled(study: Any) -> Any:
     if not isinstance(load, Mapping):
         return study
     arrivals = expand(load).get("arrivals", "closed")
-    own = {"closed": (USERS,), **dict.fromkeys((*OPEN, "open"), (RATE,))}.get(
+    rates = {"closed": (USERS,), **dict.fromkeys((*OPEN, "open"), (RATE,))}.get(
         arrivals if isinstance(arrivals, str) else "", ()
     )
-    levels = {_OF[name]: _level(study, name) for name in own if load.get(_OF[name]) is None}
+    levels = {_OF[name]: _level(study, name) for name in rates if load.get(_OF[name]) is None}
     more = {key: level for key, level in levels.items() if level is not None}
     return {**study, "workload": {**load, **more}} if more else study
 

@@ -69,8 +69,8 @@ class ReadBack(Strict):
     def _one_way(self) -> ReadBack:
         ways = [way for way in ("http", "jmx", "jcmd", "file") if getattr(self, way) is not None]
         if len(ways) != 1:
-            told = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it says {told}; write one of http, jmx, jcmd and file")
+            ways_text = " and ".join(ways) or "nothing"
+            raise KeyedError((), f"it says {ways_text}; write one of http, jmx, jcmd and file")
         if (self.attribute is not None) != (self.way == "jmx"):
             raise KeyedError(("attribute",), "`attribute` names what is read of an MBean, and only of one (jmx)")
         if self.key is not None and self.pattern is not None:
@@ -127,8 +127,8 @@ class OwnKnob(Strict):
     def _whole(self) -> OwnKnob:
         ways = [way for way in ("argument", "environment", "system_property") if getattr(self, way) is not None]
         if len(ways) != 1:
-            told = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it is set by {told}; write one of argument, environment and system_property")
+            ways_text = " and ".join(ways) or "nothing"
+            raise KeyedError((), f"it is set by {ways_text}; write one of argument, environment and system_property")
         if self.argument is not None and "${level}" not in self.argument:
             raise KeyedError(("argument",), f"{quoted(self.argument)} has no ${{level}}: every level would be the same")
         if self.read_back is None:

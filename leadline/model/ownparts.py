@@ -117,19 +117,19 @@ def terms(text: str) -> list[tuple[float, str, str]]:
 
     Raises ValueError.
     """
-    found: list[tuple[float, str, str]] = []
+    terms: list[tuple[float, str, str]] = []
     at = 0
     while at < len(text.rstrip()):
         term = _TERM.match(text, at)
-        if term is None or (found and not term[1]):
+        if term is None or (terms and not term[1]):
             example = "`42`, `${counts.order.ok}` or `100 + ${counts.order.ok}`"
             raise ValueError(f"equals: {quoted(text)} is no sum of numbers and counts; write {example}")
         sign = -1.0 if term[1] == "-" else 1.0
-        found.append((sign * float(term[2]), "", "") if term[2] else (sign, term[3], term[4]))
+        terms.append((sign * float(term[2]), "", "") if term[2] else (sign, term[3], term[4]))
         at = term.end()
-    if not found:
+    if not terms:
         raise ValueError("equals: it is empty")
-    return found
+    return terms
 
 
 class Attach(Strict):

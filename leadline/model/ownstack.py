@@ -169,9 +169,9 @@ class OwnStack(Strict):
     def _one_start(self) -> OwnStack:
         ways = [way for way in ("command", "war", "attach", "compose") if getattr(self, way)]
         if len(ways) != 1:
-            told = " and ".join(ways) or "nothing that runs"
+            problem = " and ".join(ways) or "nothing that runs"
             raise KeyedError(
-                (ways[1],) if ways else (), f"it says {told}; write one of command, war, attach and compose"
+                (ways[1],) if ways else (), f"it says {problem}; write one of command, war, attach and compose"
             )
         if self.attach is None:
             for name in ("mine", *(() if self.compose else ("artifact",)), "restart", "settings_file"):
@@ -181,15 +181,15 @@ class OwnStack(Strict):
             self._check_compose()
             return self
         if self.mine is None:
-            told = "leadline did not start it: write `mine: true` beside it to say that it is yours to measure"
-            raise KeyedError(("attach",), told)
+            problem = "leadline did not start it: write `mine: true` beside it to say that it is yours to measure"
+            raise KeyedError(("attach",), problem)
         if self.fixed_port is None:
             raise KeyedError(("attach",), f"say by `port: 8080` where {self.attach.title} listens")
         if self.directory is not None:
             raise KeyedError(("directory",), "a process that runs already has its directory: leave it out")
         if self.database.private:
-            told = f"`database: {self.database.kind}` is started with the application, and this one runs already"
-            raise KeyedError(("database",), f"{told}: write keep, none, or a reset command")
+            problem = f"`database: {self.database.kind}` is started with the application, and this one runs already"
+            raise KeyedError(("database",), f"{problem}: write keep, none, or a reset command")
         self._check_catalogue()
         if self.restart is not None and self.attach.pid is not None:
             raise KeyedError(("restart",), "its pid is another one then: write attach by port, pid_file or unit")
@@ -211,8 +211,8 @@ class OwnStack(Strict):
         self._check_catalogue()
         for name, knob in self.knobs.items():
             if knob.argument is not None:
-                told = "a container has its command from its image: set it by environment or system_property"
-                raise KeyedError(("knobs", name, "argument"), told)
+                problem = "a container has its command from its image: set it by environment or system_property"
+                raise KeyedError(("knobs", name, "argument"), problem)
             if knob.read_back is not None and knob.read_back.file is not None:
                 raise KeyedError(("knobs", name, "read_back"), "a container's files are its own: read it by http, jmx")
 
@@ -240,31 +240,33 @@ class OwnStack(Strict):
         if self.path != "/":
             raise KeyedError(("path",), "of a `war` the key is `context_root`")
         if self.data_source is not None and self.server_config is None and not self.database.private:
-            told = "there is no pool: write `database: postgres` or mariadb, or the `server_config` that has it"
-            raise KeyedError(("data_source",), told)
+            problem = "there is no pool: write `database: postgres` or mariadb, or the `server_config` that has it"
+            raise KeyedError(("data_source",), problem)
         for place in self.data:
             if place.startswith("/") or ".." in place.split("/"):
-                told = f"{quoted(place)} is not below the server's own directory: write it without / at its beginning"
-                raise KeyedError(("data", place), told)
+                problem = (
+                    f"{quoted(place)} is not below the server's own directory: write it without / at its beginning"
+                )
+                raise KeyedError(("data", place), problem)
         for name, knob in self.knobs.items():
             if knob.argument is not None:
-                told = "a server takes no arguments: set it by environment or system_property"
-                raise KeyedError(("knobs", name, "argument"), told)
+                problem = "a server takes no arguments: set it by environment or system_property"
+                raise KeyedError(("knobs", name, "argument"), problem)
 
     @property
     def _known(self) -> list[str]:
         """Placeholders that it may use."""
-        own = IN_WAR if self.war is not None else IN_COMPOSE if self.compose is not None else PLACEHOLDERS
+        placeholders = IN_WAR if self.war is not None else IN_COMPOSE if self.compose is not None else PLACEHOLDERS
         of_war = (DRIVER,) if self.war is not None else ()
-        return [*own, *((*OF_DATABASE, *of_war) if self.database.private else ())]
+        return [*placeholders, *((*OF_DATABASE, *of_war) if self.database.private else ())]
 
     @model_validator(mode="after")
     def _consistent(self) -> OwnStack:
-        known = self._known
+        placeholders = self._known
         for path, text in self.texts():
             for name in _PLACEHOLDER.findall(text):
-                if name not in known:
-                    raise KeyedError(path, unknown_placeholder(name, known, self.database.kind))
+                if name not in placeholders:
+                    raise KeyedError(path, unknown_placeholder(name, placeholders, self.database.kind))
         if self.war is None and self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
             raise KeyedError(
                 ("compose" if self.compose is not None else "command",),
@@ -277,8 +279,8 @@ class OwnStack(Strict):
             if not name.startswith(PREFIX) or name == PREFIX:
                 raise KeyedError(("knobs", name), f"{quoted(name)}: name it app.{name.rpartition('.')[2] or 'name'}")
             if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
-                told = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
-                raise KeyedError(("knobs", name, "read_back"), told)
+                problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
+                raise KeyedError(("knobs", name, "read_back"), problem)
         if self.catalogue is not None and not self.jvm:
             raise KeyedError(("catalogue",), "levels are read in the JVM: write ${jvm} where its options go")
         names = [audit.name for audit in self.audits]
@@ -286,8 +288,8 @@ class OwnStack(Strict):
             if audit.name in names[:at]:
                 raise KeyedError(("audits", at, "name"), f"two audits are called {audit.name}")
             if audit.sql is not None and not self.database.private:
-                told = "sql is asked of leadline's own database: write `database: postgres` or mariadb"
-                raise KeyedError(("audits", at, "sql"), f"{told}, or take http or command")
+                problem = "sql is asked of leadline's own database: write `database: postgres` or mariadb"
+                raise KeyedError(("audits", at, "sql"), f"{problem}, or take http or command")
         return self
 
 
@@ -301,7 +303,7 @@ def unknown_placeholder(name: str, known: Sequence[str], database: str = "none")
     if name in OF_DATABASE:
         return f"${{{name}}} is of leadline's own database, and `database` is {database}: write postgres or mariadb"
     near = nearest(name, list(known))
-    hint = f"did you mean ${{{near}}}?" if near else f"there is {', '.join(f'${{{each}}}' for each in known)}"
+    hint = f"did you mean ${{{near}}}?" if near else f"there is {', '.join(f'${{{name_}}}' for name_ in known)}"
     return f"unknown placeholder ${{{name}}}; {hint}"
 
 
@@ -312,8 +314,8 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 def named_after(found: object) -> object:
     """A study's `stack` that a stack file was read into: application, server and database are called as in the file."""
-    own = found.get("own") if isinstance(found, Mapping) else None
-    content = own.get("content") if isinstance(own, Mapping) else None
+    own_stack = found.get("own") if isinstance(found, Mapping) else None
+    content = own_stack.get("content") if isinstance(own_stack, Mapping) else None
     if not isinstance(found, Mapping) or not isinstance(content, Mapping):
         return found
     database = content.get("database", "keep" if content.get("attach") else "none")
@@ -340,10 +342,10 @@ class OwnFile(Strict):
     @property
     def title(self) -> str:
         """Where it is told, and what becomes of its data."""
-        told = {
+        places = {
             "none": "",
             "keep": ", its data are never put back",
             "command": ", its data put back by a command",
         }
         kind = self.content.database.kind
-        return f"{self.file.rpartition('/')[2]}{told.get(kind, f' with {kind}')}"
+        return f"{self.file.rpartition('/')[2]}{places.get(kind, f' with {kind}')}"

@@ -37,19 +37,19 @@ def warnings(levels: Mapping[str, Sequence[Level]]) -> list[str]:
     lines = []
     for name in PLACES:
         for level in dict.fromkeys(levels.get(name, ())):
-            if (told := IN_MEMORY.get(str(level))) is None:
+            if (sentence := IN_MEMORY.get(str(level))) is None:
                 continue
             lost = "all that was committed since the start" if name in _KEPT else "what lies there"
-            lines.append(f"{name} = {level}: {lost} is lost at power-off; {told}.")
+            lines.append(f"{name} = {level}: {lost} is lost at power-off; {sentence}.")
     return lines
 
 
 def mount_mistakes(levels: Mapping[str, Sequence[Level]]) -> list[tuple[str, str]]:
     """Options of mount(8) that are of no place: the knob of the options, and what is wrong."""
-    found = []
+    mistakes = []
     for knob in (DATABASE_MOUNT, SERVER_MOUNT):
         used = {str(level) for name in OPTIONS_OF[knob] for level in levels.get(name, ())}
         if set(levels.get(knob, ())) - {DEFAULTS} and not used & set(MOUNTED):
             names, some = ", ".join(OPTIONS_OF[knob]), ", ".join(MOUNTED)
-            found.append((knob, f"{knob} is of file systems of their own: one of {names} must be of {some}"))
-    return found
+            mistakes.append((knob, f"{knob} is of file systems of their own: one of {names} must be of {some}"))
+    return mistakes

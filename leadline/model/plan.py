@@ -105,13 +105,13 @@ class Turn:
 
 def stretches(turns: Iterable[Turn]) -> list[tuple[float, float]]:
     """From and until of the load that the turns are together: those that follow each other without a gap are one."""
-    found: list[tuple[float, float]] = []
+    stretches: list[tuple[float, float]] = []
     for turn in sorted(turns, key=lambda one: one.begin):
-        if found and found[-1][1] >= turn.begin:
-            found[-1] = (found[-1][0], turn.end)
+        if stretches and stretches[-1][1] >= turn.begin:
+            stretches[-1] = (stretches[-1][0], turn.end)
         else:
-            found.append((turn.begin, turn.end))
-    return found
+            stretches.append((turn.begin, turn.end))
+    return stretches
 
 
 @dataclass(frozen=True)

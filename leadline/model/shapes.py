@@ -101,17 +101,17 @@ PRESETS: Mapping[str, Preset] = {
 
 def expand(workload: Mapping[str, Any]) -> dict[str, Any]:
     """The workload's keys with those of its preset filled in where they are absent; others are left alone."""
-    found = dict(workload)
-    named = found.get("preset")
+    keys = dict(workload)
+    named = keys.get("preset")
     preset = PRESETS.get(named) if isinstance(named, str) else None
     if preset is None:
-        return found
+        return keys
     for key, value in preset.sets.items():
-        found.setdefault(key, value)
-    clients, threads = found.get("clients"), found.get("threads")
-    if found["preset"] == "clients-threads" and isinstance(clients, int) and isinstance(threads, int):
-        found.setdefault("users", clients * threads)
-    return found
+        keys.setdefault(key, value)
+    clients, threads = keys.get("clients"), keys.get("threads")
+    if keys["preset"] == "clients-threads" and isinstance(clients, int) and isinstance(threads, int):
+        keys.setdefault("users", clients * threads)
+    return keys
 
 
 def profile_points(text: str) -> list[tuple[float, float]]:
@@ -164,12 +164,12 @@ def check_addresses(text: object) -> object:
     for part in text.split(",") if isinstance(text, str) else ():
         ends = [word.strip() for word in part.split("-", 1)]
         try:
-            found = [ip_address(word) for word in ends]
+            addresses = [ip_address(word) for word in ends]
         except ValueError:
             raise ValueError(f"{part.strip()!r} is not an address such as 127.0.0.2, or FIRST-LAST") from None
-        if len(found) == 1:
+        if len(addresses) == 1:
             continue
-        first, last = found
+        first, last = addresses
         if not (isinstance(first, IPv4Address) and isinstance(last, IPv4Address) and first <= last):
             raise ValueError(f"{part.strip()!r}: a range is FIRST-LAST of IPv4 addresses")
         if int(last) - int(first) >= _LONGEST_RANGE:

@@ -69,7 +69,7 @@ def _known(kind: str, table: Collection[str]) -> AfterValidator:
             if name not in table:
                 near = nearest(name, list(table))
                 hint = f"did you mean {near}?" if near else f"{kind}s: {', '.join(table)}"
-                percentiles = [known for known in table if re.fullmatch(r"p[0-9]+", known)]
+                percentiles = [name for name in table if re.fullmatch(r"p[0-9]+", name)]
                 if percentiles and re.fullmatch(r"p[\d.]+", name):
                     hint = f"percentiles: {', '.join(percentiles)}"
                 raise KeyedError((at,), f"unknown {kind} {name!r}; {hint}")
@@ -109,8 +109,8 @@ def _alone(found: Any) -> Any:
     meant = {"app": ALONE, "mode": "direct", "server": found["web"], "database": "none"}
     for key, value in meant.items():
         if found.get(key, value) != value:
-            told = "web is a web server alone, with a site of files: there is no application and no database"
-            raise KeyedError((key,), f"{told}; leave {key} out, or write web.server in settings for one in front")
+            problem = "web is a web server alone, with a site of files: there is no application and no database"
+            raise KeyedError((key,), f"{problem}; leave {key} out, or write web.server in settings for one in front")
     return {**found, **meant}
 
 
@@ -144,8 +144,8 @@ class StackChoice(Strict):
     def ssh_hosts(self) -> dict[str, SshHost]:
         """Role -> its host over SSH: `application`, and the roles that another host has. Empty without such hosts."""
         named = self.hosts.named() if self.hosts else {"application": self.host}
-        found = {role: host for role, word in named.items() if (host := ssh_host(word)) is not None}
-        return {role: host for role, host in found.items() if role == "application" or host != self.ssh}
+        hosts = {role: host for role, word in named.items() if (host := ssh_host(word)) is not None}
+        return {role: host for role, host in hosts.items() if role == "application" or host != self.ssh}
 
     @property
     def title(self) -> str:
@@ -165,8 +165,8 @@ class StackChoice(Strict):
         if self.hosts is not None and self.host != "local":
             raise KeyedError(("hosts",), f"host is {self.host} and hosts name others: leave one of them out")
         if "database" in self.ssh_hosts and self.database != "postgres":
-            told = f"on a host of its own the database is postgres, not {self.database}"
-            raise KeyedError(("hosts", "database"), f"{told}: leave `database` out of hosts")
+            problem = f"on a host of its own the database is postgres, not {self.database}"
+            raise KeyedError(("hosts", "database"), f"{problem}: leave `database` out of hosts")
         return self
 
 
@@ -202,8 +202,8 @@ class Wait(Strict):
     @model_validator(mode="after")
     def _possible(self) -> Wait:
         if self.at_most < self.over:
-            told = f"{format_duration(self.at_most)}, and quiet is `over` {format_duration(self.over)}"
-            raise KeyedError(("at_most",), f"wait: at_most is {told}: it would never be seen")
+            problem = f"{format_duration(self.at_most)}, and quiet is `over` {format_duration(self.over)}"
+            raise KeyedError(("at_most",), f"wait: at_most is {problem}: it would never be seen")
         return self
 
 
@@ -227,8 +227,8 @@ class Limits(Strict):
     @model_validator(mode="after")
     def _ordered(self) -> Limits:
         if self.p90 is not None and self.p99 is not None and self.p90 > self.p99:
-            told = f"{format_duration(self.p90)}, p99 {format_duration(self.p99)}"
-            raise KeyedError(("p90",), f"limits: p90 is never above p99, so its limit cannot be, either: p90 {told}")
+            problem = f"{format_duration(self.p90)}, p99 {format_duration(self.p99)}"
+            raise KeyedError(("p90",), f"limits: p90 is never above p99, so its limit cannot be, either: p90 {problem}")
         return self
 
 
@@ -350,8 +350,8 @@ class Study(Strict):
         if self.workload.warm_up and self.drivers:
             raise KeyedError(("drivers",), "a warm-up is driven from this host alone: leave drivers out, or warm_up")
         if self.workload.warm_up and self.workload.warm_up.until == "steady" and not self.observe:
-            told = "a warm-up that ends by rule asks the compiler, which `observe: false` does not record"
-            raise KeyedError(("workload", "warm_up"), f"{told}; say `until: cycles`")
+            problem = "a warm-up that ends by rule asks the compiler, which `observe: false` does not record"
+            raise KeyedError(("workload", "warm_up"), f"{problem}; say `until: cycles`")
         check_budget(self.workload, self.budget)
         check_guest(self)
         self._check_command()
@@ -372,11 +372,11 @@ class Study(Strict):
             if (name in PROCESS_RESPONSES) != (self.command is not None):
                 if self.command is None:
                     raise KeyedError(("responses", at), f"{name} is of a program: it needs `command` in the study")
-                known = ", ".join(PROCESS_RESPONSES)
-                raise KeyedError(("responses", at), f"{name} is of a load; a command has {known}")
+                names = ", ".join(PROCESS_RESPONSES)
+                raise KeyedError(("responses", at), f"{name} is of a load; a command has {names}")
             if name in OF_LIMITS and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
-                told = f"{name} is told of whole trials, and this design compares slots, turns or forks"
-                raise KeyedError(("responses", at), f"{told}: leave {name} out, or the design's part")
+                problem = f"{name} is told of whole trials, and this design compares slots, turns or forks"
+                raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")
         if self.command is not None and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
             raise KeyedError(
                 ("design",), "a command runs alone from start to end: no switchback, rotation, duet, forks"

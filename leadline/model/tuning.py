@@ -79,9 +79,10 @@ class Step(Strict):
             if levels < 2:
                 raise KeyedError(("levels", knob), f"{knob} needs its untuned level and at least one candidate")
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{knob} {levels}" for knob, levels in counts.items())
+            problem = ", ".join(f"{knob} {levels}" for knob, levels in counts.items())
             raise KeyedError(
-                ("levels",), f"the knobs of step {self.name} move together, so they have as many levels each ({told})"
+                ("levels",),
+                f"the knobs of step {self.name} move together, so they have as many levels each ({problem})",
             )
         for knob in self.elsewhere:
             if knob not in self.levels:
@@ -93,8 +94,8 @@ class Step(Strict):
         rows = list(zip(*self.levels.values(), strict=True))
         for at, row in enumerate(rows):
             if any(_same(row, other) for other in rows[:at]):
-                told = ", ".join(map(str, row))
-                raise KeyedError(("levels",), f"step {self.name} lists the level {told} twice")
+                problem = ", ".join(map(str, row))
+                raise KeyedError(("levels",), f"step {self.name} lists the level {problem} twice")
         return self
 
 
@@ -203,14 +204,14 @@ class Tuning(Strict):
 
     def rotation_of(self, step: str) -> Rotation | None:
         """How the trials of a step's parts are laid out."""
-        own = next((one.rotation for one in self.steps if one.name == step), None)
-        if self.rotation is None or own is None:
+        rotation = next((step_.rotation for step_ in self.steps if step_.name == step), None)
+        if self.rotation is None or rotation is None:
             return self.rotation
-        return self.rotation.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
+        return self.rotation.model_copy(update={key: getattr(rotation, key) for key in rotation.model_fields_set})
 
     def workload_of(self, step: str) -> Workload:
         """The load of a step's parts."""
-        steady = next((one.steady for one in self.steps if one.name == step), None)
+        steady = next((step_.steady for step_ in self.steps if step_.name == step), None)
         return self.workload if steady is None else self.workload.model_copy(update={"steady": steady})
 
     @model_validator(mode="after")
@@ -237,8 +238,8 @@ class Tuning(Strict):
             for knob in step.levels:
                 path = ("steps", at, "levels", knob)
                 if knob in owner:
-                    told = f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them"
-                    raise KeyedError(path, told)
+                    problem = f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them"
+                    raise KeyedError(path, problem)
                 if knob in self.settings:
                     raise KeyedError(path, f"{knob} is held under settings and moved by the step {step.name}")
                 if knob == MODE:

@@ -115,9 +115,9 @@ def _word(text: object) -> str:
 
 def _finite(number: float, text: object) -> float:
     try:
-        found = float(number)
+        finite = float(number)
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
+        finite = math.inf
+    if not math.isfinite(finite):
         raise ValueError(f"{quoted(text)} is not a finite number")
-    return found
+    return finite

@@ -190,8 +190,8 @@ class Workload(Strict):
     @model_validator(mode="after")
     def _whole_second(self) -> Workload:
         if math.floor(self.ramp_up + self.steady) <= math.ceil(self.ramp_up):
-            told = f"{format_duration(self.steady)} after a ramp-up of {format_duration(self.ramp_up)}"
-            raise KeyedError(("steady",), f"steady: {told} holds no whole second, which results are kept for")
+            durations = f"{format_duration(self.steady)} after a ramp-up of {format_duration(self.ramp_up)}"
+            raise KeyedError(("steady",), f"steady: {durations} holds no whole second, which results are kept for")
         return self
 
 
@@ -208,5 +208,5 @@ def check_budget(workload: Workload, budget: float | None) -> None:
     """Raises KeyedError where not even the load of one trial fits in."""
     load = workload.before_steady + workload.steady + workload.ramp_down
     if budget is not None and load > budget:
-        told = f"the load of one trial takes {format_duration(load)}"
-        raise KeyedError(("budget",), f"no trial ends within the budget of {format_duration(budget)}: {told}")
+        duration = f"the load of one trial takes {format_duration(load)}"
+        raise KeyedError(("budget",), f"no trial ends within the budget of {format_duration(budget)}: {duration}")

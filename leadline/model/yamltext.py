@@ -79,18 +79,18 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
         raise
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(str(error.problem or error.context).split())
+        reason = " ".join(str(error.problem or error.context).split())
         if isinstance(error, DuplicateKeyError):  # the values are left out: it may be another file than was meant
-            said = said.partition(" with value ")[0]
-        raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {shortened(said, 160)}") from error
+            reason = reason.partition(" with value ")[0]
+        raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {shortened(reason, 160)}") from error
     except YAMLError as error:  # characters that no YAML file holds
         at = getattr(error, "position", None)
         line = text.count("\n", 0, at) + 1 if isinstance(at, int) else 1
-        said = getattr(error, "reason", None) or str(error)
-        raise UsageError(f"{source}:{line}: {shortened(' '.join(str(said).split()), 160)}") from error
+        reason = getattr(error, "reason", None) or str(error)
+        raise UsageError(f"{source}:{line}: {shortened(' '.join(str(reason).split()), 160)}") from error
     except Exception as error:  # the reader's own faults, such as a date without such a day
-        said = " ".join(str(error).split())
-        raise UsageError(f"{source}: not YAML that can be read: {shortened(said, 160)}") from error
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{source}: not YAML that can be read: {shortened(reason, 160)}") from error
 
 
 class _Check:
@@ -124,7 +124,7 @@ class _Check:
 
     def _aliased(self, anchor: str, place: str) -> int:
         alias = f"{place}: the alias *{shortened(anchor, 40)}"
-        if any(anchor == one for one, _ in self._open):
+        if any(anchor == open_anchor for open_anchor, _ in self._open):
             raise UsageError(f"{alias} stands for itself")
         if anchor not in self._sizes:
             raise UsageError(f"{alias} stands for nothing; a word that starts with * is written in quotes")
@@ -160,8 +160,8 @@ def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
         raise UsageError(f"{place}: a number of {len(value):,} digits: at most {_LONGEST_NUMBER} are read")
     if limits.tags:
         return
-    if found := _CONTROL.search(value):
-        raise UsageError(f"{place}: a text with the control character U+{ord(found[0]):04X}")
+    if match := _CONTROL.search(value):
+        raise UsageError(f"{place}: a text with the control character U+{ord(match[0]):04X}")
     if not plain:
         return
     if _NOT_FINITE.fullmatch(value):

@@ -58,8 +58,8 @@ class GcObserver:
         from leadline.observe.gclog.files import parse  # its libraries are not where a host only records
 
         log = parse(raw)
-        told = [f"gc: {text}" for text in log.warnings]
-        self.warnings.extend(text for text in told if text not in self.warnings)
+        warnings = [f"gc: {text}" for text in log.warnings]
+        self.warnings.extend(text for text in warnings if text not in self.warnings)
         return tabulate(log, raw.stat().st_mtime).write(directory / "series" / "gc.parquet")
 
 

@@ -52,7 +52,7 @@ class ObserverSet:
 
     def collect(self) -> dict[str, Path]:
         """Observer to its series file, for those that recorded something."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for observer in self._observers:
             try:
                 path = observer.collect()
@@ -60,12 +60,12 @@ class ObserverSet:
                 self._warn(observer, "could not turn its raw files into series", error)
             else:
                 if path is not None:
-                    found[observer.name] = path
-        return found
+                    paths[observer.name] = path
+        return paths
 
     def collect_from(self, directory: Path) -> dict[str, Path]:
         """The same from the raw files of a trial whose process has ended; for the observers that can."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for observer in self._observers:
             method = getattr(observer, "collect_from", None)
             try:
@@ -74,8 +74,8 @@ class ObserverSet:
                 self._warn(observer, "could not turn its raw files into series", error)
             else:
                 if path is not None:
-                    found[observer.name] = path
-        return found
+                    paths[observer.name] = path
+        return paths
 
     def _warn(self, observer: Observer, what: str, error: Exception) -> None:
         self._own.append(f"{observer.name}: {what}: {type(error).__name__}: {error}")

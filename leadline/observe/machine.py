@@ -47,9 +47,9 @@ class MachineLines:
         figures = {name: value for name, metric in _MEANS.items() if (value := self._mean(metric, windows)) is not None}
         if (others := self._others(windows)) is not None:
             figures["others_cpu"] = others
-        disk, own = self._sum(_DISK, windows), self._own_disk(windows)
-        if disk is not None and own is not None:
-            figures["others_disk"] = max(0.0, disk - own)
+        disk, own_disk = self._sum(_DISK, windows), self._own_disk(windows)
+        if disk is not None and own_disk is not None:
+            figures["others_disk"] = max(0.0, disk - own_disk)
         if (network := self._sum(_NETWORK, windows)) is not None:
             figures["others_network"] = network
         return MachineUse(figures, self._programs(windows)) if figures else None
@@ -78,7 +78,7 @@ class MachineLines:
         if not ROLES - self._elsewhere <= set(self._lines[0].roles) or busy[0] is None or busy[2] is None:
             return None
         length = sum(end - begin for begin, end in windows)
-        own = 0.0
+        own_use = 0.0
         for at, lines in enumerate(self._lines):
             for role in lines.roles:
                 if role in self._elsewhere or (at and role == OWN):  # the same process in all
@@ -87,13 +87,13 @@ class MachineLines:
                     (lines.between(role, begin, end) or lines.ended(role, begin, end), (end - begin) / length)
                     for begin, end in windows
                 ]
-                own += sum(use.share * part for use, part in uses if use is not None)
+                own_use += sum(use.share * part for use, part in uses if use is not None)
         kernel = self._looks(KERNEL, windows).get("kernel", 0.0)
-        return max(0.0, sum(share for share in busy if share is not None) - own / self._cpus - kernel)
+        return max(0.0, sum(share for share in busy if share is not None) - own_use / self._cpus - kernel)
 
     def _programs(self, windows: Windows) -> dict[str, float]:
-        found = self._looks(PROGRAM, windows)
-        return {name: found[name] for name in sorted(found, key=lambda one: -found[one])[:_PROGRAMS]}
+        looks = self._looks(PROGRAM, windows)
+        return {name: looks[name] for name in sorted(looks, key=lambda one: -looks[one])[:_PROGRAMS]}
 
     def _looks(self, metric: str, windows: Windows) -> dict[str, float]:
         """Mean share of all CPUs by subject, over the looks at all processes in the windows, or the nearest one."""

@@ -70,7 +70,7 @@ def decode(frames: Iterable[Frame]) -> TallTable:
     table = TallTable()
     ticks, page = 100, 4096
     before: Frame | None = None
-    seen: dict[str, tuple[int, _Group]] = {}  # role -> (monotonic ns, what was last seen of it)
+    last_seen: dict[str, tuple[int, _Group]] = {}  # role -> (monotonic ns, what was last seen of it)
     tasks_seen: dict[str, tuple[int, _Group]] = {}  # the same, of the last frame with its threads
     used: defaultdict[str, float] = defaultdict(float)
     others: tuple[int, _Group] | None = None
@@ -89,12 +89,12 @@ def decode(frames: Iterable[Frame]) -> TallTable:
             others = (frame.monotonic_ns, strangers)
         for role, group in groups.items():
             _gauges(frame.time_ns, role, group, page, table)
-            if role in seen:
-                since, old = seen[role]
+            if role in last_seen:
+                since, old = last_seen[role]
                 seconds = (frame.monotonic_ns - since) / 1e9
                 used[role] += _cpu(frame.time_ns, role, old, group, ticks, seconds, table)
                 _io(frame.time_ns, role, old, group, seconds, table)
-            seen[role] = (frame.monotonic_ns, group)
+            last_seen[role] = (frame.monotonic_ns, group)
             table.add(frame.time_ns, "cpu.seconds", role, used[role])
             if group.tasks:
                 if role in tasks_seen:
@@ -136,9 +136,9 @@ def _gauges(time_ns: int, role: str, group: _Group, page: int, table: TallTable)
     table.add(time_ns, "processes", role, len(group.stats))
     if group.status:
         status = group.status.values()
-        table.add(time_ns, "rss.anon", role, sum(one.get("RssAnon", 0) for one in status))
-        table.add(time_ns, "rss.shared", role, max(one.get("RssShmem", 0) for one in status))
-        table.add(time_ns, "swap", role, sum(one.get("VmSwap", 0) for one in status))
+        table.add(time_ns, "rss.anon", role, sum(process.get("RssAnon", 0) for process in status))
+        table.add(time_ns, "rss.shared", role, max(process.get("RssShmem", 0) for process in status))
+        table.add(time_ns, "swap", role, sum(process.get("VmSwap", 0) for process in status))
 
 
 def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> float:

@@ -126,8 +126,8 @@ class ProcessObserver:
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Every process of the host that is none of the study's: who else uses the CPUs."""
         trials = list(self._context.side_by_side.values()) if self._context else []
-        known = {os.getpid(), *(pid for trial in trials for pids in list(trial.values()) for pid in pids)}
-        others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in known]
+        pids_of_study = {os.getpid(), *(pid for trial in trials for pids in list(trial.values()) for pid in pids)}
+        others = [name for name in self._files.names(PROC) if name.isdigit() and int(name) not in pids_of_study]
         for path, content in self._files.read_many(f"{PROC}/{name}/stat" for name in others).items():
             yield f"{OTHERS}/{path.removeprefix(f'{PROC}/')}", content
             pid, stat = (
@@ -140,15 +140,15 @@ class ProcessObserver:
                 yield f"{OTHERS}/{pid}/{SCRIPT}", _script(line.decode("utf-8", "replace")).encode()
 
     def _pids(self, role: str, process: Process) -> list[int]:
-        known = self._members.get(role, [])
-        if not known or self._count % self._members_every == 0:
-            known = list(process.pids())
-            self._parents[role] = [pid for pid in known if self._children(pid)]
+        pids = self._members.get(role, [])
+        if not pids or self._count % self._members_every == 0:
+            pids = list(process.pids())
+            self._parents[role] = [pid for pid in pids if self._children(pid)]
         else:
             born = {child for parent in self._parents[role] for child in self._children(parent)}
-            known = sorted(born.union(known))
-        self._members[role] = known
-        return known
+            pids = sorted(born.union(pids))
+        self._members[role] = pids
+        return pids
 
     def _children(self, pid: int) -> list[int]:
         """Of the main thread; empty where the kernel has no such file."""

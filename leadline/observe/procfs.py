@@ -41,7 +41,7 @@ def pairs(text: str) -> dict[str, int]:
 
     Values with the unit kB are given in bytes.
     """
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) < 2:
@@ -49,8 +49,8 @@ def pairs(text: str) -> dict[str, int]:
         number = _integers(words[1:2])
         if number:
             scale = 1024 if len(words) > 2 and words[2] == "kB" else 1
-            found[words[0].rstrip(":")] = number[0] * scale
-    return found
+            values[words[0].rstrip(":")] = number[0] * scale
+    return values
 
 
 @dataclass(frozen=True)

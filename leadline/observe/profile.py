@@ -64,9 +64,9 @@ class ProfileObserver:
         try:
             java = java_pid(self._host.files, server)
             self._ask(java, "JFR.configure", f"stackdepth={_DEPTH}")  # refused where a recording ran before
-            said = self._ask(java, "JFR.start", f"name={_NAME}", f"settings={_quoted(settings)}")
-            if "Started recording" not in said:
-                raise LeadlineError(" ".join(said.split()))
+            reply = self._ask(java, "JFR.start", f"name={_NAME}", f"settings={_quoted(settings)}")
+            if "Started recording" not in reply:
+                raise LeadlineError(" ".join(reply.split()))
             self._java = java
         except (LeadlineError, ProcessLookupError) as error:
             self._problem = f"no profile of the server: {error}"
@@ -114,8 +114,8 @@ def folded(raw: Path) -> list[str]:
     command = [str(java / "bin" / "java"), "-Xmx1g", "-XX:TieredStopAtLevel=1", str(_SOURCE), str(raw)]
     done = here.alone(command, [java, _SOURCE], [raw], timeout=_PATIENCE, env=java_environment())
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise LeadlineError(f"{raw.name} cannot be read: {said[0] if said else f'exit code {done.returncode}'}")
+        messages = [line for line in done.stderr.splitlines() if line.strip()]
+        raise LeadlineError(f"{raw.name} cannot be read: {messages[0] if messages else f'exit code {done.returncode}'}")
     return done.stdout.splitlines()
 
 

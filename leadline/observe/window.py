@@ -93,8 +93,8 @@ class CpuLines:
 
 def _services(lines: CpuLines) -> list[str]:
     """An application of one's own may have no database that leadline knows."""
-    known = {"server", "web"} >= lines.named - {OWN, "driver"} and "server" in lines.named
-    return ["server", *([] if known else ["database"]), *(["web"] if "web" in lines.roles else [])]
+    of_services = {"server", "web"} >= lines.named - {OWN, "driver"} and "server" in lines.named
+    return ["server", *([] if of_services else ["database"]), *(["web"] if "web" in lines.roles else [])]
 
 
 def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:
@@ -161,7 +161,7 @@ class Recorded:
             name: [_line(series(self.series_dir, "database", f"{counter}.per_s", "database")) for counter in counters]
             for name, counters in _DATABASE.items()
         }
-        return {name: line for name, found in lines.items() for line in found if len(line[0])}
+        return {name: line for name, lines_of in lines.items() for line in lines_of if len(line[0])}
 
     def _by_role(self, *metrics: str) -> dict[str, Line]:
         """Sums of metrics that are sampled together."""
@@ -177,15 +177,15 @@ def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float)
     """
     lines = recorded.cpu
     roles = _services(lines)
-    found = {}
+    by_name = {}
     for role in (*roles, *([DRIVER] if DRIVER in lines.roles else [])):
         uses = [(lines.between(role, begin, end), end - begin) for begin, end in windows]
-        known = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
-        if known and throughput > 0:
-            share = sum(used for used, _ in known) / sum(seconds for _, seconds in known)
-            found[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
-    own = [found[name] for role in roles if (name := f"{role}_cpu_per_transaction") in found]
-    return found | ({"cpu_per_transaction": sum(own)} if len(own) == len(roles) else {})
+        measured = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
+        if measured and throughput > 0:
+            share = sum(used for used, _ in measured) / sum(seconds for _, seconds in measured)
+            by_name[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
+    by_role = [by_name[name] for role in roles if (name := f"{role}_cpu_per_transaction") in by_name]
+    return by_name | ({"cpu_per_transaction": sum(by_role)} if len(by_role) == len(roles) else {})
 
 
 def context_switches(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
@@ -193,33 +193,35 @@ def context_switches(recorded: Recorded, windows: Windows, throughput: float) ->
     threads of each role, voluntary and not. What has no sample in any of the windows is left out.
     """
     host = _mean_over(recorded.switches_of_host, windows)
-    found = {"context_switches": host} if host is not None else {}
+    switches = {"context_switches": host} if host is not None else {}
     if throughput <= 0:
-        return found
+        return switches
     if host is not None:
-        found["context_switches_per_transaction"] = host / throughput
+        switches["context_switches_per_transaction"] = host / throughput
     for role, line in recorded.switches.items():
-        if role in (*ROLES, DRIVER) and (own := _mean_over(line, windows)) is not None:
-            found[f"{role}_context_switches_per_transaction"] = own / throughput
-    return found
+        if role in (*ROLES, DRIVER) and (mean := _mean_over(line, windows)) is not None:
+            switches[f"{role}_context_switches_per_transaction"] = mean / throughput
+    return switches
 
 
 def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
     """Milliseconds of CPU a transaction of all services in user mode and in the kernel, the share of the host's CPUs
     that was not idle, the services' memory in MiB and their swap. What is not known of one of them is left out.
     """
-    roles, found = _services(recorded.cpu), {}
+    roles, modes = _services(recorded.cpu), {}
     for mode, lines in recorded.modes.items():
         shares = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
         if throughput > 0 and None not in shares:
-            found[f"{mode}_cpu_per_transaction"] = 1000 * sum(one for one in shares if one is not None) / throughput
+            modes[f"{mode}_cpu_per_transaction"] = (
+                1000 * sum(share_ for share_ in shares if share_ is not None) / throughput
+            )
     if (idle := _mean_over(recorded.idle, windows)) is not None:
-        found["host_cpu"] = 1 - idle
+        modes["host_cpu"] = 1 - idle
     for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
         sizes = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
         if None not in sizes:
-            found[name] = sum(one for one in sizes if one is not None) / 2**20
-    return found
+            modes[name] = sum(size_ for size_ in sizes if size_ is not None) / 2**20
+    return modes
 
 
 def database_work(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
@@ -252,8 +254,12 @@ def mean_between(
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
     """Share of some windows spent in collection pauses; nothing where there is no log."""
     paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]
-    known = [seconds for seconds in paused if seconds is not None]
-    return {"gc_share": sum(known) / sum(end - begin for begin, end in windows)} if len(known) == len(paused) else {}
+    paused_known = [seconds for seconds in paused if seconds is not None]
+    return (
+        {"gc_share": sum(paused_known) / sum(end - begin for begin, end in windows)}
+        if len(paused_known) == len(paused)
+        else {}
+    )
 
 
 def compiling(recorded: Recorded, from_s: float, until_s: float) -> float | None:

@@ -50,8 +50,8 @@ class Certificate:
         key = serialization.load_pem_private_key(self.key.encode(), None)
         certificate = x509.load_pem_x509_certificate(self.certificate.encode())
         encryption = serialization.BestAvailableEncryption(password.encode())
-        made = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption)  # type: ignore[arg-type]
-        write_private(path, made)
+        keystore = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, encryption)  # type: ignore[arg-type]
+        write_private(path, keystore)
 
 
 def _general_name(name: str) -> GeneralName:
@@ -75,7 +75,7 @@ def make_certificate(names: Sequence[str] = ()) -> Certificate:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
     now = datetime.datetime.now(datetime.UTC)
-    known = dict.fromkeys(["localhost", "127.0.0.1", "::1", *names])
+    subjects = dict.fromkeys(["localhost", "127.0.0.1", "::1", *names])
     built = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -84,7 +84,7 @@ def make_certificate(names: Sequence[str] = ()) -> Certificate:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.SubjectAlternativeName([_general_name(one) for one in known]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name_) for name_ in subjects]), critical=False)
         # rustls takes no certificate of an authority for a server's own
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

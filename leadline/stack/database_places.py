@@ -52,16 +52,18 @@ class DatabasePlaces:
             return False
         size = 2 * places.size_of(self._at_rest) + places.RAMDISK_SIZE
         if (level := self._levels.get(DATA)) is not None:
-            found, told = places.furnished(
+            directory, file_system = places.furnished(
                 self._host, self._directory, level, _USES[DATA], self._options, size, self._at_rest
             )
-            found.chmod(0o700)
-            self._add(DATA, found, told)
+            directory.chmod(0o700)
+            self._add(DATA, directory, file_system)
         for name in (LOG, DATABASE_TEMPORARY):
             if (level := self._levels.get(name)) is not None:
-                found, told = places.make_at(self._host, self._directory, level, _USES[name], self._options, size)
-                (found / "files").mkdir(mode=0o700)
-                self._add(name, found / "files", told)
+                directory, file_system = places.make_at(
+                    self._host, self._directory, level, _USES[name], self._options, size
+                )
+                (directory / "files").mkdir(mode=0o700)
+                self._add(name, directory / "files", file_system)
         if (log := self._paths.get(LOG)) is not None:
             if DATA not in self._paths:
                 snapshots.mark(self._at_rest)

@@ -142,9 +142,9 @@ class Deployment:
             _check(name)
         if not _ROOT.fullmatch(self.context_root):
             raise ValueError(f"{self.context_root!r}: a context root is / or /name")
-        known = {queue.jndi for queue in self.queues}
+        jndi_names = {queue.jndi for queue in self.queues}
         for queue in self.queues:
-            if queue.dead_letters and queue.dead_letters not in known:
+            if queue.dead_letters and queue.dead_letters not in jndi_names:
                 raise ValueError(f"{queue.jndi}: no queue {queue.dead_letters} for its dead letters")
         if Feature.MESSAGING in self.features and not (self.connection_factory and self.queues):
             raise ValueError(f"{self.name} needs messaging, but names no connection factory or no queue")

@@ -15,8 +15,8 @@ BYTES_PER_SECOND = 10e6  # assumed: no download has been timed on this machine
 
 def downloads(choice: StackChoice) -> list[Artefact]:
     """Distributions of its server, database and JDBC driver that are not in the cache. Raises UsageError."""
-    own = getattr(server_of(choice), "distribution", None)  # none of an application that is its own server
-    wanted: list[Artefact] = [own] if own is not None else []
+    distribution = getattr(server_of(choice), "distribution", None)  # none of an application that is its own server
+    wanted: list[Artefact] = [distribution] if distribution is not None else []
     database = database_of(choice)
     if isinstance(database, PrivateDatabase):
         with suppress(UsageError):  # none for this CPU, which the run tells

@@ -48,10 +48,10 @@ class JdbcDriver:
 
     def statements(self, url: str) -> int:
         """How many statements the driver keeps for each connection of a pool with this URL."""
-        given = dict(parse_qsl(urlsplit(url.removeprefix("jdbc:")).query))
-        if all(given.get(name) == value for name, value in self.pool_parameters.items()):
+        parameters = dict(parse_qsl(urlsplit(url.removeprefix("jdbc:")).query))
+        if all(parameters.get(name) == value for name, value in self.pool_parameters.items()):
             return 0
-        return int(next(given[name] for name, value in self.cache_parameters.items() if value == "{}"))
+        return int(next(parameters[name] for name, value in self.cache_parameters.items() if value == "{}"))
 
 
 DRIVERS: dict[str, JdbcDriver] = {}  # by subprotocol; a database's class adds its own

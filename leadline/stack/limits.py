@@ -54,16 +54,16 @@ class Limits(AtStart):
     def _cpus(self, name: str, pids: list[int]) -> Level:
         usable = self._host.cpus()
         texts = {"".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in pids}
-        found = {cpu_set(text, usable) for text in texts if text}
-        if len(found) != 1:
-            raise LookupError(f"{name}: its processes may use CPUs {sorted(map(sorted, found))}")
-        asked = str(self._asked.get(name, ALL))
-        if found == {cpu_set(None if asked == ALL else asked, usable)}:
-            return asked
-        return ALL if found == {frozenset(usable)} else texts.pop()
+        sets = {cpu_set(text, usable) for text in texts if text}
+        if len(sets) != 1:
+            raise LookupError(f"{name}: its processes may use CPUs {sorted(map(sorted, sets))}")
+        cpus = str(self._asked.get(name, ALL))
+        if sets == {cpu_set(None if cpus == ALL else cpus, usable)}:
+            return cpus
+        return ALL if sets == {frozenset(usable)} else texts.pop()
 
     def _memory(self, role: str, pids: list[int]) -> Level:
-        found = {memory_limit(self._host.files, pid) for pid in pids}
-        if len(found) != 1:
-            raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, found))} bytes")
-        return found.pop() or 0
+        limits = {memory_limit(self._host.files, pid) for pid in pids}
+        if len(limits) != 1:
+            raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, limits))} bytes")
+        return limits.pop() or 0

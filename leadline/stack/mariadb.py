@@ -79,12 +79,12 @@ class MariaDb(PrivateDatabase):
         scratch = self.places.path(DATABASE_TEMPORARY) or context.directory / "tmp"
         scratch.mkdir(exist_ok=True)
         log = self.places.path(LOG)
-        own = self._home()
+        home = self._home()
         text = "\n".join(
             [
                 "[mariadbd]",
-                f"basedir = {own}",
-                f"lc_messages_dir = {own / 'share'}",
+                f"basedir = {home}",
+                f"lc_messages_dir = {home / 'share'}",
                 f"datadir = {self.places.data}",
                 f"tmpdir = {scratch}",
                 *([f"innodb_log_group_home_dir = {log}"] if log else []),
@@ -140,8 +140,10 @@ class MariaDb(PrivateDatabase):
     def _set(self, levels: Settings) -> None:
         with client.connect(self.endpoint()) as connection:
             for name, level in [*levels.items()] * 2:  # what another one held back is taken the second time
-                own, _, value = self._render(name, level).partition(" = ")
-                client.query(connection, f"SET GLOBAL {own} = " + (f"'{value}'" if isinstance(level, str) else value))
+                option, _, value = self._render(name, level).partition(" = ")
+                client.query(
+                    connection, f"SET GLOBAL {option} = " + (f"'{value}'" if isinstance(level, str) else value)
+                )
 
     def _open_counters(self) -> client.Statistics:
         return client.Statistics(self.endpoint())
@@ -176,19 +178,19 @@ class MariaDb(PrivateDatabase):
         secret = work / PASSWORD
         write_private(secret, password)
         output = context.artefacts / "bootstrap.log"
-        own = self._home()
+        home = self._home()
         argv = [
             str(self._program()),
             "--no-defaults",
             "--bootstrap",
-            f"--basedir={own}",
-            f"--lc-messages-dir={own / 'share'}",
+            f"--basedir={home}",
+            f"--lc-messages-dir={home / 'share'}",
             f"--datadir={work}",
             f"--tmpdir={work}",
             "--skip-ssl",
             "--innodb-flush-method=nosync",  # only for the making; the server itself syncs
         ]
-        made = context.host.start(
+        process = context.host.start(
             ProcessSpec(
                 "bootstrap",
                 argv,
@@ -200,14 +202,14 @@ class MariaDb(PrivateDatabase):
             )
         )
         try:
-            made.write(script(own / "share", password).encode())
-            made.close_input()
-            if not local.ended(made, 120.0) or made.exit_code() != 0:
+            process.write(script(home / "share", password).encode())
+            process.close_input()
+            if not local.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"MariaDB could not make its system tables in {self._data}",
                     local.tail(output, 40),
                 )
         finally:
-            made.stop(grace=1.0)
+            process.stop(grace=1.0)
         work.rename(self._data)

@@ -17,12 +17,12 @@ knob_of = partial(catalogue.knob_of, "mariadb")
 def render(name: str, level: Level) -> str:
     """``innodb_buffer_pool_size = 134217728`` for a level in its unit. Raises LookupError for an unknown knob."""
     knob = knob_of(name)
-    own = knob.names["mariadb"]
+    option = knob.names["mariadb"]
     if isinstance(level, bool):
-        return _BINARY_LOG[level] if own == "log_bin" else f"{own} = {'ON' if level else 'OFF'}"
+        return _BINARY_LOG[level] if option == "log_bin" else f"{option} = {'ON' if level else 'OFF'}"
     if knob.kind in (Kind.SIZE, Kind.DURATION):
-        return f"{own} = {int(level)}"
-    return f"{own} = {level}"
+        return f"{option} = {int(level)}"
+    return f"{option} = {level}"
 
 
 def parse(name: str, value: str) -> Level:

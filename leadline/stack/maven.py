@@ -50,8 +50,8 @@ def build(
     why = f"to build {title} (leadline's wheel carries it built)"
     done = maven(arguments, why, _BUILD_TIMEOUT)
     if done.returncode or not all(path.is_file() for path in made):
-        said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[:_LINES])
-        raise LeadlineError(f"{title} could not be built:\n{said}")
+        output = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[:_LINES])
+        raise LeadlineError(f"{title} could not be built:\n{output}")
     for path in made:  # Maven leaves a jar alone when its content stays the same
         path.touch()
 
@@ -60,5 +60,5 @@ def last_words(output: str) -> str:
     """The errors that Maven names, else what it said last."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("[ERROR]") and not line.endswith("[ERROR]")]
-    told = [line for line in errors if not re.match(r"\[ERROR\] (To see|Re-run|For more|\[Help)", line)]
-    return "\n".join(f"  {line}" for line in (told[:3] or lines[-5:] or ["(none)"]))
+    errors_told = [line for line in errors if not re.match(r"\[ERROR\] (To see|Re-run|For more|\[Help)", line)]
+    return "\n".join(f"  {line}" for line in (errors_told[:3] or lines[-5:] or ["(none)"]))

@@ -34,8 +34,8 @@ def memory_directory(directory: Path, use: str = STORES) -> Path:
 
 def disk_directory(directory: Path, use: str = STORES) -> Path:
     """Where the RAM disk of the service in ``directory`` is kept; what it holds lies below its ``store``."""
-    found = memory_directory(directory, use)
-    return found.with_name(f"{found.name}-disk")
+    disk = memory_directory(directory, use)
+    return disk.with_name(f"{disk.name}-disk")
 
 
 def mount_directory(directory: Path, use: str, place: str) -> Path:
@@ -64,10 +64,10 @@ def make_at(
     base = mount_directory(directory, use, place)
     host.remove_ram_disk(base)
     try:
-        told = host.file_system(base, size, place, "" if options == DEFAULTS else options, over)
+        file_system = host.file_system(base, size, place, "" if options == DEFAULTS else options, over)
     except OSError as error:
         raise _unmade(error) from error
-    return base / "store", told
+    return base / "store", file_system
 
 
 def furnished(
@@ -76,8 +76,8 @@ def furnished(
     """A copy of the directory ``source`` at a place of this kind, and what that is made of. Raises as ``make_at``."""
     if place == OVERLAY:
         return make_at(host, directory, place, use, options, size, source)
-    found, told = make_at(host, directory, place, use, options, size)
-    return copied(source, found / "files"), told
+    place_made, file_system = make_at(host, directory, place, use, options, size)
+    return copied(source, place_made / "files"), file_system
 
 
 def make(host: Host, directory: Path, use: str = STORES) -> Path:
@@ -103,13 +103,13 @@ def make_disk(host: Host, directory: Path, size: int = RAMDISK_SIZE, use: str = 
     Raises UsageError, TrialFailure: ``configuration`` where none can be made, ``infrastructure``.
     """
     _require_memory(host)
-    found = disk_directory(directory, use)
-    host.remove_ram_disk(found)
+    disk = disk_directory(directory, use)
+    host.remove_ram_disk(disk)
     try:
-        told = host.ram_disk(found, size)
+        ram_disk = host.ram_disk(disk, size)
     except OSError as error:
         raise _unmade(error) from error
-    return found / "store", told
+    return disk / "store", ram_disk
 
 
 def _require_memory(host: Host, shared: Path = _SHARED) -> None:
@@ -153,8 +153,8 @@ def level_at(host: Host, path: Path) -> Level:
     point = Path(mount.point)
     if place == RAMDISK and _KERNELS_OWN.fullmatch(mount.source) and not point.is_relative_to(_SHARED):
         return BRD
-    own = point.name == "store" and point.parent.name.startswith(OWN)
-    return mount.kind if place == DISK and own else place
+    leadlines = point.name == "store" and point.parent.name.startswith(OWN)
+    return mount.kind if place == DISK and leadlines else place
 
 
 def options_at(host: Host, paths: Mapping[str, Path], wanted: Level) -> Level:

@@ -84,7 +84,7 @@ class Postgres(PrivateDatabase):
         if others:
             allowed = [local.LOOPBACK, *others, *context.database_clients]
             (self.places.data / _CLIENTS).write_text(
-                "".join(f"host all all {each}/32 scram-sha-256\n" for each in allowed)
+                "".join(f"host all all {address}/32 scram-sha-256\n" for address in allowed)
             )
         (self.places.data / _INCLUDED).write_text(text)
         (self.places.data / _ALTERED).unlink(missing_ok=True)
@@ -179,8 +179,8 @@ class Postgres(PrivateDatabase):
     def _helper(self, name: str, argv: list[str], output: Path) -> ProcessSpec:
         """A program of the distribution that works on the data."""
         home = self.context.directory
-        own = (home,)
-        return ProcessSpec(name, argv, output, env={"LC_ALL": "C"}, cwd=home, owns=own, reads=(self._unpacked(),))
+        owned = (home,)
+        return ProcessSpec(name, argv, output, env={"LC_ALL": "C"}, cwd=home, owns=owned, reads=(self._unpacked(),))
 
     def _initialise(self) -> None:
         context = self.context
@@ -201,16 +201,16 @@ class Postgres(PrivateDatabase):
             "--no-sync",  # only for the making; the server itself syncs
             "--no-instructions",
         ]
-        made = context.host.start(self._helper("initdb", argv, output))
+        process = context.host.start(self._helper("initdb", argv, output))
         try:
-            if not local.ended(made, 120.0) or made.exit_code() != 0:
+            if not local.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"initdb could not make a cluster in {self._data}",
                     local.tail(output, 40),
                 )
         finally:
-            made.stop(grace=1.0)
+            process.stop(grace=1.0)
         secret.rename(self._data / PASSWORD)
         with (self._data / "postgresql.conf").open("a") as stream:
             stream.write(f"include = '{_INCLUDED}'\n")

@@ -18,17 +18,17 @@ knob_of = partial(catalogue.knob_of, "postgres")
 def render(name: str, level: Level) -> str:
     """``shared_buffers = '134217728B'`` for a level in its unit. Raises LookupError for an unknown knob."""
     knob = knob_of(name)
-    own = knob.names["postgres"]
+    option = knob.names["postgres"]
     if isinstance(level, bool):
-        return f"{own} = {'on' if level else 'off'}"
+        return f"{option} = {'on' if level else 'off'}"
     if knob.kind is Kind.SIZE:
-        return f"{own} = '{int(level)}B'"
+        return f"{option} = '{int(level)}B'"
     if knob.kind is Kind.DURATION:
         unit = "ms" if knob.step is not None and knob.step < 1 else "s"
-        return f"{own} = '{round(float(level) / _TIMES[unit])}{unit}'"
+        return f"{option} = '{round(float(level) / _TIMES[unit])}{unit}'"
     if knob.kind is Kind.CHOICE:
-        return f"{own} = '{level}'"
-    return f"{own} = {level}"
+        return f"{option} = '{level}'"
+    return f"{option} = {level}"
 
 
 def parse(name: str, setting: str, unit: str | None) -> Level:

@@ -146,8 +146,8 @@ def ready(client: Client, deployment: Deployment) -> str:
         status, _, body = client.get(path)
         if status != wanted.status:
             return f"{path}: HTTP {status}"
-        said = json.loads(body) if wanted.json else {}
-        up = isinstance(said, dict) and said.items() >= wanted.json.items()
+        health = json.loads(body) if wanted.json else {}
+        up = isinstance(health, dict) and health.items() >= wanted.json.items()
         return "" if up else f"{path}: {body[:80]!r}"
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
@@ -161,11 +161,11 @@ def speaks_http2(port: int, timeout: float = 5.0) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout) as connection:
             connection.sendall(_PREFACE + _EMPTY_SETTINGS)
-            found = b""
-            while len(found) < _HEADER and (more := connection.recv(_HEADER - len(found))):
-                found += more
+            answer_bytes = b""
+            while len(answer_bytes) < _HEADER and (more := connection.recv(_HEADER - len(answer_bytes))):
+                answer_bytes += more
     except ConnectionResetError:
         return False
     except OSError as error:
         raise LookupError(f"port {port} does not tell whether it speaks HTTP/2: {error}") from error
-    return len(found) == _HEADER and not found.startswith(b"HTTP/") and found[3] == _SETTINGS
+    return len(answer_bytes) == _HEADER and not answer_bytes.startswith(b"HTTP/") and answer_bytes[3] == _SETTINGS

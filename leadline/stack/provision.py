@@ -191,8 +191,8 @@ def postgres_artefact(machine: str | None = None) -> Artefact:
     machine = machine or platform.machine()
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
     if machine not in _POSTGRES:
-        known = ", ".join(sorted(_POSTGRES))
-        raise UsageError(f"no PostgreSQL binaries are pinned for CPU {machine}; leadline runs on {known}")
+        machines = ", ".join(sorted(_POSTGRES))
+        raise UsageError(f"no PostgreSQL binaries are pinned for CPU {machine}; leadline runs on {machines}")
     return _POSTGRES[machine]
 
 
@@ -205,9 +205,9 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
     """
     dist = cache_dir() / "dist"
     target = dist / artefact.directory_name
-    found = target if artefact.unpack != "none" else target / artefact.file_name
+    path = target if artefact.unpack != "none" else target / artefact.file_name
     if _complete(target):
-        return found
+        return path
     if elsewhere is not None:
         elsewhere(artefact)
     try:
@@ -219,7 +219,7 @@ def fetch(artefact: Artefact, progress: Progress) -> Path:
                 _provision(artefact, dist, target, progress)
     except OSError as error:
         raise _os_failure(error, dist, artefact) from error
-    return found
+    return path
 
 
 def is_here(artefact: Artefact) -> bool:
@@ -253,8 +253,8 @@ def _share(directory: Path) -> None:
 
 def _provision(artefact: Artefact, dist: Path, target: Path, progress: Progress) -> None:
     prefix = f".{artefact.directory_name}."
-    for left in dist.glob(f"{prefix}*.tmp"):  # of a process that was killed; the lock is ours
-        shutil.rmtree(left, ignore_errors=True)
+    for half in dist.glob(f"{prefix}*.tmp"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(half, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=dist))
     try:
         file = artefact.download(work, progress)
@@ -303,8 +303,8 @@ def _download(artefact: Artefact, work: Path, progress: Progress) -> Path:
     tell = lambda seconds: progress(_how_far(artefact, _arrived(artefact, work), seconds))  # noqa: E731
     done = maven(arguments, why, cwd=work, tell=tell)
     if done.returncode or not file.exists():
-        said = last_words(done.stdout + done.stderr)
-        raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{said}")
+        reason = last_words(done.stdout + done.stderr)
+        raise LeadlineError(f"Maven could not fetch {artefact.coordinate}; its last words:\n{reason}")
     return file
 
 
@@ -323,17 +323,17 @@ def _how_far(artefact: Artefact, arrived: int, seconds: float) -> str:
     """``still fetching x: 120 of 352 MB after 30 s, about 58 s left``."""
     if not arrived:
         return f"still fetching {artefact.name} ({artefact.size / 1e6:.0f} MB) after {seconds:.0f} s"
-    left = (artefact.size - arrived) * seconds / arrived
+    seconds_left = (artefact.size - arrived) * seconds / arrived
     sizes = f"{arrived / 1e6:.0f} of {artefact.size / 1e6:.0f} MB"
-    return f"still fetching {artefact.name}: {sizes} after {seconds:.0f} s, about {left:.0f} s left"
+    return f"still fetching {artefact.name}: {sizes} after {seconds:.0f} s, about {seconds_left:.0f} s left"
 
 
 def _verify(artefact: Artefact, file: Path) -> None:
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != artefact.sha256:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != artefact.sha256:
         raise LeadlineError(
-            f"{artefact.coordinate} has the wrong hash: sha256 expected {artefact.sha256}, found {found}"
+            f"{artefact.coordinate} has the wrong hash: sha256 expected {artefact.sha256}, found {digest}"
             f" ({file.stat().st_size} bytes, expected {artefact.size}). Remove it from the client's own cache"
             " (Maven's local repository, pip's cache) and try again; if the hash stays wrong, the mirror serves another"
             " file"

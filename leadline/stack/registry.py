@@ -100,12 +100,12 @@ def server_of(choice: StackChoice) -> JavaServer | SiteServer:
 
 def java_server_of(choice: StackChoice) -> JavaServer:
     """The same of a stack that is no web server alone."""
-    found = _java_server_of(choice)
+    server = _java_server_of(choice)
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        found.jvm.of(found.find_java(Path(choice.java) if choice.java else None))
-    if isinstance(found, AttachedServer):
-        found.flags_of_running()
-    return found
+        server.jvm.of(server.find_java(Path(choice.java) if choice.java else None))
+    if isinstance(server, AttachedServer):
+        server.flags_of_running()
+    return server
 
 
 def _java_server_of(choice: StackChoice) -> JavaServer:
@@ -120,9 +120,9 @@ def _java_server_of(choice: StackChoice) -> JavaServer:
 
 def database_of(choice: StackChoice, port: int = 0) -> Database:
     """A new database of a stack on ``port``, 0 for a free one. Raises UsageError for an unknown name."""
-    own = own_file() if choice.web is not None else choice.own
-    if own is not None and not own.content.database.private:
-        return OwnDatabase(own)
+    own_stack = own_file() if choice.web is not None else choice.own
+    if own_stack is not None and not own_stack.content.database.private:
+        return OwnDatabase(own_stack)
     return database(choice.database, port)
 
 
@@ -145,13 +145,13 @@ def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
 
 def knob_of_others(name: str, server_name: str, database_name: str) -> str:
     """Why this server and database have no knob ``name`` though others have; empty when nobody has it."""
-    programs: list[tuple[str, str, Service]] = [("server", each, make()) for each, make in SERVERS.items()]
-    programs += [("database", each, make(0)) for each, make in DATABASES.items()]
-    able = {each: role for role, each, program in programs if name in {knob.name for knob in program.knobs()}}
+    programs: list[tuple[str, str, Service]] = [("server", name_, make()) for name_, make in SERVERS.items()]
+    programs += [("database", name_, make(0)) for name_, make in DATABASES.items()]
+    able = {name_: role for role, name_, program in programs if name in {knob.name for knob in program.knobs()}}
     if not able or server_name in able or database_name in able:
         return ""
     roles = set(able.values())
-    lacking = [each for role, each in (("server", server_name), ("database", database_name)) if role in roles]
+    lacking = [name_ for role, name_ in (("server", server_name), ("database", database_name)) if role in roles]
     have = ["has" if len(names) == 1 else "have" for names in (lacking, able)]
     return f"{' and '.join(lacking)} {have[0]} no knob {name}; {' and '.join(able)} {have[1]} it"
 
@@ -190,24 +190,24 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
         limits = LIMITS if choice.own.content.managed else ()
         return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]
     can = {name: kind.features for name, kind in SERVERS.items()}
-    own = application(choice.app).knobs_on(choice.mode, choice.server, can)
-    return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *LIMITS, *own]
+    knobs = application(choice.app).knobs_on(choice.mode, choice.server, can)
+    return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *LIMITS, *knobs]
 
 
 def knob_roles(choice: StackChoice) -> dict[str, str]:
     """Knob -> the role of the service that has it; those left out that are the application's."""
-    found = {knob.name: "database" for knob in database_of(choice).knobs()}
-    found |= {knob.name: "web" for knob in WEB_KNOBS}
+    roles = {knob.name: "database" for knob in database_of(choice).knobs()}
+    roles |= {knob.name: "web" for knob in WEB_KNOBS}
     for companion in application_of(choice).companions({}):
-        found |= dict.fromkeys(companion.knob_names, companion.name)
-    found |= {knob.name: role_of(knob.name) for knob in LIMITS}
-    return {name: role for name, role in found.items() if role in HOST_ROLES}
+        roles |= dict.fromkeys(companion.knob_names, companion.name)
+    roles |= {knob.name: role_of(knob.name) for knob in LIMITS}
+    return {name: role for name, role in roles.items() if role in HOST_ROLES}
 
 
 def common_knobs(own: Sequence[Sequence[Knob]]) -> list[Knob]:
     """Those of the first that all others have, too, for a stack whose server is a factor; and the one that names it."""
-    names = [{knob.name for knob in each} for each in own]
-    return [SERVER_KNOB, *(knob for knob in own[0] if all(knob.name in each for each in names))]
+    names = [{knob.name for knob in knobs_of} for knobs_of in own]
+    return [SERVER_KNOB, *(knob for knob in own[0] if all(knob.name in names_of for names_of in names))]
 
 
 def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:
@@ -222,15 +222,17 @@ def check_stack(choice: StackChoice) -> None:
     if choice.own is None:
         check_mode(choice.app, choice.mode, choice.server)
         _check_database(choice)
-    elif choice.mode not in (own := application_of(choice).modes()):
-        raise StackError("mode", f"{choice.app} has no mode {choice.mode}: leave it out, or write {', '.join(own)}")
+    elif choice.mode not in (modes_known := application_of(choice).modes()):
+        raise StackError(
+            "mode", f"{choice.app} has no mode {choice.mode}: leave it out, or write {', '.join(modes_known)}"
+        )
 
 
 def _check_database(choice: StackChoice) -> None:
     if choice.database in DATABASES and not SERVERS[choice.server].reaches(choice.database):
         able = ", ".join(servers_with(lambda kind: kind.reaches(choice.database)))
-        told = f"{choice.server} has no driver for {choice.database}: its program is built for"
-        raise StackError("database", f"{told} {', '.join(SERVERS[choice.server].databases)}; {able} reach it")
+        problem = f"{choice.server} has no driver for {choice.database}: its program is built for"
+        raise StackError("database", f"{problem} {', '.join(SERVERS[choice.server].databases)}; {able} reach it")
 
 
 def check_mode(app: str, mode: str, server_name: str) -> None:
@@ -238,11 +240,13 @@ def check_mode(app: str, mode: str, server_name: str) -> None:
     chosen = application(app)
     _find("mode", mode, {name: name for name in chosen.modes()})
     _find("server", server_name, SERVERS)
-    if mode not in (own := modes(app, server_name)):
+    if mode not in (modes_known := modes(app, server_name)):
         able = ", ".join(name for name in SERVERS if mode in modes(app, name))
-        if not own:
+        if not modes_known:
             raise StackError("server", f"{app} is not built for {server_name}; it runs on {able}")
-        raise StackError("mode", f"{server_name} cannot run {app} in mode {mode}, only {', '.join(own)}; {able} can")
+        raise StackError(
+            "mode", f"{server_name} cannot run {app} in mode {mode}, only {', '.join(modes_known)}; {able} can"
+        )
 
 
 def modes(app: str, server_name: str) -> list[str]:

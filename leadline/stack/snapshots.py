@@ -81,17 +81,17 @@ def _copy_tree(source: Path, target: Path) -> None:
 def _copy_file(source: str, target: str) -> None:
     # copy_file_range shares blocks where the file system can and copies inside the kernel where it cannot
     with Path(source).open("rb") as read, new_private(Path(target)) as write:
-        left = os.fstat(read.fileno()).st_size
+        remaining = os.fstat(read.fileno()).st_size
         try:
-            while left > 0:
-                done = os.copy_file_range(read.fileno(), write.fileno(), left)
+            while remaining > 0:
+                done = os.copy_file_range(read.fileno(), write.fileno(), remaining)
                 if not done:
                     break
-                left -= done
+                remaining -= done
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise
-        if left > 0:
+        if remaining > 0:
             read.seek(0)
             write.seek(0)
             write.truncate()

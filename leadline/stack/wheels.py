@@ -40,6 +40,6 @@ class Wheel(Artefact):
             raise LeadlineError(f"pip did not fetch {self.coordinate} within {_LIMIT:g} s") from None
         if done.returncode or not file.exists():
             lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            said = "\n".join(f"  {line}" for line in lines[-5:] or ["(none)"])
-            raise LeadlineError(f"pip could not fetch {self.coordinate}; its last words:\n{said}")
+            last_lines = "\n".join(f"  {line}" for line in lines[-5:] or ["(none)"])
+            raise LeadlineError(f"pip could not fetch {self.coordinate}; its last words:\n{last_lines}")
         return file

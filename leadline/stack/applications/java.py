@@ -97,13 +97,13 @@ class JavaApplication(ABC):
         Raises LeadlineError with Maven's own words.
         """
         workloads = self._sources()
-        made = (*self.archives(), self.tools())
+        built = (*self.archives(), self.tools())
         if workloads is None:
-            self.built(made[0])
+            self.built(built[0])
             self.built(self.tools())
             return
         files = _source_files(workloads, self.modules)
-        build(f"the application {self.name}", workloads, self.modules, files, made, progress)
+        build(f"the application {self.name}", workloads, self.modules, files, built, progress)
 
     def _sources(self) -> Path | None:
         workloads = self._package.parent / "workloads"
@@ -163,7 +163,7 @@ class JavaApplication(ABC):
             ]
         except (ValueError, KeyError, TypeError):
             audits = []
-        failed = any(not each.passed for each in audits)
+        failed = any(not result.passed for result in audits)
         if not audits or done.returncode != (1 if failed else 0):
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE,
@@ -196,11 +196,11 @@ class JavaApplication(ABC):
 
 def _source_files(workloads: Path, modules: Sequence[str]) -> list[Path]:
     """What the build reads; the folders too, so that a deleted file counts as a change."""
-    found = [workloads / "pom.xml"]
+    files = [workloads / "pom.xml"]
     for module in modules:
-        found.append(workloads / module / "pom.xml")
-        found.extend((workloads / module / "src" / "main").rglob("*"))
-    return found
+        files.append(workloads / module / "pom.xml")
+        files.extend((workloads / module / "src" / "main").rglob("*"))
+    return files
 
 
 def _scale(load_units: int, seed: int) -> list[str]:

@@ -61,16 +61,16 @@ class Pages(Opaque):
         """Whether the trivial page, a page and some files come byte by byte, and what is not there does not."""
         del database, load_units, seed, counts, log, load
         client, wanted = Client(urlsplit(self._url).port or 80), site.contents()
-        asked = [site.TRIVIAL, "pages/000001.html", *(site.file_name(number) for number in (1, 2, site.FILES))]
-        wrong = [told for name in asked if (told := _other(client, name, wanted[name]))]
+        names = [site.TRIVIAL, "pages/000001.html", *(site.file_name(number) for number in (1, 2, site.FILES))]
+        wrong = [difference for name in names if (difference := _other(client, name, wanted[name]))]
         try:
             status, _, _ = client.get("/files/none.txt")
         except (OSError, ValueError) as error:
             status, wrong = 0, [*wrong, f"files/none.txt: {error}"]
         if status != HTTPStatus.NOT_FOUND:
             wrong.append(f"files/none.txt, which is not there: HTTP {status}")
-        told = "; ".join(wrong) or f"{len(asked)} files come as they are, one that is not there does not"
-        return [AuditResult("files-are-the-sites", not wrong, told)]
+        difference = "; ".join(wrong) or f"{len(names)} files come as they are, one that is not there does not"
+        return [AuditResult("files-are-the-sites", not wrong, difference)]
 
 
 def _other(client: Client, name: str, wanted: bytes) -> str:

@@ -76,22 +76,24 @@ def contents(seed: int = SEED) -> dict[str, bytes]:
     """Name below the root to bytes, of the whole site."""
     letters = random.Random(f"text {seed}").choices(_LETTERS, k=1 << 16)
     text = bytes(letters) * (LARGEST // len(letters) + 1)
-    found = {TRIVIAL: _TRIVIAL_PAGE.encode()}
+    contents_ = {TRIVIAL: _TRIVIAL_PAGE.encode()}
     for number, size in enumerate(sizes(seed=seed), 1):
-        found[file_name(number)] = (f"leadline-file {number:06}\n".encode() + text)[:size]
+        contents_[file_name(number)] = (f"leadline-file {number:06}\n".encode() + text)[:size]
     for number, files in enumerate(embedded(seed=seed), 1):
-        images = "".join(f'<img src="/{file_name(each)}" alt="">\n' for each in files)
-        found[f"pages/{number:06}.html"] = f"<!doctype html><title>leadline-page {number:06}</title>\n{images}".encode()
-    return found
+        images = "".join(f'<img src="/{file_name(file_)}" alt="">\n' for file_ in files)
+        contents_[f"pages/{number:06}.html"] = (
+            f"<!doctype html><title>leadline-page {number:06}</title>\n{images}".encode()
+        )
+    return contents_
 
 
 @lru_cache(maxsize=1)
 def digest() -> str:
     """A hash of every name and byte of the site."""
-    told = hashlib.sha256()
+    digest_ = hashlib.sha256()
     for name, content in contents().items():
-        told.update(name.encode() + b"\0" + content + b"\0")
-    return told.hexdigest()
+        digest_.update(name.encode() + b"\0" + content + b"\0")
+    return digest_.hexdigest()
 
 
 def made_site() -> Site:

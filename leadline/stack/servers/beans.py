@@ -8,7 +8,7 @@ from typing import Any
 
 def beans(answer: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
     """Attributes of the MBeans whose object name contains ``part``; KeyError if there is none."""
-    found = [attributes for name, attributes in answer["beans"].items() if part in name]
-    if not found:
+    attributes_found = [attributes for name, attributes in answer["beans"].items() if part in name]
+    if not attributes_found:
         raise KeyError(f"MBean {part}")
-    return found
+    return attributes_found

@@ -17,8 +17,8 @@ def template(name: str, deployment: Deployment | None = None) -> str:
     text = (_TEMPLATES / name).read_text()
     if deployment is not None:
         source = deployment.data_source
-        for mark, own in (("@name@", deployment.name), ("@jndi@", source.jndi), ("@pool@", source.name)):
-            text = text.replace(mark, own)
+        for mark, text_ in (("@name@", deployment.name), ("@jndi@", source.jndi), ("@pool@", source.name)):
+            text = text.replace(mark, text_)
     return text
 
 

@@ -81,8 +81,8 @@ class Framework(JavaServer):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         self.check(settings)
-        own = {name: level for name, level in settings.items() if name in self.properties}
-        levels = {self.properties[name]: self.written(self._own[name], level) for name, level in own.items()}
+        levels_ = {name: level for name, level in settings.items() if name in self.properties}
+        levels = {self.properties[name]: self.written(self._own[name], level) for name, level in levels_.items()}
         values = {**self.fixed(context), **levels}
         file = context.directory / self.configuration
         file.parent.mkdir(exist_ok=True)
@@ -100,8 +100,8 @@ class Framework(JavaServer):
         return []
 
     def reads(self, context: ServiceContext) -> list[Path]:
-        found = [self.java_home(context), agent_jar(), self._exchange(context), context.application.archive]
-        return [*found, *([context.raw] if context.raw is not None else [])]
+        paths = [self.java_home(context), agent_jar(), self._exchange(context), context.application.archive]
+        return [*paths, *([context.raw] if context.raw is not None else [])]
 
     # -- levels
 
@@ -115,21 +115,21 @@ class Framework(JavaServer):
         return self.driver.pool_url(context.database, int(self._settings.get(knobs.STATEMENT_CACHE.name, 0)))
 
     def question(self) -> Mapping[str, str]:
-        asked = [self.url, *self.properties.values()]
-        return {f"property.{number:02}": name for number, name in enumerate(asked)}
+        asked_for = [self.url, *self.properties.values()]
+        return {f"property.{number:02}": name for number, name in enumerate(asked_for)}
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         self.check(settings)
-        told = [f"{self.properties[name]}={_set(self._own[name], level)}" for name, level in levels.items()]
-        return {f"property-set.{number:02}": each for number, each in enumerate(told)}
+        assignments = [f"{self.properties[name]}={_set(self._own[name], level)}" for name, level in levels.items()]
+        return {f"property-set.{number:02}": assignment for number, assignment in enumerate(assignments)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         cache = name == knobs.STATEMENT_CACHE.name
-        asked = self.url if cache else self.properties[name]
-        if asked not in answer["properties"]:
-            why = answer["errors"].get(asked, "the agent has no word of it")
+        property_ = self.url if cache else self.properties[name]
+        if property_ not in answer["properties"]:
+            why = answer["errors"].get(property_, "the agent has no word of it")
             raise LookupError(f"{self.title} does not tell the level of {name}: {why}")
-        value = answer["properties"][asked]
+        value = answer["properties"][property_]
         return self.driver.statements(str(value)) if cache else self.told(self._own[name], value)
 
 

@@ -87,13 +87,13 @@ class GlassFish(JavaServer):
         hidden = {name: "(not kept)" if name.endswith(".password") else value for name, value in properties.items()}
         # A level that was set wins: observing must not undo a treatment.
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
-        full, kept = (
+        full, unlimited = (
             glassfish_domain.written(shipped, levels, context, broker, log, each) for each in (properties, hidden)
         )
         glassfish_messaging.write_users(context, properties)
         written = domain / "config" / "domain.xml"
         write_private(written, full)
-        self.keep("domain.xml", kept)
+        self.keep("domain.xml", unlimited)
         self.furnish(context)
         if settings.get(knobs.TLS.name) and context.certificate is not None:
             store = domain / "config" / "keystore.jks"

@@ -60,9 +60,9 @@ def administrator() -> str:
 
 def _pool(root: ElementTree.Element, database: Mapping[str, str], source: DataSource) -> None:
     resources, server = only(root, "resources"), only(root, "servers/server")
-    for found in list(resources):
-        if found.get("jndi-name") == _DEFAULT or found.get("name") == "DerbyPool":
-            resources.remove(found)
+    for resource in list(resources):
+        if resource.get("jndi-name") == _DEFAULT or resource.get("name") == "DerbyPool":
+            resources.remove(resource)
     for name in (source.jndi, _DEFAULT):
         names = {"pool-name": source.name, "jndi-name": name}
         ElementTree.SubElement(resources, "jdbc-resource", names)
@@ -85,8 +85,8 @@ def written_over(own: str, settings: Settings, context: ServiceContext, pool: st
     config = only(root, "configs/config[@name='server-config']")
     _ports(config, context)
     if config.find("jms-service") is None:  # as GlassFish adds it, at a fixed port of all addresses
-        made = ElementTree.SubElement(config, "jms-service", {"type": "EMBEDDED", "default-jms-host": "broker"})
-        ElementTree.SubElement(made, "jms-host", {"name": "broker", "lazy-init": "true"})
+        element = ElementTree.SubElement(config, "jms-service", {"type": "EMBEDDED", "default-jms-host": "broker"})
+        ElementTree.SubElement(element, "jms-host", {"name": "broker", "lazy-init": "true"})
     for service in config.findall("jms-service"):
         if service.get("type", "EMBEDDED") != "REMOTE":  # it starts a broker, where the application asks for it
             service.set("start-args", f"{service.get('start-args', '')} -Dimq.hostname={_LOOPBACK}".strip())
@@ -110,9 +110,9 @@ def written_over(own: str, settings: Settings, context: ServiceContext, pool: st
 def _ports(config: ElementTree.Element, context: ServiceContext) -> None:
     calls = context.calls_port if Feature.REMOTE_CLIENTS in context.application.features else 0
     for parent in list(config.iter()):
-        for found in list(parent):
-            if found.get("name") == "http-listener-2":  # TLS
-                parent.remove(found)
+        for child in list(parent):
+            if child.get("name") == "http-listener-2":  # TLS
+                parent.remove(child)
     only(config, "http-service/virtual-server[@id='server']").set("network-listeners", _LISTENER)
     for listener in [*config.iter("network-listener"), *config.iter("iiop-listener")]:
         ours = listener.get("name") == _LISTENER

@@ -125,11 +125,13 @@ def expected(pool: str) -> list[str]:
 
 def question(pool: str) -> dict[str, str]:
     """What the agent is asked. The beans appear only after the operation."""
-    found = {"invoke.0": "amx-support:type=boot-amx|bootAMX"}
+    questions = {"invoke.0": "amx-support:type=boot-amx|bootAMX"}
     for kind, name in _names(pool).items():
-        own = (_bean_attribute(each) for row in _TABLE if row.element == kind for each in row.attributes)
-        found[f"bean.{kind}"] = f"{name}|{','.join(own)}"
-    return found
+        attributes_of_kind = (
+            _bean_attribute(attribute) for row in _TABLE if row.element == kind for attribute in row.attributes
+        )
+        questions[f"bean.{kind}"] = f"{name}|{','.join(attributes_of_kind)}"
+    return questions
 
 
 def apply(root: ElementTree.Element, settings: Settings, pool: str) -> None:
@@ -142,16 +144,16 @@ def apply_over(root: ElementTree.Element, settings: Settings, pool: str) -> None
     """The same over a domain that has numbers of its own: those hold beside the levels, and what is kept is lowered to
     a level below it.
     """
-    own: dict[str, Level] = {}
+    levels_of_domain: dict[str, Level] = {}
     for row in (_OWN[knob.name] for pair in _BOUNDS for knob in pair):
         element = root.find(_ELEMENTS[row.element].format(pool=pool))
         if element is not None and (number := element.get(row.attribute, "")).isdecimal():
-            own[row.knob] = int(number)
+            levels_of_domain[row.knob] = int(number)
     for least, most in _BOUNDS:
-        kept, limit = own.get(least.name), settings.get(most.name)
-        if isinstance(kept, int) and isinstance(limit, int):
-            own[least.name] = min(kept, limit)
-    apply(root, {**own, **settings}, pool)
+        least_level, limit = levels_of_domain.get(least.name), settings.get(most.name)
+        if isinstance(least_level, int) and isinstance(limit, int):
+            levels_of_domain[least.name] = min(least_level, limit)
+    apply(root, {**levels_of_domain, **settings}, pool)
 
 
 def lacking(root: ElementTree.Element) -> str:
@@ -174,7 +176,7 @@ def _attributes(settings: Settings) -> dict[tuple[str, str], str]:
     for name in settings:
         if name in _OWN:
             row = _OWN[name]
-            values |= {(row.element, each): _written(row, settings[name]) for each in row.attributes}
+            values |= {(row.element, attribute): _written(row, settings[name]) for attribute in row.attributes}
     return values
 
 
@@ -186,21 +188,21 @@ def changes(before: Settings, after: Settings, pool: str) -> dict[str, str]:
     # It refuses a maximum below what is kept, so the one comes after the other, or before it.
     keys = sorted((key for key in wanted if wanted[key] != was.get(key)), key=lambda key: (key == most) == falls)
     names = _names(pool)
-    told = [f"{names[kind]}|{_bean_attribute(name)}|{wanted[kind, name]}" for kind, name in keys]
-    return {f"set.{number:02}": each for number, each in enumerate(told)}
+    assignments = [f"{names[kind]}|{_bean_attribute(name)}|{wanted[kind, name]}" for kind, name in keys]
+    return {f"set.{number:02}": assignment for number, assignment in enumerate(assignments)}
 
 
 def only(root: ElementTree.Element, path: str) -> ElementTree.Element:
     """The element there, which every domain has."""
-    found = root.find(path)
-    assert found is not None, path
-    return found
+    element = root.find(path)
+    assert element is not None, path
+    return element
 
 
 def added(parent: ElementTree.Element, name: str) -> ElementTree.Element:
     """The child of that name, made where there is none."""
-    found = parent.find(name)
-    return ElementTree.SubElement(parent, name) if found is None else found
+    element = parent.find(name)
+    return ElementTree.SubElement(parent, name) if element is None else element
 
 
 def _written(row: _Own, level_: Level) -> str:
@@ -224,13 +226,13 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     values = {str(bean[_bean_attribute(attribute)]) for attribute in row.attributes}
     if len(values) > 1:
         raise LookupError(f"GlassFish has {name} at different levels: {', '.join(sorted(values))}")
-    found = values.pop()
+    value_ = values.pop()
     if row.form == "on":
-        return found == "on"
+        return value_ == "on"
     if row.form == "high":
-        return found == "HIGH"
-    if found in ("true", "false"):
-        return found == "true"
+        return value_ == "HIGH"
+    if value_ in ("true", "false"):
+        return value_ == "true"
     if row.form == "plain":
-        return int(found)
-    return float(found) / (1000 if row.form == "milliseconds" else 1)
+        return int(value_)
+    return float(value_) / (1000 if row.form == "milliseconds" else 1)

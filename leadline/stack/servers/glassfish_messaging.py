@@ -83,10 +83,10 @@ def apply(
     for each in application.destinations:
         kind = f"jakarta.jms.{type(each).__name__}"
         names = {"jndi-name": each.jndi, "res-type": kind, "res-adapter": "jmsra"}
-        made = ElementTree.SubElement(resources, "admin-object-resource", names)
+        resource = ElementTree.SubElement(resources, "admin-object-resource", names)
         destination = _DEAD if application.takes_dead_letters(each) else each.name
-        ElementTree.SubElement(made, "property", {"name": "Name", "value": destination})
-    for name in (connections, *(each.jndi for each in application.destinations)):
+        ElementTree.SubElement(resource, "property", {"name": "Name", "value": destination})
+    for name in (connections, *(destination.jndi for destination in application.destinations)):
         ElementTree.SubElement(server, "resource-ref", {"ref": name})
     service = only(config, "jms-service")
     sync = str(wanted == _ASSURED).lower()

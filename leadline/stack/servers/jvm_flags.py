@@ -43,12 +43,12 @@ def _flag_knobs(home: Path, changed: int) -> Mapping[str, Knob]:  # noqa: ARG001
 
 def knobs_in(values: str, ranges: str) -> Mapping[str, Knob]:
     """The knobs in what ``-XX:+PrintFlagsFinal`` and ``-XX:+PrintFlagsRanges`` print."""
-    bounds = {found[1]: (found[2], found[3]) for line in ranges.splitlines() if (found := _RANGE.match(line))}
+    bounds = {match[1]: (match[2], match[3]) for line in ranges.splitlines() if (match := _RANGE.match(line))}
     knobs = {}
     for line in values.splitlines():
-        found = _ROW.fullmatch(line)
-        if found is not None and found[2] not in _elsewhere():
-            knobs[PREFIX + found[2]] = _knob(found[1], found[2], found[3].strip(), found[4], bounds.get(found[2]))
+        match = _ROW.fullmatch(line)
+        if match is not None and match[2] not in _elsewhere():
+            knobs[PREFIX + match[2]] = _knob(match[1], match[2], match[3].strip(), match[4], bounds.get(match[2]))
     return knobs
 
 
@@ -109,9 +109,11 @@ def refusal(home: Path, options: list[str]) -> str:
         done = java_says(home, *options)
     except OSError as error:
         return str(error)
-    said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-    told = [line for line in said if not line.startswith(("Error: Could not create", "Error: A fatal exception"))]
-    return "; ".join(told[:2]) if done.returncode else ""
+    lines_said = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    problems = [
+        line for line in lines_said if not line.startswith(("Error: Could not create", "Error: A fatal exception"))
+    ]
+    return "; ".join(problems[:2]) if done.returncode else ""
 
 
 def elsewhere(name: str, known: Mapping[str, Knob]) -> str:
@@ -121,8 +123,8 @@ def elsewhere(name: str, known: Mapping[str, Knob]) -> str:
     if not name.startswith(PREFIX) or name in known:
         return ""
     flag = name.removeprefix(PREFIX)
-    if (own := _elsewhere().get(flag)) is not None:
-        return f"the flag {flag} is the knob {own} here; write that"
+    if (other_name := _elsewhere().get(flag)) is not None:
+        return f"the flag {flag} is the knob {other_name} here; write that"
     near = nearest(name, list(known))
     return f"this JVM has no product flag {flag}" + (f"; did you mean {near}?" if near else "")
 
@@ -132,6 +134,6 @@ def _elsewhere() -> Mapping[str, str]:
     """Flags that other knobs set, with the names of those."""
     from leadline.stack.servers import jvm
 
-    found = {flag.name: name for name, flag in jvm.FLAG_OF.items()}
-    found |= dict.fromkeys(jvm.COLLECTOR_FLAGS.values(), jvm.COLLECTOR.name)
-    return found | dict.fromkeys(("UseTransparentHugePages", "UseLargePages"), jvm.LARGE_PAGES.name)
+    knob_of_flag = {flag.name: name for name, flag in jvm.FLAG_OF.items()}
+    knob_of_flag |= dict.fromkeys(jvm.COLLECTOR_FLAGS.values(), jvm.COLLECTOR.name)
+    return knob_of_flag | dict.fromkeys(("UseTransparentHugePages", "UseLargePages"), jvm.LARGE_PAGES.name)

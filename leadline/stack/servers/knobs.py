@@ -54,6 +54,6 @@ def whole_seconds(name: str, settings: Mapping[str, Level], title: str) -> int |
 
 def check_bounds(settings: Mapping[str, Level], least: Knob, most: Knob, default: Level | None) -> None:
     """Raises UsageError for more kept than the maximum, of threads or connections; ``default``: of the maximum."""
-    kept, limit = settings.get(least.name), settings.get(most.name, default)
-    if isinstance(kept, int) and isinstance(limit, int) and kept > limit:
-        raise UsageError(f"{least.name} {kept} is more than {most.name} {limit}; set at most {limit}")
+    least_level, limit = settings.get(least.name), settings.get(most.name, default)
+    if isinstance(least_level, int) and isinstance(limit, int) and least_level > limit:
+        raise UsageError(f"{least.name} {least_level} is more than {most.name} {limit}; set at most {limit}")

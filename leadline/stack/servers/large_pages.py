@@ -76,12 +76,12 @@ def found(flags: Mapping[str, str], files: Files, pid: int) -> str:
     mappings = _mappings(files, pid)
     # The flag stays on when too few pages were reserved and the JVM fell back to small ones; the kernel knows.
     if flags.get("UseLargePages") == "true" and flags.get("UseTransparentHugePages") != "true":
-        reserved = sum(each.size for each in mappings if each.page >= _LARGE_PAGE)
+        reserved = sum(mapping.size for mapping in mappings if mapping.page >= _LARGE_PAGE)
         return "explicit" if reserved >= int(flags["InitialHeapSize"]) else "off"
     # A kernel that gives huge pages to everybody gives them to a heap that did not ask for them, too.
-    shared = [each for each in mappings if each.heap_file]  # ZGC's heap
-    heap = shared or [each for each in mappings if each.anonymous]
-    return "transparent" if any(each.huge for each in heap) else "off"
+    shared = [mapping for mapping in mappings if mapping.heap_file]  # ZGC's heap
+    heap = shared or [mapping for mapping in mappings if mapping.anonymous]
+    return "transparent" if any(mapping.huge for mapping in heap) else "off"
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,9 @@ class Liberty(JavaServer):
 
     def _overrides(self, context: ServiceContext, settings: Settings, variables: Mapping[str, str]) -> str:
         needed = context.application.features
-        features = list(dict.fromkeys(own for kind, names in _FEATURES.items() if kind in needed for own in names))
+        features = list(
+            dict.fromkeys(feature for kind, names in _FEATURES.items() if kind in needed for feature in names)
+        )
         if context.application.profile:
             features = [PROFILES[context.application.profile], "jdbc-4.3"]
         # A level that was set wins: observing must not undo a treatment.

@@ -119,7 +119,7 @@ def _integer(found: object) -> Level:
 
 
 def _purge(found: object) -> Level:
-    return next(level for level, own in _PURGE.items() if own == found)
+    return next(level for level, duration in _PURGE.items() if duration == found)
 
 
 # knob -> configuration, attribute, how it is read
@@ -163,14 +163,14 @@ def _configuration(answer: Mapping[str, Any], kind: str, identities: Mapping[str
 
     Raises KeyError when there is none.
     """
-    found: list[Mapping[str, Any]] = answer["configurations"].get(_CONFIGURATIONS[kind], [])
+    configurations: list[Mapping[str, Any]] = answer["configurations"].get(_CONFIGURATIONS[kind], [])
     if kind in _REFERENCES:
         user, reference = _REFERENCES[kind]
         wanted = _configuration(answer, user, identities)[reference]
         names = wanted if isinstance(wanted, list) else [wanted]
-        found = [properties for properties in found if properties["service.pid"] in names]
+        configurations = [properties for properties in configurations if properties["service.pid"] in names]
     elif kind in identities:
-        found = [properties for properties in found if properties.get("id") == identities[kind]]
-    if not found:
+        configurations = [properties for properties in configurations if properties.get("id") == identities[kind]]
+    if not configurations:
         raise KeyError(f"configuration {_CONFIGURATIONS[kind]}")
-    return found[0]
+    return configurations[0]

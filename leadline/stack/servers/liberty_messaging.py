@@ -43,14 +43,14 @@ def question(application: Deployment) -> dict[str, str]:
     if application.connection_factory is None or not application.queues:
         return {}
     queue = application.queues[0]
-    asked = (
+    questions = (
         f"(&{_STORE}(config.parentPID=com.ibm.ws.messaging.runtime))",
         f"(&{_SENDER}(id={application.connection_factory.name}))",
         f"(&{_QUEUE}(id={queue.jndi}))",
         f"(&{_RECEIVER}(id=*/{queue.receiver.bean}))",
         _LOG,
     )
-    return {f"configuration.messaging{number}": filter_ for number, filter_ in enumerate(asked)}
+    return {f"configuration.messaging{number}": filter_ for number, filter_ in enumerate(questions)}
 
 
 def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
@@ -77,16 +77,16 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
         "  </jmsConnectionFactory>",
         f"  <transaction transactionLogDirectory={log}/>",
     ]
-    for each in application.destinations:
-        kind = type(each).__name__
-        lines.append(f'  <jms{kind} id="{each.jndi}" jndiName="{each.jndi}">')
-        lines.append(f'    <properties.wasJms {kind.lower()}Name="{each.name}" {mode}/></jms{kind}>')
+    for destination in application.destinations:
+        kind = type(destination).__name__
+        lines.append(f'  <jms{kind} id="{destination.jndi}" jndiName="{destination.jndi}">')
+        lines.append(f'    <properties.wasJms {kind.lower()}Name="{destination.name}" {mode}/></jms{kind}>')
     consumers = messaging.consumers(application, {messaging.CONSUMERS.name: _CONSUMERS, **settings})
-    for each in application.destinations:
-        bean, kind = each.receiver.bean, type(each).__name__
+    for destination in application.destinations:
+        bean, kind = destination.receiver.bean, type(destination).__name__
         limit = f' maxConcurrency="{consumers[bean]}"' if bean in consumers else ""
         spec = f"{application.archive.stem}/{bean}"
-        lines.append(f'  <jmsActivationSpec id="{spec}"><properties.wasJms destinationRef="{each.jndi}"')
+        lines.append(f'  <jmsActivationSpec id="{spec}"><properties.wasJms destinationRef="{destination.jndi}"')
         lines.append(f'    destinationType="jakarta.jms.{kind}"{limit}/></jmsActivationSpec>')
     return lines
 
@@ -112,9 +112,9 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     if not _rows(answer, _SENDER):
         raise NotInPlay(messaging.NONE)
     if name == messaging.RELIABILITY.name:
-        kept = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
-        own = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if kept else 'nonPersistentMapping'}"]
-        return next(level for level, word in _LEVELS.items() if word == own)
+        persistent = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
+        mapping_ = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if persistent else 'nonPersistentMapping'}"]
+        return next(level for level, word in _LEVELS.items() if word == mapping_)
     if name == messaging.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
     if name == messaging.LOG_PLACE.name:

@@ -36,15 +36,17 @@ def directories(context: ServiceContext, settings: Settings, server: str) -> Map
     """
     wanted = {name: str(settings.get(name, DISK)) for name in _FOLDERS}
     options = str(settings.get(SERVER_MOUNT, DEFAULTS))
-    found = {DISK: context.directory}
-    told = []
+    directories_ = {DISK: context.directory}
+    file_systems = []
     for level in sorted(set(wanted.values()) - {DISK}):
-        found[level], made = places.make_at(context.host, context.directory, level, places.STORES, options)
-        told.append(f"{level}: {made}\n")
-    if told:
+        directories_[level], file_system = places.make_at(
+            context.host, context.directory, level, places.STORES, options
+        )
+        file_systems.append(f"{level}: {file_system}\n")
+    if file_systems:
         context.artefacts.mkdir(parents=True, exist_ok=True)
-        (context.artefacts / f"{server}-ram-disk.txt").write_text("".join(told))
-    return {name: found[level] / _FOLDERS[name] for name, level in wanted.items()}
+        (context.artefacts / f"{server}-ram-disk.txt").write_text("".join(file_systems))
+    return {name: directories_[level] / _FOLDERS[name] for name, level in wanted.items()}
 
 
 def in_use(context: ServiceContext) -> bool:
@@ -56,8 +58,8 @@ def consumers(deployment: Deployment, settings: Settings) -> Mapping[str, Level]
     """Message-driven bean -> how many work at once, for those of which a level says so."""
     if CONSUMERS.name not in settings:
         return {}
-    found = (each.receiver for each in deployment.destinations)
-    return {receiver.bean: settings[CONSUMERS.name] for receiver in found if receiver.parallel}
+    receivers = (destination.receiver for destination in deployment.destinations)
+    return {receiver.bean: settings[CONSUMERS.name] for receiver in receivers if receiver.parallel}
 
 
 def knows(name: str) -> bool:

@@ -26,8 +26,8 @@ _SPARE = 1 << 29  # bytes of a file system beside what is copied there
 
 def knobs(server: str) -> list[Knob]:
     """Under the server's own name."""
-    found = catalogue.load("server-places").values()
-    return [replace(knob, names=dict.fromkeys([server], *knob.names.values())) for knob in found]
+    knobs_shipped = catalogue.load("server-places").values()
+    return [replace(knob, names=dict.fromkeys([server], *knob.names.values())) for knob in knobs_shipped]
 
 
 class ServerPlaces:
@@ -46,26 +46,26 @@ class ServerPlaces:
 
         Raises UsageError, TrialFailure.
         """
-        told = []
+        file_systems = []
         if (level := self._levels.get(INSTALLATION)) is not None:
             archive = context.application.archive
             size = places.size_of(home) + archive.stat().st_size + _SPARE
-            self.installation, made = places.furnished(
+            self.installation, file_system = places.furnished(
                 self._host, self._directory, level, _USES[INSTALLATION], self._options, size, home
             )
             copy = places.copied(archive, self.installation / ".leadline-archive" / archive.name)
             context = replace(context, deployment=replace(context.application, archive=copy))
-            told.append(f"{INSTALLATION} = {level}: {made}")
+            file_systems.append(f"{INSTALLATION} = {level}: {file_system}")
         if (level := self._levels.get(TEMPORARY)) is not None:
-            found, made = places.make_at(self._host, self._directory, level, _USES[TEMPORARY], self._options)
-            self._temporary = found / "files"
+            temporary, file_system = places.make_at(self._host, self._directory, level, _USES[TEMPORARY], self._options)
+            self._temporary = temporary / "files"
             self._temporary.mkdir(mode=0o700)
-            told.append(f"{TEMPORARY} = {level}: {made}")
+            file_systems.append(f"{TEMPORARY} = {level}: {file_system}")
         elif TEMPORARY in self._settings:
             self._temporary = self._directory / "tmp"
             self._temporary.mkdir(mode=0o700, exist_ok=True)
-        if told:
-            (context.artefacts / "server-places.txt").write_text("".join(f"{line}\n" for line in told))
+        if file_systems:
+            (context.artefacts / "server-places.txt").write_text("".join(f"{line}\n" for line in file_systems))
             if context.cold:
                 self._host.drop_page_cache()
         return context
@@ -99,11 +99,13 @@ class ServerPlaces:
     def level(self, name: str, answer: Mapping[str, Any], pid: int, home: Path) -> Level:
         """A level from what the JVM tells of itself and from what it has open. Raises LookupError, NotInPlay."""
         if name == SERVER_MOUNT:
-            used = {str(self._settings.get(each, DISK)) for each in OPTIONS_OF[SERVER_MOUNT]}
+            used = {str(self._settings.get(option, DISK)) for option in OPTIONS_OF[SERVER_MOUNT]}
             if not used & set(MOUNTED):
                 raise NotInPlay("no place of the server is a file system of its own")
-            found = [path for use in (*_USES.values(), places.STORES) for path in places.made(self._directory, use)]
-            return places.options_at(self._host, {str(path): path for path in found}, self._options)
+            places_in_use = [
+                path for use in (*_USES.values(), places.STORES) for path in places.made(self._directory, use)
+            ]
+            return places.options_at(self._host, {str(path): path for path in places_in_use}, self._options)
         path = self._opened(pid, home) if name == INSTALLATION else _tmpdir(answer)
         return places.level_at(self._host, path)
 
@@ -123,5 +125,5 @@ class ServerPlaces:
 def _tmpdir(answer: Mapping[str, Any]) -> Path:
     """As the JVM tells its arguments; the last one holds."""
     arguments = answer["beans"][_JVM]["InputArguments"]
-    found = [str(each).removeprefix(_TMPDIR) for each in arguments if str(each).startswith(_TMPDIR)]
-    return Path(found[-1] if found else "/tmp")
+    directories_ = [str(argument).removeprefix(_TMPDIR) for argument in arguments if str(argument).startswith(_TMPDIR)]
+    return Path(directories_[-1] if directories_ else "/tmp")

@@ -69,9 +69,9 @@ class Tomcat(JavaServer):
         context_file = base / "conf" / "Catalina" / "localhost" / f"{context.application.file_name}.xml"
         context_file.write_text(template(f"{self.name}-context.xml", context.application))
         # Tomcat reads this file first and makes its entries system properties: the loaders come from its own copy.
-        own = (home / "conf" / "catalina.properties").read_text()
+        shipped = (home / "conf" / "catalina.properties").read_text()
         properties = self._properties(context, settings)
-        write_private(base / "conf" / "catalina.properties", f"{own}\n{properties_text(properties)}")
+        write_private(base / "conf" / "catalina.properties", f"{shipped}\n{properties_text(properties)}")
         self.keep("server.xml", server)
         self.keep("levels.properties", properties_text({**properties, "leadline.database.password": "(not kept)"}))
 

@@ -67,9 +67,9 @@ _HTTP2_ELEMENT = '      <UpgradeProtocol className="org.apache.coyote.http2.Http
 def properties(settings: Settings) -> dict[str, str]:
     """Properties of the template for the levels that are set. Raises UsageError for levels that contradict."""
     values = {_PROPERTIES[name]: str(level) for name, level in settings.items() if name in _PROPERTIES}
-    for name, own in _MILLISECONDS.items():
+    for name, properties_of in _MILLISECONDS.items():
         if name in settings:
-            values[own] = str(round(float(settings[name]) * 1000))
+            values[properties_of] = str(round(float(settings[name]) * 1000))
     values |= {_SWITCHES[name]: str(level).lower() for name, level in settings.items() if name in _SWITCHES}
     if settings.get(knobs.COMPRESSION.name):
         values["leadline.http.compression"] = "on"
@@ -115,7 +115,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str], application: De
     threads = "leadline.threads.max"
     if threads in changed and int(after[threads]) < int(before.get(threads, _THREADS)):
         changed.reverse()  # it refuses fewer threads than it keeps
-    return [f"{names[_LIVE[name][0]]}|{own}|{wanted[name]}" for name in changed for own in _LIVE[name][1:]]
+    return [f"{names[_LIVE[name][0]]}|{property_}|{wanted[name]}" for name in changed for property_ in _LIVE[name][1:]]
 
 
 def _pool(application: Deployment) -> str:
@@ -126,15 +126,15 @@ def draining(application: Deployment, most: Level) -> list[str]:
     """What the agent sets so that the pool comes down to ``most`` connections: those that are idle are closed within
     hundredths of a second, those in use when they are given back. By itself the pool goes on using what it has.
     """
-    own = {"maxTotal": most, "maxIdle": 0, "minEvictableIdleTimeMillis": 1, "timeBetweenEvictionRunsMillis": 10}
-    return [f"{_pool(application)}|{name}|{value}" for name, value in own.items()]
+    limits = {"maxTotal": most, "maxIdle": 0, "minEvictableIdleTimeMillis": 1, "timeBetweenEvictionRunsMillis": 10}
+    return [f"{_pool(application)}|{name}|{value}" for name, value in limits.items()]
 
 
 def drained(application: Deployment, settings: Settings) -> list[str]:
     """What ends ``draining``."""
     upkeep = properties(settings).get("leadline.pool.upkeep", _DEFAULTS["leadline.pool.upkeep"])
-    own = {"minEvictableIdleTimeMillis": _EVICTABLE, "timeBetweenEvictionRunsMillis": upkeep}
-    return [f"{_pool(application)}|{name}|{value}" for name, value in own.items()]
+    limits = {"minEvictableIdleTimeMillis": _EVICTABLE, "timeBetweenEvictionRunsMillis": upkeep}
+    return [f"{_pool(application)}|{name}|{value}" for name, value in limits.items()]
 
 
 def connections(answer: Mapping[str, Any]) -> int:
@@ -151,24 +151,24 @@ def configuration(text: str, settings: Settings) -> str:
 
 def with_socket(text: str, path: str) -> str:
     """server.xml with a second connector of the same levels on a Unix socket."""
-    found = re.search(r"    <Connector .*?</Connector>\n", text, re.DOTALL)
-    assert found
+    match = re.search(r"    <Connector .*?</Connector>\n", text, re.DOTALL)
+    assert match
     address = 'address="${leadline.http.address}" port="${leadline.http.port}"'
-    assert address in found[0]
+    assert address in match[0]
     # Web servers run as another user where leadline is root.
-    own = f'unixDomainSocketPath={quoteattr(path)} unixDomainSocketPathPermissions="rwxrwxrwx"'
-    return text[: found.end()] + found[0].replace(address, own) + text[found.end() :]
+    socket = f'unixDomainSocketPath={quoteattr(path)} unixDomainSocketPathPermissions="rwxrwxrwx"'
+    return text[: match.end()] + match[0].replace(address, socket) + text[match.end() :]
 
 
 def with_tls(text: str, certificate: str, key: str) -> str:
     """server.xml with TLS on its connector."""
     files = f"certificateFile={quoteattr(certificate)} certificateKeyFile={quoteattr(key)}"
     host = f'      <SSLHostConfig><Certificate {files} type="EC"/></SSLHostConfig>\n'
-    found = re.search(r"    <Connector (.*?)>\n(.*?)    </Connector>\n", text, re.DOTALL)
-    assert found
+    match = re.search(r"    <Connector (.*?)>\n(.*?)    </Connector>\n", text, re.DOTALL)
+    assert match
     tls = 'SSLEnabled="true" scheme="https" secure="true"'
-    made = f"    <Connector {tls} {found[1]}>\n{host}{found[2]}    </Connector>\n"
-    return text[: found.start()] + made + text[found.end() :]
+    connector = f"    <Connector {tls} {match[1]}>\n{host}{match[2]}    </Connector>\n"
+    return text[: match.start()] + connector + text[match.end() :]
 
 
 def _of_pool(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -202,7 +202,7 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     """A knob's level from the agent's answer. Raises LookupError, KeyError."""
     if name in _READ:
         part, attribute = _READ[name]
-        found = beans(answer, part)[0][attribute]
+        value = beans(answer, part)[0][attribute]
     else:
         pool = _of_pool(answer)
         if name == knobs.STATEMENT_CACHE.name:
@@ -213,11 +213,11 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
             return any("connection=" in bean for bean in answer["beans"])
         if name not in _OF_THE_POOL:
             raise LookupError(f"Tomcat does not tell the level of {name}")
-        found = pool[_OF_THE_POOL[name]]
+        value = pool[_OF_THE_POOL[name]]
     if name in _MILLISECONDS:
-        if int(found) < 0:
+        if int(value) < 0:
             raise LookupError(f"Tomcat has no limit for {name}")
-        return float(found) / 1000
+        return float(value) / 1000
     if name == knobs.COMPRESSION.name:
-        return bool(found == "on")
-    return bool(found) if isinstance(found, bool) else int(found)
+        return bool(value == "on")
+    return bool(value) if isinstance(value, bool) else int(value)

@@ -41,8 +41,8 @@ class TomEE(Tomcat):
         conf = context.directory / "conf"
         (conf / "tomee.xml").write_text(resources)
         units = context.application.persistence_units
-        own = self.driver.persistence_properties.items()
-        properties = {f"{unit}.{name}": value for unit in units for name, value in own}
+        properties_ = self.driver.persistence_properties.items()
+        properties = {f"{unit}.{name}": value for unit in units for name, value in properties_}
         properties |= tomee_messaging.properties(context, settings)
         if Feature.REMOTE_CLIENTS in context.application.features:
             properties["tomee.remote.support"] = "true"

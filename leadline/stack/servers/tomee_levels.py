@@ -53,12 +53,12 @@ def _most(settings: Settings) -> int:
 
 def lines(settings: Settings) -> list[str]:
     """Lines of the data source that the levels need."""
-    found = [line for name, own in _POOL.items() if name in settings for line in own]
+    lines_ = [line for name, pool_lines in _POOL.items() if name in settings for line in pool_lines]
     if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
-        found += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
+        lines_ += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
     if settings.get(knobs.STATEMENT_CACHE.name):
-        found.append(f"JdbcInterceptors = {_STATEMENTS}")
-    return found
+        lines_.append(f"JdbcInterceptors = {_STATEMENTS}")
+    return lines_
 
 
 def resources(text: str, settings: Settings) -> str:
@@ -108,13 +108,13 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         return int(beans(answer, "j2eeType=Pool")[0]["MaxSize"])
     pool = beans(answer, _POOLS)[0]
     if name == knobs.STATEMENT_CACHE.name:
-        kept = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
-        return int(kept[1]) // int(pool["MaxActive"]) if kept else 0
+        match = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
+        return int(match[1]) // int(pool["MaxActive"]) if match else 0
     if name not in _ATTRIBUTES:
         raise LookupError(f"TomEE does not tell the level of {name}")
-    found = pool[_ATTRIBUTES[name]]
-    if name == knobs.MAX_AGE.name and not found:
+    value = pool[_ATTRIBUTES[name]]
+    if name == knobs.MAX_AGE.name and not value:
         raise LookupError(f"TomEE has no limit for {name}")
     if name in _MILLISECONDS:
-        return float(found) / 1000
-    return bool(found) if isinstance(found, bool) else int(found)
+        return float(value) / 1000
+    return bool(value) if isinstance(value, bool) else int(value)

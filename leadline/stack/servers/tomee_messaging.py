@@ -30,12 +30,12 @@ _STORE, _RECEIVER = "service=PersistenceAdapter", "MessageDrivenBean="
 def question(application: Deployment) -> dict[str, str]:
     """What the agent is asked: the broker, its store, how many of the receivers that work in parallel."""
     broker = f"org.apache.activemq:brokerName={application.name},type=Broker"
-    found = {"bean.broker": f"{broker}|Persistent", "bean.store": f"{broker},{_STORE},*|Name"}
-    for each in application.destinations:
-        if each.receiver.parallel:
-            bean = f"openejb.management:{_RECEIVER}{each.receiver.bean},j2eeType=Instances,*"
-            found.setdefault("bean.receiver", f"{bean}|InstanceLimit")
-    return found if application.connection_factory else {}
+    questions = {"bean.broker": f"{broker}|Persistent", "bean.store": f"{broker},{_STORE},*|Name"}
+    for destination in application.destinations:
+        if destination.receiver.parallel:
+            bean = f"openejb.management:{_RECEIVER}{destination.receiver.bean},j2eeType=Instances,*"
+            questions.setdefault("bean.receiver", f"{bean}|InstanceLimit")
+    return questions if application.connection_factory else {}
 
 
 def resources(context: ServiceContext, settings: Settings) -> str:
@@ -45,7 +45,7 @@ def resources(context: ServiceContext, settings: Settings) -> str:
     application = context.application
     assert application.connection_factory is not None
     adapter = {"ResourceAdapter": f"{application.name}Broker"}
-    found = [
+    elements = [
         _element("Resource", f"{application.name}Broker", "ActiveMQResourceAdapter", {
             "BrokerXmlConfig": _broker(context, settings),
             "ServerUrl": f"vm://{application.name}?create=false&waitForStart=20000",
@@ -54,10 +54,12 @@ def resources(context: ServiceContext, settings: Settings) -> str:
         _element("Container", f"{application.name}Messages", "MESSAGE", adapter),
         _element("Resource", application.connection_factory.jndi, "jakarta.jms.ConnectionFactory", adapter),
     ]  # fmt: skip
-    for each in application.destinations:
-        kind = f"jakarta.jms.{type(each).__name__}"
-        found.append(_element("Resource", each.jndi, kind, {"destination": _destination(application, each)}))
-    return "".join(found)
+    for destination in application.destinations:
+        kind = f"jakarta.jms.{type(destination).__name__}"
+        elements.append(
+            _element("Resource", destination.jndi, kind, {"destination": _destination(application, destination)})
+        )
+    return "".join(elements)
 
 
 def _destination(application: Deployment, each: Queue | Topic) -> str:
@@ -84,18 +86,18 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     if not messaging.in_use(context):
         return {}
     application = context.application
-    found = {
-        f"{each.receiver.bean}.activation.destination": _destination(application, each)
-        for each in application.destinations
+    properties_ = {
+        f"{destination.receiver.bean}.activation.destination": _destination(application, destination)
+        for destination in application.destinations
     }
     for name, level_ in (
         ("maximumRedeliveries", _REDELIVERIES),
         ("initialRedeliveryDelay", _REDELIVERY_MS),
     ):
-        found[f"mdb.activation.{name}"] = str(level_)
+        properties_[f"mdb.activation.{name}"] = str(level_)
     for bean, most in messaging.consumers(application, settings).items():
-        found |= {f"{bean}.activation.maxSessions": str(most), f"{bean}.InstanceLimit": str(most)}
-    return found
+        properties_ |= {f"{bean}.activation.maxSessions": str(most), f"{bean}.InstanceLimit": str(most)}
+    return properties_
 
 
 def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
@@ -105,10 +107,10 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
         raise NotInPlay(messaging.NONE)
     if name == messaging.CONSUMERS.name:
         return int(beans(answer, _RECEIVER)[0]["InstanceLimit"])
-    kept = answer["beans"][broker]["Persistent"]
+    persistent = answer["beans"][broker]["Persistent"]
     if name == messaging.RELIABILITY.name:
-        return _PERSISTENT if kept else _IN_MEMORY
-    if not kept:
+        return _PERSISTENT if persistent else _IN_MEMORY
+    if not persistent:
         raise NotInPlay(f"no store, as {messaging.RELIABILITY.name} is {_IN_MEMORY}")
     store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
     if name == messaging.STORE.name:

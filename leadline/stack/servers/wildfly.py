@@ -91,10 +91,10 @@ class WildFly(JavaServer):
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         base = context.directory
         configuration = base / "configuration"
-        own = [*wildfly_levels.operations(settings), *wildfly_messaging.operations(context, settings)]
+        operations = [*wildfly_levels.operations(settings), *wildfly_messaging.operations(context, settings)]
         application = context.application
-        made = self._prepared(application, own, self.java_home(context), lambda _: None)
-        shutil.copytree(made, configuration)
+        prepared = self._prepared(application, operations, self.java_home(context), lambda _: None)
+        shutil.copytree(prepared, configuration)
         (configuration / "logging.properties").write_text(template("wildfly-logging.properties"))
         module = base / "modules" / "leadline" / "jdbc" / "main"
         module.mkdir(parents=True)

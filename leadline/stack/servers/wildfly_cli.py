@@ -55,26 +55,26 @@ def prepared(
 def _prepare(home: Path, java: Path, profile: str, script: str, target: Path, own: Path | None) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
     try:
-        source, made = own or home / "standalone" / "configuration", work / "base" / "configuration"
-        made.mkdir(parents=True)
+        source, configuration = own or home / "standalone" / "configuration", work / "base" / "configuration"
+        configuration.mkdir(parents=True)
         names = {profile, *(path.name for path in source.glob("*.properties"))}
         for name in names if own is None else [path.name for path in own.iterdir() if path.is_file()]:
-            shutil.copyfile(source / name, made / name)
+            shutil.copyfile(source / name, configuration / name)
         (work / "script.cli").write_text(script)
-        said = _run(home, java, work)
-        written = made / profile
-        if said or written.read_bytes() == (source / profile).read_bytes():
+        output = _run(home, java, work)
+        written = configuration / profile
+        if output or written.read_bytes() == (source / profile).read_bytes():
             raise LeadlineError(
-                f"WildFly refused the configuration that leadline wants:\n{said or '(it said nothing)'}"
+                f"WildFly refused the configuration that leadline wants:\n{output or '(it said nothing)'}"
             )
-        for left in ("standalone_xml_history", *(["logging.properties"] if own is None else [])):
-            path = made / left
+        for unused in ("standalone_xml_history", *(["logging.properties"] if own is None else [])):
+            path = configuration / unused
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        (work / "script.cli").rename(made / "script.cli")
-        for path in made.iterdir():
+        (work / "script.cli").rename(configuration / "script.cli")
+        for path in configuration.iterdir():
             path.chmod(0o644)
-        made.chmod(0o755)
-        made.rename(target)
+        configuration.chmod(0o755)
+        configuration.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

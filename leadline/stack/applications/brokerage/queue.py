@@ -32,20 +32,20 @@ def drain(
     settled = -1
     while True:
         try:
-            found = ask("brokerage", url, "/queue", timeout=30.0)
-            done, idle = int(found["settled"]), not int(found["waiting"]) and not int(found["in_work"])
-            accepted = int(found["accepted"])
+            figures = ask("brokerage", url, "/queue", timeout=30.0)
+            done, idle = int(figures["settled"]), not int(figures["waiting"]) and not int(figures["in_work"])
+            accepted = int(figures["accepted"])
         except (LookupError, ValueError, TypeError) as error:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the queue of orders cannot be asked: {error}") from error
         if done != settled:
             settled, moved = done, now()
         if idle and (done >= accepted or now() - moved > _STILL):
-            return found
+            return figures
         if now() - began > timeout:
             raise TrialFailure(
                 FailureClass.WORKLOAD,
                 f"the queue of orders is not empty {timeout:g} s after the load: {accepted} accepted, {done} settled",
-                str(found),
+                str(figures),
             )
         sleep(_POLL)
 

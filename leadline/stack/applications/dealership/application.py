@@ -121,18 +121,18 @@ class Dealership(JavaApplication):
             sums = joined.setdefault(name.partition("-")[0], {"ok": 0, "failed": 0, "skipped": 0})
             for key in sums:
                 sums[key] += int(count.get(key, 0))
-        found = dict(super().audit_files(joined))
+        files = dict(super().audit_files(joined))
         if load is not None and load["scenario"] in self.scenarios():
             variables = load["variables"]
-            found["--load"] = {
+            files["--load"] = {
                 "injection_rate": float(variables["injection_rate"]),
                 **{name: parse_duration(variables[name]) for name in ("dealer_cycle", "plant_cycle")},
                 **{name: load[name] for name in ("seconds", "waiting", "asked")},
             }
         try:
-            return {**found, "--emulator": self.supplier.counts()}
+            return {**files, "--emulator": self.supplier.counts()}
         except LookupError:
-            return found
+            return files
 
 
 def drain(
@@ -152,12 +152,12 @@ def drain(
             sent, pending = left()
         except (LookupError, ValueError, TypeError) as error:  # it may be busy, or just back
             if now() - began > timeout:
-                told = f"what is left of purchase orders cannot be asked: {error}"
-                raise TrialFailure(FailureClass.INFRASTRUCTURE, told) from error
+                problem = f"what is left of purchase orders cannot be asked: {error}"
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, problem) from error
         else:
             if not sent and not pending:
                 return
             if now() - began > timeout:
-                told = f"{sent} purchase orders are not delivered {timeout:g} s after the load"
-                raise TrialFailure(FailureClass.WORKLOAD, f"{told}; the supplier holds {pending}")
+                problem = f"{sent} purchase orders are not delivered {timeout:g} s after the load"
+                raise TrialFailure(FailureClass.WORKLOAD, f"{problem}; the supplier holds {pending}")
         sleep(_POLL)

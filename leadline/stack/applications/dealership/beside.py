@@ -92,8 +92,8 @@ class Beside(Started[CompanionContext]):
                 return time.monotonic() - self._started
             except LookupError as error:
                 if not self.process.alive() or time.monotonic() > end:
-                    told = f"{self.title} did not answer within {timeout:g} s ({error})"
-                    raise TrialFailure(FailureClass.INFRASTRUCTURE, told, self.log_tail()) from error
+                    problem = f"{self.title} did not answer within {timeout:g} s ({error})"
+                    raise TrialFailure(FailureClass.INFRASTRUCTURE, problem, self.log_tail()) from error
             time.sleep(_POLL)
 
     def stop(self) -> bool:

@@ -40,7 +40,7 @@ class Caller(Beside):
         """
         if self._process is None:
             return "http"
-        told = ask(self.name, self.url, "/agents", timeout=30.0)
-        if "agents" not in told:
-            raise LookupError(f"{self.title} cannot call the server: {told.get('error')}")
-        return str(told["agents"])
+        agents_answer = ask(self.name, self.url, "/agents", timeout=30.0)
+        if "agents" not in agents_answer:
+            raise LookupError(f"{self.title} cannot call the server: {agents_answer.get('error')}")
+        return str(agents_answer["agents"])

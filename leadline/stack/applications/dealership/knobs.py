@@ -70,23 +70,23 @@ def called(settings: Settings) -> bool:
 
 def features(mode: str, settings: Settings) -> frozenset[Feature]:
     """What a server must be able to do at these levels."""
-    found = MODES[str(settings.get(MODE.name, mode))]
+    features = MODES[str(settings.get(MODE.name, mode))]
     if settings.get(CALLS.name) == "remote":
-        found |= {Feature.REMOTE}
+        features |= {Feature.REMOTE}
     if called(settings):
-        found |= _OUTSIDE
+        features |= _OUTSIDE
     if queued(settings):  # its receivers are beans, whatever the mode of the pages
-        found |= {Feature.BEANS, Feature.MESSAGING}
-    return found
+        features |= {Feature.BEANS, Feature.MESSAGING}
+    return features
 
 
 def properties(mode: str, settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default."""
-    found = {"dealership.mode": str(settings.get(MODE.name, mode))}
+    properties_ = {"dealership.mode": str(settings.get(MODE.name, mode))}
     for name in (CALLS.name, DELIVERIES.name):
         if name in settings:
-            found[f"dealership.{_ANSWER[name]}"] = str(settings[name])
-    return found
+            properties_[f"dealership.{_ANSWER[name]}"] = str(settings[name])
+    return properties_
 
 
 def level(name: str, health: Mapping[str, Any]) -> Level:

@@ -43,8 +43,8 @@ class Supplier(Beside):
 
     def reset(self, directory: Path) -> None:
         """Forget the orders of an earlier start in ``directory``; nothing runs."""
-        for left in directory.glob("journal*"):
-            left.unlink()
+        for journal in directory.glob("journal*"):
+            journal.unlink()
 
     def start(self) -> Process:
         context = self.context
