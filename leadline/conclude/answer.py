@@ -10,10 +10,11 @@ from leadline.analysis.scale import response_kind
 from leadline.conclude.hosts import on_hosts, scope_of_hosts
 from leadline.conclude.loads import of_loads
 from leadline.conclude.wording import MOST, listed, noun, signed, size
-from leadline.model.errors import BLAMED, FailureClass
+from leadline.model.errors import BLAMED
+from leadline.model.judgement import NO_ANSWER, Judgement
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
-from leadline.model.record import StudyRecord, TrialState
+from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interaction, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
@@ -27,31 +28,19 @@ class Facts:
     """What the answer needs to know of a study beside its analysis. ``seconds``: wall time of a trial, as it ran."""
 
     describe: Describe
-    done: int
-    planned: int
-    left: int
-    interrupted: int
+    judgement: Judgement
     seconds: float | None = None
     outcome: str = ""  # what the stopping rule found
-    cold: int = 0  # trials done that were still warming up or compiling when they ended
     load: float = 0.0  # seconds of a trial's load up to its end
     loads: tuple[str, ...] = ()  # of a study that varies its load alone: sentences that tell how far it goes
 
     @classmethod
-    def of(cls, record: StudyRecord, describe: Describe, outcome: str = "") -> Facts:
-        ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
+    def of(cls, record: StudyRecord, judgement: Judgement, describe: Describe, outcome: str = "") -> Facts:
         return cls(
             describe,
-            done=len(ran),
-            planned=sum(trial.state != TrialState.SKIPPED for trial in record.trials),
-            left=sum(trial.is_left for trial in record.trials),
-            interrupted=sum(
-                trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED
-                for trial in record.trials
-            ),
+            judgement,
             seconds=record.seconds_per_trial,
             outcome=outcome,
-            cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
             load=record.study.workload.before_steady + record.study.workload.steady,
             loads=tuple(of_loads(record, describe)),
         )
@@ -82,10 +71,11 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
     """The conclusion in a line: the first response leads only where it has something to say. What puts the figures in
     doubt comes before them, what was taken out of them after them.
     """
-    sentences = []
-    if facts.left:
-        cut = f"; {_count(facts.interrupted, 'trial')} interrupted" if facts.interrupted else ""
-        sentences.append(f"Not finished: {facts.done} of {facts.planned} trials done{cut}")
+    judgement = facts.judgement
+    simulated = SIMULATED if analysis.simulated else ""
+    if judgement.standing == NO_ANSWER:
+        return f"{simulated}{judgement.sentence}."
+    sentences = [judgement.sentence] if judgement.sentence else []
     others = analysis.disturbance
     disturbed = [others.sentence.removesuffix(".")] if others is not None and others.found else []
     taken_out = others is not None and others.taken_out
@@ -104,13 +94,12 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences += _elsewhere(analysis, settings)
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
-    elif facts.done or not facts.left:
+    elif judgement.done or not judgement.left:
         found, hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
     if taken_out:
         sentences += disturbed
-    text = ". ".join(sentences) + "."
-    return (SIMULATED if analysis.simulated else "") + text
+    return simulated + ". ".join(sentences) + "."
 
 
 def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
@@ -166,9 +155,10 @@ def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]
 
 def _of_cold(facts: Facts) -> list[str]:
     """Where most trials ended cold, what they tell is not what a server does that has run for long."""
-    if not facts.cold or 2 * facts.cold < facts.done:
+    cold, done = facts.judgement.cold, facts.judgement.done
+    if not cold or 2 * cold < done:
         return []
-    told = f"In {facts.cold} of {_count(facts.done, 'trial')} the server was still warming up"
+    told = f"In {cold} of {_count(done, 'trial')} the server was still warming up"
     return [f"{told}: this holds for its first {format_duration(facts.load)}, and a longer ramp_up tells of later"]
 
 
@@ -308,7 +298,7 @@ def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
         return ""
     least = {name: f"{size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
     found = ", ".join(f"{noun(name)} from {size}" for name, size in list(least.items())[: 2 * MOST])
-    trials = 4 * (facts.done or facts.planned)
+    trials = 4 * (facts.judgement.done or facts.judgement.trials)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
     return f" (4 of 5 such studies find {found}; half of that takes {trials} trials{time})"
 

@@ -14,6 +14,7 @@ from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.interactions import in_words
+from leadline.conclude.judgement import judged
 from leadline.conclude.margin import within_margin
 from leadline.conclude.stopping import rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
@@ -66,7 +67,9 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
         ),
     )
     found = replace(found, confirmations=confirmations_of(record, found))
-    return replace(found, answer=answer(found, Facts.of(record, describe, stopped.outcome)))
+    found = judged(record, plan, observations, found, describe)
+    assert found.judgement is not None
+    return replace(found, answer=answer(found, Facts.of(record, found.judgement, describe, stopped.outcome)))
 
 
 def _disturbance(

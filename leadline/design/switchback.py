@@ -27,6 +27,8 @@ from leadline.model.units import format_duration
 from leadline.model.workload import Workload
 
 SHORTEST = 2.0  # seconds of a slot: one to settle, one to measure
+FEWEST_SECONDS = 2.0  # of a slot whose levels came late
+LATE = 0.1  # of a slot: so late levels may come in any case
 _ORDERS = {"random-blocks": random_blocks, "williams": williams, "abba": abba}
 
 
@@ -38,6 +40,14 @@ def assumed_wash_out(switchback: Switchback) -> float:
 def wash_out_of(design: Design) -> float:
     """Seconds left out at the start of the slots of a switchback, a rotation or a duet."""
     return design.beside.wash_out if design.beside is not None else assumed_wash_out(design.switchback or Switchback())
+
+
+def latest_change(slot: float, wash_out: float) -> float:
+    """Seconds after the start of a slot at which its levels must be in force: after half of the wash-out (seconds too)
+    half of what was planned is left to measure, and two whole seconds where there were so many.
+    """
+    planned = slot - wash_out
+    return max(LATE * slot, wash_out / 2 + planned - max(planned / 2, min(planned, FEWEST_SECONDS)))
 
 
 def is_live(factor: Factor) -> bool:

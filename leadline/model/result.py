@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from leadline.model.errors import FailureClass
+from leadline.model.judgement import Judgement
 from leadline.model.knob import Level
 from leadline.model.plan import Role, Treatment
 
@@ -481,4 +482,5 @@ class StudyAnalysis:
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first
     simulated: bool = False
     disturbance: Disturbance | None = None  # None where no observer recorded the host
+    judgement: Judgement | None = None  # None until ``leadline.conclude`` has made it
     quantiles: tuple[Effect, ...] = ()  # on p50 to p999, judged together over all of them

@@ -20,6 +20,7 @@ from leadline.conclude.interactions import in_words
 from leadline.design import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
+from leadline.model.judgement import Judgement
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
@@ -53,7 +54,8 @@ def said(result: StudyAnalysis, describe: Describe = plain_level) -> str:
     """The answer of a study that has finished."""
     words = tuple(in_words(one, describe) for one in result.responses)
     return answer(
-        dataclasses.replace(result, responses=words), Facts(describe, result.trials, result.trials, 0, 0, 30.0)
+        dataclasses.replace(result, responses=words),
+        Facts(describe, Judgement(trials=result.trials, done=result.trials), 30.0),
     )
 
 

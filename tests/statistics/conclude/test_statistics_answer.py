@@ -16,6 +16,7 @@ from leadline.conclude import conclude
 from leadline.conclude.answer import Facts, answer
 from leadline.design import make_plan
 from leadline.model.design import Design
+from leadline.model.judgement import Judgement
 from leadline.model.plan import Factor, Plan
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import StudyAnalysis, Verdict
@@ -101,7 +102,7 @@ def test_a_verdict_of_one_response_among_many_is_told_as_weak_and_alone_it_holds
             break
     assert f"{WEAK} for all comparisons of 5 responses: " in found.answer
     assert f"{weak[0].factor}=20 (p50 +" in found.answer.partition(WEAK)[2]
-    facts = Facts(lambda _, level: str(level), done=len(plan.trials), planned=len(plan.trials), left=0, interrupted=0)
+    facts = Facts(lambda _, level: str(level), Judgement(trials=len(plan.trials), done=len(plan.trials)))
     assert answer(replace(found, responses=(first,)), facts).startswith(f"{weak[0].factor}=20 hurts: p50 +")
 
 

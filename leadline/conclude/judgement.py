@@ -1,0 +1,339 @@
+"""The one judgement of a study: can it be answered? Pages, terminal, JSON, JUnit and exit codes take it from here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from leadline.conclude.loads import load_of
+from leadline.conclude.wording import MOST, listed, noun
+from leadline.design.switchback import latest_change, wash_out_of
+from leadline.model.errors import FailureClass
+from leadline.model.judgement import UNFINISHED, Judgement
+from leadline.model.load import is_load
+from leadline.model.naming import Describe
+from leadline.model.plan import Plan, Treatment
+from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
+from leadline.model.result import (
+    DriftVerdict,
+    Effect,
+    Interaction,
+    Interval,
+    Observation,
+    ResponseAnalysis,
+    StudyAnalysis,
+    Verdict,
+)
+
+ENOUGH = 0.5  # of what was asked of a level, and of its baseline, must be measured for a figure
+TOO_WIDE = Interval(-90.0, 900.0, 0.95)  # percent: an interval that is no verdict and leaves this is no figure
+LATE, LEFT_OUT = "late", "left out"  # causes of lost slots beside the classes of failure
+_NOISE = "the noise is too large: its interval spans more than a factor of ten"
+_LONGEST = 160  # characters of a message that is quoted
+
+E = TypeVar("E", bound=Effect)
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Units of the trials that have ended, by treatment."""
+
+    asked: Mapping[Treatment, int]
+    measured: Mapping[Treatment, int]
+
+    def of(self, holds: Callable[[Treatment], bool]) -> tuple[int, int]:
+        """Measured and asked of the treatments for which this holds."""
+        return (
+            sum(number for treatment, number in self.measured.items() if holds(treatment)),
+            sum(number for treatment, number in self.asked.items() if holds(treatment)),
+        )
+
+
+def judged(
+    record: StudyRecord, plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis, describe: Describe
+) -> StudyAnalysis:
+    """The analysis with its judgement, and without figures of which too little was measured. ``plan`` and
+    ``observations`` as they were analysed.
+    """
+    count = _count(record, plan, observations)
+    unit = "slot" if any(trial.slots for trial in plan.trials) else "trial"
+    few = _few(plan, count, unit)
+
+    def why(effect: Effect) -> str:
+        """Empty for an effect that keeps its figures, and for one that has none."""
+        return "" if effect.percent is None else few(effect) or (_NOISE if _too_wide(effect) else "")
+
+    gone = [effect for one in analysis.responses for effect in one.effects if why(effect)]
+    responses = tuple(
+        replace(
+            one,
+            effects=tuple(_without_figures(effect, why(effect)) for effect in one.effects),
+            interactions=tuple(
+                replace(_without_figures(pair, told), sentence="") if (told := why(pair)) else pair
+                for pair in one.interactions
+            ),
+        )
+        for one in analysis.responses
+    )
+    figures = _has_figures(record, plan, count, responses)
+    if not figures:
+        responses = tuple(replace(one, groups=(), luck=None, detectable=None, notes=(), cells=()) for one in responses)
+    quantiles = tuple(_without_figures(effect, why(effect)) for effect in analysis.quantiles)
+    found = replace(analysis, responses=responses, quantiles=quantiles)
+    withheld = tuple(dict.fromkeys(f"{one.factor}={describe(one.factor, one.level)}" for one in gone))
+    return replace(found, judgement=_judgement(record, count, unit, found, plan, withheld, figures))
+
+
+def _count(record: StudyRecord, plan: Plan, observations: Sequence[Observation]) -> _Count:
+    over = {
+        trial.planned.position
+        for trial in record.trials
+        if trial.state in (TrialState.DONE, TrialState.FAILED) and not trial.is_left
+    }
+    asked = Counter[Treatment]()
+    for trial in plan.trials:
+        if trial.position in over:
+            asked.update([slot.treatment for slot in trial.slots] or [trial.treatment])
+    return _Count(asked, Counter(one.treatment for one in observations if one.responses and not one.failure))
+
+
+def _few(plan: Plan, count: _Count, unit: str) -> Callable[[Effect], str]:
+    """Why an effect has no figure: too little of its level or of what it is compared with was measured. Empty where
+    there is enough. Where no trial differs from the baseline in two factors a level is held against the baseline, else
+    against all that has its factor's baseline level.
+    """
+    base = plan.baseline
+    alone = all(sum(base[name] != level for name, level in one.levels) <= 1 for one in count.asked)
+
+    def short(measured: int, asked: int, what: str) -> str:
+        return f"{measured} of {asked} {unit}s of {what} measured" if measured < ENOUGH * asked else ""
+
+    def why(effect: Effect) -> str:
+        pairs = {effect.factor: (effect.level, effect.baseline)}
+        if isinstance(effect, Interaction):
+            levels = zip(effect.factors, effect.levels, effect.baselines, strict=True)
+            pairs = {factor: (level, baseline) for factor, level, baseline in levels}
+        own = count.of(lambda one: all(one[name] == level for name, (level, _) in pairs.items()))
+        if told := short(*own, "this level"):
+            return told
+        if alone:
+            return short(*count.of(lambda one: one == base), "the baseline")
+        return short(
+            *count.of(lambda one: any(one[name] == level for name, (_, level) in pairs.items())), "its baseline"
+        )
+
+    return why
+
+
+def _too_wide(effect: Effect) -> bool:
+    wide = effect.simultaneous or effect.interval
+    return (
+        effect.verdict is Verdict.UNDETERMINED
+        and wide is not None
+        and (wide.low < TOO_WIDE.low or wide.high > TOO_WIDE.high)
+    )
+
+
+def _without_figures(effect: E, reason: str) -> E:
+    """The effect itself where there is no reason to keep its figures back."""
+    if not reason:
+        return effect
+    return replace(
+        effect,
+        verdict=Verdict.UNDETERMINED,
+        percent=None,
+        interval=None,
+        simultaneous=None,
+        p_value=None,
+        p_adjusted=None,
+        q_value=None,
+        equivalence_p=None,
+        shrunken=None,
+        robust=None,
+        reason=reason,
+    )
+
+
+def _has_figures(record: StudyRecord, plan: Plan, count: _Count, responses: Sequence[ResponseAnalysis]) -> bool:
+    """Whether some comparison has a figure, or a level failed by its own doing while the baseline ran."""
+    measured, asked = count.of(lambda _: True)
+    if not measured:
+        return False
+    if len(plan.factors) == 1 and load_of(record) is not None:
+        return True  # how far it goes is told load by load
+    effects = [effect for one in responses for effect in one.effects]
+    if not effects:
+        return measured >= ENOUGH * asked
+    return any(effect.percent is not None or effect.verdict is Verdict.FAILED for effect in effects)
+
+
+def _judgement(
+    record: StudyRecord,
+    count: _Count,
+    unit: str,
+    analysis: StudyAnalysis,
+    plan: Plan,
+    withheld: tuple[str, ...],
+    figures: bool,
+) -> Judgement:
+    ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
+    measured, asked = count.of(lambda _: True)
+    base = count.of(lambda one: one == plan.baseline)
+    verdicts = {effect.verdict for one in analysis.responses for effect in one.effects if not is_load(effect.factor)}
+    found = Judgement(
+        unit=unit,
+        asked=asked,
+        measured=measured,
+        lost=_lost(record, asked - measured),
+        trials=sum(trial.state != TrialState.SKIPPED for trial in record.trials),
+        done=len(ran),
+        left=sum(trial.is_left for trial in record.trials),
+        interrupted=sum(
+            trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED for trial in record.trials
+        ),
+        baseline=base[0] if base[1] else None,
+        disturbed=len(analysis.disturbance.trials) if analysis.disturbance is not None else 0,
+        cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
+        underpowered=figures and not analysis.confirmations and verdicts == {Verdict.UNDETERMINED},
+        simulated=record.simulated,
+        withheld=withheld,
+        figures=figures,
+    )
+    found = replace(found, remedy=_remedy(record, found), limits=tuple(_limits(analysis, found)))
+    return replace(found, sentence=_sentence(record, analysis, found))
+
+
+def _lost(record: StudyRecord, total: int) -> dict[str, int]:
+    """Units of ended trials that were not measured, by cause: a class of failure, ``LATE`` or ``LEFT_OUT``."""
+    causes = Counter[str]()
+    for trial, slot in _failures(record):
+        number = 1 if slot is not None else len(trial.planned.slots) or 1
+        causes[_cause(record, trial, slot)] += number
+    if (rest := total - causes.total()) > 0:
+        causes[LEFT_OUT] += rest
+    return dict(causes.most_common())
+
+
+def _failures(record: StudyRecord) -> list[tuple[TrialRecord, SlotRecord | None]]:
+    """What was lost of the trials that have ended: whole trials, and slots of those that were done."""
+    over = [trial for trial in record.trials if trial.state in (TrialState.DONE, TrialState.FAILED)]
+    whole = [(trial, None) for trial in over if trial.failure and not trial.is_left]
+    return whole + [
+        (trial, slot) for trial in over if trial.state == TrialState.DONE for slot in trial.slots if slot.failure
+    ]
+
+
+def _cause(record: StudyRecord, trial: TrialRecord, slot: SlotRecord | None) -> str:
+    failure = trial.failure if slot is None else slot.failure
+    if (
+        slot is not None
+        and failure is FailureClass.INFRASTRUCTURE
+        and _delay(slot) > latest_change(slot.seconds, wash_out_of(record.study.design))
+    ):
+        return LATE
+    return failure.value if failure is not None else LEFT_OUT
+
+
+def _delay(slot: SlotRecord) -> float:
+    return slot.set_at - slot.due if slot.set_at is not None and slot.due is not None else 0.0
+
+
+def _words(record: StudyRecord, found: Judgement) -> str:
+    """What lost most, in words: ``57 lost (52 late, 5 workload): levels came up to 4.2 s after ...``."""
+    if not found.lost:
+        return ""
+    kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
+    first = next(iter(found.lost))
+    own = [(trial, slot) for trial, slot in _failures(record) if _cause(record, trial, slot) == first]
+    if first == LATE:
+        said = f"levels were in force up to {max(_delay(slot) for _, slot in own if slot):.1f} s after a slot began"
+    elif own:
+        trial, slot = own[0]
+        message = " ".join((slot.failure_message if slot is not None else trial.failure_message).split())
+        said = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
+    else:
+        said = next((slot.left_out for trial in record.trials for slot in trial.slots if slot.left_out), "")
+    return f"{sum(found.lost.values())} lost ({kinds})" + (f": {said.rstrip('.')}" if said else "")
+
+
+def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) -> str:
+    """Empty for a study that is answered."""
+    if found.answered:
+        return ""
+    if found.standing == UNFINISHED:
+        cut = f"; {_plural(found.interrupted, 'trial')} interrupted" if found.interrupted else ""
+        return f"Not finished: {found.done} of {found.trials} trials done{cut}"
+    if not found.measured:
+        head = f"none of {_plural(found.asked, found.unit)} was measured"
+    elif found.baseline == 0:
+        head = f"no {found.unit} of the baseline was measured"
+    elif found.measured < ENOUGH * found.asked:
+        head = f"{found.measured} of {_plural(found.asked, found.unit)} were measured"
+    else:
+        reasons = [effect.reason for one in analysis.responses for effect in one.effects if effect.reason]
+        reasons += [one.reason for one in analysis.responses if one.reason]
+        head = (reasons or ["nothing can be compared"])[0].rstrip(".")
+    parts = ["; ".join(filter(None, [f"No answer: {head}", _words(record, found)]))]
+    if found.left:
+        parts.append(f"{_plural(found.left, 'trial')} of {found.trials} not finished")
+    others = analysis.disturbance
+    if others is not None and others.found:
+        most = 100 * max(others.shares.values())
+        parts.append(f"Other programs used up to {most:.0f} % of the CPUs")
+    if found.remedy:
+        parts.append(f"What helps: {found.remedy}")
+    return ". ".join(parts)
+
+
+def _remedy(record: StudyRecord, found: Judgement) -> str:
+    """The one command that helps where there is no answer, or an uncertain one; empty where none does."""
+    name, run = record.study.study, f"{record.study.study}@{record.id}"
+    if found.standing == UNFINISHED:
+        return f"leadline run {name}"
+    if found.figures and not found.underpowered:
+        return ""
+    cause = next(iter(found.lost), "")
+    if found.measured >= ENOUGH * found.asked and found.measured and found.baseline != 0:
+        return f"leadline power {name}"
+    if cause == LATE and not found.disturbed and record.study.wait is not None:
+        return f"leadline run {name} --set design.{_longer_slots(record)}"
+    if cause in (LATE, LEFT_OUT, FailureClass.INFRASTRUCTURE.value) or found.disturbed:
+        return "leadline doctor" if record.study.wait is not None else f"leadline run {name} --set wait=quiet"
+    return f"leadline report {run}"
+
+
+def _longer_slots(record: StudyRecord) -> str:
+    design = record.study.design
+    layout = "rotation" if design.rotation else "duet" if design.duet else "switchback"
+    longest = max((slot.seconds for trial in record.plan.trials for slot in trial.slots), default=4.0)
+    return f"{layout}.slot={2 * longest:g}s"
+
+
+def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
+    """What limits the answer, the most important first."""
+    if found.left:
+        yield f"Not finished: {found.done} of {found.trials} trials done."
+    if found.lost:
+        kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
+        yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({kinds})."
+    if found.withheld:
+        yield f"Too little was measured for a figure of {listed(found.withheld)}."
+    others = analysis.disturbance
+    if others is not None and others.found:
+        yield others.sentence
+    if 2 * found.cold >= found.done > 0 and found.cold:
+        yield f"In {found.cold} of {_plural(found.done, 'trial')} the server was still warming up."
+    if found.underpowered:
+        known = [f"{noun(one.response)} from {one.detectable:.2g} %" for one in analysis.responses if one.detectable]
+        yield "Nothing is distinguishable from noise" + (
+            f"; 4 of 5 such studies find {listed(known[:MOST])}." if known else "."
+        )
+    for one in analysis.responses:
+        if one.drift.verdict is DriftVerdict.DRIFTED:
+            yield f"{noun(one.response)[0].upper()}{noun(one.response)[1:]}: {one.drift.sentence}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
