@@ -7,12 +7,12 @@ import os
 import platform
 import signal
 import sys
-import tarfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from leadline.host.received import below, pack
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
 from leadline.lab.progress import Watcher
@@ -69,8 +69,7 @@ def job(source: str, host: str, watcher: Watcher) -> Ending:
     threading.Thread(target=_until_closed, name="input", daemon=True).start()
     with Scratch() as target:
         ending = run_job(told, name, _place_of(told, watcher), target)
-        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
-            archive.add(target, arcname=".")
+        pack(below(target), sys.stdout.buffer)
         sys.stdout.buffer.flush()
     return ending
 

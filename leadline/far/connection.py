@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import queue
 import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +18,13 @@ from typing import Any
 from leadline.far import wire
 from leadline.far.ship import Bundle
 from leadline.far.wire import ConnectionLost
+from leadline.host import here
+from leadline.host.received import below, packed
 from leadline.host.scratch import Scratch
 from leadline.load.cluster.clock import LabClock, Offset, offset
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.hosts import SshHost
+from leadline.model.received import ReceivedError
 
 _SSH = (
     *("-o", "BatchMode=yes"),  # never asks for a password
@@ -165,19 +166,15 @@ class Connection:
         if not self.alive():
             raise ConnectionLost(self.title, "the connection is lost")
         try:
-            return subprocess.run(
-                self._argv(script),
-                input=data,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-                start_new_session=True,
-            )
-        except subprocess.TimeoutExpired:
+            return here.exchange(self._argv(script), data, timeout=timeout, start_new_session=True)
+        except TimeoutError:
             raise ConnectionLost(self.title, f"no answer within {timeout:.0f} s") from None
 
     def _require(self, script: str, data: bytes, what: str) -> bytes:
-        done = self._run(script, data, _SENDING)
+        return self._well_ended(self._run(script, data, _SENDING), what)
+
+    def _well_ended(self, done: here.Exchanged, what: str) -> bytes:
+        """The output of a command there. Raises TrialFailure(infrastructure)."""
         if done.returncode == _SSH_FAILED:
             raise ConnectionLost(self.title, f"the connection was lost while {what}: {_last(done.stderr)}")
         if done.returncode:
@@ -219,27 +216,25 @@ class Connection:
 
     def send(self, directory: Path, place: str) -> None:
         """A directory with all in it, at ``place``, whole or not at all."""
-        target = io.BytesIO()
-        with tarfile.open(fileobj=target, mode="w") as archive:
-            archive.add(directory, arcname=".")
         quoted, part = shlex.quote(place), shlex.quote(f"{place}.part")
         script = (
             f"rm -rf {part} && mkdir -p {part} && tar -xpf - -C {part} --no-same-owner && rm -rf {quoted} &&"
             f" mv -T {part} {quoted}"
         )
-        self._require(self._as(script), target.getvalue(), f"sending {directory.name}")
+        self._require(self._as(script), packed(below(directory)), f"sending {directory.name}")
 
     def fetch(self, place: str, into: Path) -> None:
-        """What lies below a directory there, into one here. Raises OSError, too."""
+        """The files below a directory there, into one here. Raises OSError, too."""
         script = f"test ! -d {shlex.quote(place)} || exec tar -cf - -C {shlex.quote(place)} ."
-        packed = self._require(self._as(script), b"", "fetching what was recorded")
-        if not packed:
-            return
-        into.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            for member in archive:
-                if member.isfile() or member.isdir():
-                    archive.extract(member, into, filter="data")
+        what = "fetching what was recorded"
+        if not self.alive():
+            raise ConnectionLost(self.title, "the connection is lost")
+        try:
+            self._well_ended(
+                here.unpacked(self._argv(self._as(script)), into, f"{self.title}: an archive", _SENDING), what
+            )
+        except ReceivedError as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, str(error)) from error
 
     def _as(self, script: str) -> str:
         if self.host.sudo and self._about["user"] != "0":

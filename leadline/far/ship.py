@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import leadline
 from leadline.host.jvm import agent_jar
+from leadline.host.received import packed
 from leadline.model.errors import LeadlineError
 from leadline.stack.applications.java import JavaApplication
 from leadline.stack.registry import APPLICATIONS
@@ -38,11 +37,7 @@ class Bundle:
     @cached_property
     def packed(self) -> bytes:
         """As a tar archive, not compressed: most of it is compiled, and ssh is faster than a compressor."""
-        target = io.BytesIO()
-        with tarfile.open(fileobj=target, mode="w") as archive:
-            for name, path in self.files:
-                archive.add(path, arcname=name, recursive=False)
-        return target.getvalue()
+        return packed(dict(self.files))
 
 
 def bundle() -> Bundle:

@@ -19,11 +19,12 @@ Completed = CompletedProcess[str]
 
 
 class How(TypedDict, total=False):
-    """How a program is run: seconds it may take, all of its environment, its directory."""
+    """How a program is run: seconds it may take, all of its environment, its directory, a session of its own."""
 
     timeout: float | None
     env: Mapping[str, str] | None
     cwd: Path | None
+    start_new_session: bool
 
 
 class Ability(StrEnum):

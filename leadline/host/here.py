@@ -4,25 +4,33 @@ its ``Host``.
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
+import select
+import selectors
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO, Unpack
+from typing import IO, Unpack, cast
 
 from leadline.host import privilege
 from leadline.host.base import Completed, How
+from leadline.host.received import unpack
+from leadline.model.received import ReceivedError
 
 Exchanged = subprocess.CompletedProcess[bytes]
 Running = subprocess.Popen[bytes]
 
+MOST_SAID = 64 << 20  # bytes that a program may say
 _HEARTBEAT = 15.0  # seconds between two words about a program that works
 # PR_SET_PDEATHSIG (prctl(2)) survives the exec; a parent that ended before it was set is seen by its number.
 _TIE = (
@@ -42,7 +50,8 @@ def run(
     """A program to its end, its words as text. ``data``: its standard input; ``tell`` hears the seconds so far every
     quarter of a minute.
 
-    Raises OSError: TimeoutError after ``timeout`` seconds, FileNotFoundError without the program.
+    Raises OSError: TimeoutError after ``timeout`` seconds, FileNotFoundError without the program, another for more than
+    ``MOST_SAID`` bytes.
     """
     with _beats(tell):
         done = exchange(argv, data, **how)
@@ -52,12 +61,88 @@ def run(
 
 def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
     """As ``run``, in bytes."""
-    if how.get("timeout") is None:
-        how["timeout"] = privilege.LONGEST
-    try:
-        return subprocess.run(list(argv), input=data, capture_output=True, check=False, **how)
-    except subprocess.TimeoutExpired as late:
-        raise TimeoutError(f"{argv[0]} did not end within {late.timeout:g} s") from None
+    within = how.pop("timeout", None) or privilege.LONGEST
+    pipe = subprocess.PIPE
+    process: Running
+    with subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe, **how) as process:  # type: ignore[call-overload]
+        try:
+            out, said = _talk(process, data, time.monotonic() + within)
+            return subprocess.CompletedProcess(process.args, process.wait(), out, said)
+        except TimeoutError:
+            raise TimeoutError(f"{argv[0]} did not end within {within:g} s") from None
+        finally:
+            process.kill()
+
+
+def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]:
+    """Give a program its input and hear its output and errors to their ends. Raises TimeoutError, OSError for more than
+    ``MOST_SAID`` bytes.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = {process.stdout: bytearray(), process.stderr: bytearray()}
+    given = memoryview(data)
+    with selectors.DefaultSelector() as streams:
+        for stream in said:
+            streams.register(stream, selectors.EVENT_READ)
+        os.set_blocking(process.stdin.fileno(), False)
+        streams.register(process.stdin, selectors.EVENT_WRITE)
+        while streams.get_map():
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            for key, _ in streams.select(left):
+                if key.fileobj is process.stdin:
+                    with suppress(BrokenPipeError):
+                        given = given[os.write(key.fd, given[: select.PIPE_BUF]) :] if given else given
+                        if given:
+                            continue
+                    streams.unregister(process.stdin)
+                    process.stdin.close()
+                elif part := os.read(key.fd, 1 << 16):
+                    heard = said[cast(IO[bytes], key.fileobj)]
+                    heard += part
+                    if len(heard) > MOST_SAID:
+                        raise OSError(errno.EFBIG, f"it said more than {MOST_SAID:,} bytes", str(process.args))
+                else:
+                    streams.unregister(key.fileobj)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, deadline - time.monotonic()))
+        return bytes(said[process.stdout]), bytes(said[process.stderr])
+    raise TimeoutError
+
+
+def unpacked(argv: Sequence[str], into: Path, what: str, within: float) -> Exchanged:
+    """A program to its end whose output is a tar archive, unpacked below a directory; links and devices are left out.
+
+    Raises ReceivedError for a damaged archive, unless the program itself failed; OSError.
+    """
+    refused: ReceivedError | None = None
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+        ) as process,
+    ):
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_SAID, MOST_SAID))
+        timer = threading.Timer(within, process.kill)
+        timer.start()
+        assert process.stdout is not None
+        try:
+            try:
+                unpack(process.stdout, into, what, passes_over=True)
+            except ReceivedError as error:
+                refused = error
+                if process.stdout.read(1):  # the program did not fail
+                    raise
+            code = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+        errors.seek(0)
+        if refused is not None and not code:
+            raise refused
+        return subprocess.CompletedProcess(process.args, code, b"", errors.read(MOST_SAID))
 
 
 def alone(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,20 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, select
 
 import leadline
+from leadline.host import received
 from leadline.lab import schema as t
+from leadline.lab.rows import check_attempts, check_rows
 from leadline.lab.store import Store
 from leadline.lab.trialfiles import bring, digest_of, home
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, quoted, shortened
+from leadline.model.received import json_as, reading
 from leadline.model.record import TrialState
 
 FORMAT = 1
 MANIFEST, ROWS = "manifest.json", "rows.json"
 Rows = list[dict[str, Any]]
+_HOME = re.compile("trials/([0-9]{1,8})/attempt-([0-9]{1,5})/(?=.)")
+_MOST_ROWS = 512 << 20  # bytes
 
 
 def of_attempts() -> list[Table]:
@@ -72,12 +78,9 @@ class Bundle:
         """What rows of artefacts say of its files: all of an attempt, whenever they were written."""
         rows = []
         for name, digest in self.manifest.files.items():
-            folder, position, attempt, *path = [*Path(name).parts, "", ""][:3] + list(Path(name).parts[3:])
-            if folder == "trials" and path:
-                size = (self.directory / name).stat().st_size
-                number = int(attempt.removeprefix("attempt-"))
-                row = {"attempt": number, "path": str(Path(*path)), "sha256": digest, "size": size}
-                rows.append({"position": int(position), **row})
+            if attempt := _HOME.match(name):
+                row = {"path": name[attempt.end() :], "sha256": digest, "size": (self.directory / name).stat().st_size}
+                rows.append({"position": int(attempt[1]), "attempt": int(attempt[2]), **row})
         return rows
 
     def copy(self, position: int, attempt: int, target: Path) -> None:
@@ -87,25 +90,26 @@ class Bundle:
         part = target.with_name(f"{target.name}.part")
         for stale in (part, target):
             shutil.rmtree(stale, ignore_errors=True)
+        part.mkdir(parents=True)
         home = f"trials/{position}/attempt-{attempt}/"
         for name, digest in self.manifest.files.items():
             if name.startswith(home):
-                path = part / name.removeprefix(home)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self.directory / name, path)
-                check_digest(path, digest, f"{self.directory / name}")
-        if part.is_dir():
+                with (
+                    reading(f"the bundle {self.directory}"),
+                    received.beneath(self.directory, name) as source,
+                    received.beneath(part, name.removeprefix(home), make=True) as copy,
+                ):
+                    shutil.copyfileobj(source, copy, 1 << 20)
+                if digest_of(part / name.removeprefix(home)) != digest:
+                    raise _other_digest(self.directory / name)
+        if any(part.iterdir()):
             part.rename(target)
+        else:
+            part.rmdir()
 
 
 def plan_digest(plan: str) -> str:
     return hashlib.sha256(plan.encode()).hexdigest()
-
-
-def check_digest(path: Path, digest: str, name: str) -> None:
-    """Raises LeadlineError where the file is not what the manifest says."""
-    if digest_of(path) != digest:
-        raise LeadlineError(f"{name} is damaged: its digest is not the one in {MANIFEST}; fetch the bundle again")
 
 
 def write_bundle(
@@ -191,24 +195,59 @@ def _moved(row: Mapping[Any, Any], place: Mapping[int, int]) -> dict[str, Any]:
 
 def read_bundle(directory: Path) -> Bundle:
     """Raises LeadlineError for what is no bundle, a damaged one, or one of a later version."""
+    what = f"the bundle {directory}"
     try:
-        told = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        told = received.json_object_file(directory / MANIFEST)
         if told.get("format") != FORMAT:
-            raise LeadlineError(f"{directory}: format {told.get('format')}, this leadline reads format {FORMAT}")
-        manifest = Manifest(**told)
-        check_digest(directory / ROWS, manifest.files[ROWS], str(directory / ROWS))
-        contents = Contents(**json.loads((directory / ROWS).read_text(encoding="utf-8")))
+            raise LeadlineError(
+                f"{directory}: format {quoted(told.get('format'))}, this leadline reads format {FORMAT}"
+            )
+        manifest = received.json_file_as(Manifest, directory / MANIFEST)
+        rows = received.read(directory / ROWS, _MOST_ROWS)
     except FileNotFoundError as error:
         raise LeadlineError(f"{directory} is no bundle: {Path(error.filename).name} is not there") from None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise LeadlineError(f"the bundle {directory} is damaged: {error}") from error
-    _check_names(directory, list(manifest.files))
-    return Bundle(directory, manifest, contents)
+    if hashlib.sha256(rows).hexdigest() != manifest.files.get(ROWS):
+        raise _other_digest(directory / ROWS)
+    contents = json_as(Contents, rows, what, _MOST_ROWS)
+    with reading(what):
+        _check(contents)
+        bundle = Bundle(directory, manifest, contents)
+        _check_files(bundle)
+    return bundle
 
 
-def _check_names(directory: Path, names: Sequence[str]) -> None:
-    """Raises LeadlineError for a path that leads out of the bundle."""
+def _check(contents: Contents) -> None:
+    """Raises ValueError for rows that no lab has."""
+    check_rows(t.studies, [contents.study], ("id",))
+    check_rows(t.trials, contents.trials, ("id", "study_id", "directory"))
+    check_rows(t.blocks, contents.blocks, ("study_id",))
+    known = {table.name: table for table in of_attempts()}
+    if known.keys() != contents.tables.keys():
+        raise ValueError(f"it has other tables than {', '.join(known)}")
+    for name, table in known.items():
+        check_rows(table, contents.tables[name], ("id", "trial_id"), "position")
+    check_attempts(contents.trials, contents.tables)
+
+
+def _check_files(bundle: Bundle) -> None:
+    """Raises ValueError, OSError for files that are none of its attempts', not there, or too many."""
+    names = bundle.manifest.files.keys() - {ROWS}
+    if len(names) > received.BOUNDS.files:
+        raise ValueError(f"it has more than {received.BOUNDS.files:,} files")
+    last = {trial["position"]: trial["attempt"] for trial in bundle.contents.trials}
+    total = 0
     for name in names:
-        path = Path(name)
-        if path.is_absolute() or ".." in path.parts or not (directory / path).is_file():
-            raise LeadlineError(f"the bundle {directory} is damaged: {name} is no file in it")
+        attempt = _HOME.match(name)
+        if attempt is None or not 1 <= int(attempt[2]) <= last.get(int(attempt[1]), 0):
+            raise ValueError(f"{quoted(name)} is no file of its trials")
+        try:
+            with received.beneath(bundle.directory, name) as file:
+                total += os.fstat(file.fileno()).st_size
+        except OSError:
+            raise ValueError(f"{shortened(name, 200)} is no file in it") from None
+    if total > received.BOUNDS.bytes:
+        raise ValueError(f"it has more than {received.BOUNDS.bytes:,} bytes")
+
+
+def _other_digest(path: Path) -> LeadlineError:
+    return LeadlineError(f"{path} is damaged: its digest is not the one in {MANIFEST}; fetch the bundle again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role
+from leadline.model.received import json_as
 from leadline.model.record import SlotRecord
 
 
@@ -90,7 +90,7 @@ def slot_records(
                 due=_seconds(row["due_ns"]),
                 set_from=_seconds(row["set_from_ns"]),
                 set_at=_seconds(row["set_at_ns"]),
-                found=json.loads(row["found"]) if row["found"] else {},
+                found=json_as(dict[str, Level], row["found"], "a slot's levels") if row["found"] else {},
                 matches=row["matches"],
                 failure=FailureClass(row["failure"]) if row["failure"] else None,
                 failure_message=row["failure_message"] or "",

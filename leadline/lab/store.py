@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +22,12 @@ from leadline.design import plan_from_json, plan_to_json
 from leadline.lab import schema as t
 from leadline.lab.attempts import AttemptStore, unsound
 from leadline.lab.database import add_rows, new_number
+from leadline.lab.rows import check_moments, check_types
 from leadline.lab.slotrows import WHOLE, machine_of, slot_records
+from leadline.lab.trialfiles import home
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
+from leadline.model.received import json_as
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
@@ -67,7 +70,9 @@ def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: 
 
     def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
         found: dict[int, list[RowMapping]] = {}
-        for row in connection.execute(query.where(wanted)).mappings().all():
+        rows = connection.execute(query.where(wanted)).mappings().all()
+        check_types(query, rows)
+        for row in rows:
             found.setdefault(row["trial_id"], []).append(row)
         return found
 
@@ -199,27 +204,35 @@ class Store(AttemptStore):
         with self._reading(study_id), self.transaction() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
             plan = plan_from_json(row["plan"])
-            trials = (
-                connection.execute(
-                    select(t.trials).where(t.trials.c.study_id == study_id).order_by(t.trials.c.position)
-                )
-                .mappings()
-                .all()
-            )
-            rows = _of_attempts(connection, t.trials.c.study_id == study_id, evidence)
-            records = tuple(self._trial(trial, plan, rows) for trial in trials)
-            if [trial["position"] for trial in trials] != [planned.position for planned in plan.trials]:
-                raise ValueError(f"it has {len(trials)} trials, its plan {len(plan.trials)}")
+            records = self.trials(connection, study_id, evidence=evidence)
+            if [record.planned.position for record in records] != [planned.position for planned in plan.trials]:
+                raise ValueError(f"it has {len(records)} trials, its plan {len(plan.trials)}")
             return StudyRecord(
                 id=study_id,
                 study=Study.model_validate_json(row["study"]),
                 document=row["document"],
                 plan=plan,
                 created=row["created"],
-                environment=json.loads(row["environment"]),
+                environment=json_as(dict[str, str], row["environment"], "its environment"),
                 trials=records,
-                skipped=tuple(json.loads(row["skipped"])),
+                skipped=json_as(tuple[str, ...], row["skipped"], "its skipped factors"),
             )
+
+    def trials(
+        self, connection: Connection, study_id: int, positions: Collection[int] | None = None, evidence: bool = True
+    ) -> tuple[TrialRecord, ...]:
+        """Those of a study, or of its ``positions``. Raises ValueError, LookupError, TypeError for damaged rows."""
+        wanted: ColumnElement[bool] = t.trials.c.study_id == study_id
+        if positions is not None:
+            wanted &= t.trials.c.position.in_(positions)
+        plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
+        planned = plan_from_json(plan)
+        query = select(t.trials).where(wanted).order_by(t.trials.c.position)
+        trials = connection.execute(query).mappings().all()
+        check_types(query, trials)
+        check_moments(trials)
+        rows = _of_attempts(connection, wanted, evidence)
+        return tuple(self._trial(trial, planned, rows) for trial in trials)
 
     @contextmanager
     def _reading(self, study_id: int) -> Iterator[None]:
@@ -240,13 +253,8 @@ class Store(AttemptStore):
     def load_trial(self, study_id: int, position: int) -> TrialRecord:
         """One trial of a study, its last attempt."""
         with self._reading(study_id), self.transaction() as connection:
-            plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
-            row = connection.execute(
-                select(t.trials).where(t.trials.c.study_id == study_id, t.trials.c.position == position)
-            )
-            found = row.mappings().one()
-            rows = _of_attempts(connection, t.trials.c.id == found["id"])
-            return self._trial(found, plan_from_json(plan), rows)
+            (trial,) = self.trials(connection, study_id, [position])
+            return trial
 
     def _trial(self, row: RowMapping, plan: Plan, rows: _Rows) -> TrialRecord:
         def of_attempt(table: Table) -> Sequence[RowMapping]:
@@ -269,9 +277,9 @@ class Store(AttemptStore):
                 Reading(r["knob"], r["phase"], r["wanted"], r["found"], r["matches"]) for r in of_attempt(t.readings)
             ),
             steps=tuple(Step(s["name"], s["started"], s["ended"], s["detail"]) for s in of_attempt(t.steps)),
-            steady=SteadyState(**json.loads(row["steady"])) if row["steady"] else None,
-            phases=Phases(**json.loads(row["phases"])) if row["phases"] else None,
-            directory=self.directory / row["directory"] if row["directory"] else None,
+            steady=json_as(SteadyState, row["steady"], "its steady state") if row["steady"] else None,
+            phases=json_as(Phases, row["phases"], "its phases") if row["phases"] else None,
+            directory=self.directory / home(row["id"], row["attempt"]) if row["directory"] else None,
             slots=slot_records(
                 of_attempt(t.slots), of_attempt(t.slot_responses), machine, plan, plan.trials[row["position"]]
             ),

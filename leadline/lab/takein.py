@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,21 +16,22 @@ from leadline.lab.database import add_rows, new_number
 from leadline.lab.inuse import in_use
 from leadline.lab.store import Store
 from leadline.lab.trialfiles import home
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, shortened
+from leadline.model.received import ReceivedError, reading
 from leadline.model.record import TrialState
 
 _SAME = ("name", "key", "created", "version")  # columns by which a study is known in any lab
 
 
-def take_block(store: Store, *directories: Path) -> int:
+def take_block(store: Store, *directories: Path, token: str = "") -> int:
     """A block that ran elsewhere, under the token that its owner was given, in one bundle or in several; its trials, 0
-    where they are here already.
+    where they are here already. ``token``: the only one that they may have, any of the lab's if empty.
 
     Raises LostClaimError where the block was given to another meanwhile, LeadlineError for a bundle of another study or
     a damaged one.
     """
     bundles = [read_bundle(directory) for directory in directories]
-    token = bundles[0].manifest.token
+    token = token or bundles[0].manifest.token
     found = store.claims.find(token)
     if found is None:
         raise LeadlineError(f"{directories[0]}: no block of the lab {store.directory} was given out with its token")
@@ -58,18 +58,21 @@ def take_block(store: Store, *directories: Path) -> int:
             raise LeadlineError(
                 f"{bundle.directory}: it has another plan than study {claim.study_id} of the lab {store.directory}"
             )
-        _check(bundle)
+        if others := {trial["position"] for trial in bundle.contents.trials} - here.keys():
+            raise ReceivedError(f"the bundle {bundle.directory}", f"it has a trial at position {min(others)}")
         for trial in bundle.contents.trials:
             number, before = here[trial["position"]]
             for attempt in range(1, trial["attempt"] + 1):
                 bundle.copy(trial["position"], attempt, store.directory / home(number, before + attempt))
     files = {digest: path for bundle in bundles for digest, path in _send(store, bundle).items()}
     with store.transaction() as connection:
-        ended = {"state": BlockState.ENDED, "ended": store.now(), "host": bundles[0].manifest.host}
+        ended = {"state": BlockState.ENDED, "ended": store.now(), "host": shortened(bundles[0].manifest.host, 200)}
         store.claims.fence(connection, token, ended)
         store.alone(connection)
         for bundle in bundles:
             _insert(connection, bundle, here, {"token": token})
+        with reading(f"the bundle {bundles[0].directory}"):
+            store.trials(connection, claim.study_id, here)
     store.send(files)
     return sum(len(bundle.contents.trials) for bundle in bundles)
 
@@ -89,7 +92,6 @@ def copy_study(source: Store, study_id: int, target: Store) -> tuple[int, bool]:
 def take_study(store: Store, directory: Path) -> tuple[int, bool]:
     """A whole study: its number here, and whether anything was new."""
     bundle = read_bundle(directory)
-    _check(bundle)
     study_id, new = _found_or_added(store, bundle)
     if not new:
         with store.transaction() as connection:
@@ -177,20 +179,6 @@ def _insert(
         changed.setdefault(bool(there), []).append({**trial, **there, "attempt": last, "number": number})
     for values in changed.values():
         connection.execute(update(t.trials).where(t.trials.c.id == bindparam("number")), values)
-
-
-def _check(bundle: Bundle) -> None:
-    """Raises LeadlineError for columns that no table has, and for figures that no trial can have."""
-    for table in of_attempts():
-        for row in bundle.contents.tables[table.name]:
-            if unknown := row.keys() - {"position", *table.c.keys()}:
-                raise LeadlineError(
-                    f"the bundle {bundle.directory} is damaged: {table.name} has no column {min(unknown)}"
-                )
-    for name in ("responses", "slot_responses", "machine_use"):
-        for row in bundle.contents.tables[name]:
-            if not math.isfinite(row["value"]):
-                raise LeadlineError(f"{bundle.directory}: {row['name']} of trial {row['position']} is {row['value']}")
 
 
 def copy_tuning(source: Store, tuning_id: int, target: Store, numbers: Mapping[int, int]) -> int:

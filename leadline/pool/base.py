@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import LeadlineError, shortened
 
 JOB, OUTPUT = "job.json", "output.txt"  # in a job's directory: what is to be run, what it said
 
@@ -137,8 +137,8 @@ class Pool(Protocol):
 
 
 def last_line(text: str) -> str:
-    """That is not empty; of nothing: empty."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    """That is not empty, for a message; of nothing: empty."""
+    return next((shortened(line.strip(), 800) for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def takes_jobs(host: PoolHost) -> bool:

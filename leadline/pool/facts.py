@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from leadline.host.received import json_file_as
+from leadline.model.received import ReceivedError
 from leadline.model.record import StudyRecord
 from leadline.pool.job import FACTS
 
@@ -15,9 +16,9 @@ def facts_of(record: StudyRecord) -> Mapping[str, str]:
     for trial in record.trials:
         if trial.directory is not None:
             try:
-                told = json.loads((trial.directory / "logs" / FACTS).read_text(encoding="utf-8"))
-                by_host[str(told.pop("host"))] = told
-            except (OSError, ValueError, KeyError):
+                told = json_file_as(dict[str, str], trial.directory / "logs" / FACTS, 1 << 20)
+                by_host[told.pop("host")] = told
+            except (OSError, ReceivedError, KeyError):
                 continue
     names = sorted({name for told in by_host.values() for name in told})
     return {"pool.hosts": ", ".join(sorted(by_host)), **{name: _said(name, by_host) for name in names}} if names else {}

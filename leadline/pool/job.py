@@ -7,8 +7,9 @@ all, ``end.json``.
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -20,6 +21,7 @@ from ruamel.yaml.comments import CommentedMap
 
 import leadline
 from leadline.design import plan_from_json, plan_to_json
+from leadline.host import received
 from leadline.host.lease import HostBusyError
 from leadline.host.local import LocalHost
 from leadline.host.paths import state_dir
@@ -32,12 +34,15 @@ from leadline.lab.run import GO_ON, Part
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import RunOptions, Testbed
 from leadline.lab.yamltree import Places
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, quoted, shortened
 from leadline.model.plan import Plan
+from leadline.model.received import ReceivedError, json_as
 from leadline.model.study import Study
 
+_HOST = re.compile(r"[\w.+@:-]{1,800}")
 BUNDLE, END, FACTS = "bundle", "end.json", "host.json"
 _WORK = "pool"  # of the state of a host
+_MOST_END, _LONGEST = 1 << 20, 800  # bytes of an ending, characters of what it says
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Job:
     many trials may be measured again; ``kernels``: releases that the study asks its pool for.
     """
 
-    study: Mapping[str, Any]
+    study: dict[str, Any]
     text: str
     plan: str
     block: int
@@ -85,9 +90,8 @@ def job_of(
 def read_job(text: str) -> Job:
     """Raises UsageError for what is no job, or one of another version of leadline."""
     try:
-        told = json.loads(text)
-        job = Job(**told)
-    except (ValueError, TypeError) as error:
+        job = json_as(Job, text, "the job of a pool")
+    except ReceivedError as error:
         raise UsageError(f"no job of a pool: {error}") from None
     if job.leadline != leadline.__version__:
         raise UsageError(f"this host has leadline {leadline.__version__}, the study is run by leadline {job.leadline}")
@@ -115,14 +119,15 @@ class Ending:
 
 
 def read_ending(directory: Path) -> Ending | None:
-    """None while there is none."""
+    """None while there is none. Raises ReceivedError."""
     try:
-        told = json.loads((directory / END).read_text(encoding="utf-8"))
-        return Ending(**{**told, "how": How(told["how"])})
+        ending = received.json_file_as(Ending, directory / END, _MOST_END)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError) as error:
-        raise LeadlineError(f"{directory / END} is damaged: {error}") from error
+    if not _HOST.fullmatch(ending.host):
+        raise ReceivedError(str(directory / END), f"{quoted(ending.host)} is no name of a host")
+    said, restored = shortened(ending.said, _LONGEST), [shortened(line, _LONGEST) for line in ending.restored]
+    return replace(ending, said=said, restored=restored)
 
 
 def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed]) -> Ending:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import leadline
+from leadline.host.received import read_text
 from leadline.lab.claims import LEASE, BlockState, Claim, LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
@@ -30,15 +31,17 @@ from leadline.lab.takein import take_block
 from leadline.lab.testbed import RunOptions
 from leadline.lab.trialfiles import bring
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.received import ReceivedError
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
 from leadline.pool.facts import facts_of
 from leadline.pool.gang import blamed, hosts_of, roles
-from leadline.pool.job import BUNDLE, Ending, How, job_of, read_ending
+from leadline.pool.job import BUNDLE, END, Ending, How, job_of, read_ending
 from leadline.pool.kernels import boots, kernels_of
 
 FOLDER = "pool"  # of the lab: a directory for each block that runs, in it one for each of its jobs
 MOST_LOST = 3  # jobs of one block that may come to nothing
+_LONGEST, _TIMES = 3600.0, 20.0  # seconds that a job may take, and times the length that its trials have
 _BUSY = 20.0  # seconds until a block is given out again that met a host in use
 _LAST = 90.0  # seconds that jobs may take to put their hosts back when the run is ended
 _LATE = 10.0  # seconds that a shared file system may take to show what a job handed in
@@ -60,6 +63,12 @@ class _Flight:
     renewed: float = field(default_factory=time.monotonic)
     host: str = ""
     over: float | None = None  # since when the pool says that it has ended
+    began: float | None = None  # since when its job runs
+    ending: Ending | None = None  # of the job that ended last
+
+    def where(self, ending: Ending) -> str:
+        """The host of a job that ended: what the pool says counts, unless that is a list."""
+        return self.host if self.host and not set(self.host) & set("[],") else ending.host
 
     @property
     def directory(self) -> Path:
@@ -97,6 +106,7 @@ class PoolRun:
     _restored: list[str] = field(default_factory=list, init=False)
     _silent_since: float | None = field(default=None, init=False)
     _ending: bool = field(default=False, init=False)
+    _per_trial: float = field(default=0.0, init=False)  # seconds
     _told: float = field(default=0.0, init=False)  # when it was last said that jobs wait
 
     def execute(self) -> RunResult:
@@ -160,7 +170,7 @@ class PoolRun:
             at = max(0, len(list(home.glob("job-*"))) - 1)
             known = states.get(claim.job, JobStatus(JobState.LOST))
             flight = _Flight(claim, home, parts, at, claim.job, host=known.host)
-            if known.state is JobState.LOST and read_ending(flight.directory) is None:
+            if known.state is JobState.LOST and not (flight.directory / END).exists():
                 self._give_up(claim)
                 continue
             with suppress(LostClaimError):
@@ -191,7 +201,7 @@ class PoolRun:
         self.watcher.study(self._study_id, record.plan, done, clock.left(len(record.trials) - done))
         looking = gate(self.file.study, self.store, record, self.watcher.message)
         streak = Streak(self.options.give_up)
-        self._told = time.monotonic()
+        self._told, self._per_trial = time.monotonic(), clock.per_trial()
         while True:
             try:
                 for flight in self._landed():
@@ -239,11 +249,18 @@ class PoolRun:
             if status.state in (JobState.WAITING, JobState.RUNNING):
                 if status.state is JobState.WAITING:
                     waiting.append(f"block {flight.claim.block + 1} ({status.why or 'no host is free'})")
+                elif self._takes_too_long(flight):
+                    continue
                 if time.monotonic() - flight.renewed > LEASE / 3:
                     self._renew(flight)
             else:
                 flight.over = flight.over or time.monotonic()
-                handed_in = read_ending(flight.directory) is not None
+                try:
+                    flight.ending = read_ending(flight.directory)
+                except ReceivedError as error:
+                    self._refuse(flight, str(error))
+                    continue
+                handed_in = flight.ending is not None
                 late = status.state is JobState.ENDED and time.monotonic() - flight.over < _LATE
                 if not handed_in and late:
                     continue
@@ -267,6 +284,25 @@ class PoolRun:
                 self.pool.cancel(flight.job)
             self.watcher.message(str(error))
 
+    def _takes_too_long(self, flight: _Flight) -> bool:
+        """Whether a job runs for many times what its trials need: it is given up then, and its host."""
+        flight.began = flight.began or time.monotonic()
+        longest = _LONGEST + _TIMES * self._per_trial * len(flight.boots[flight.at][1])
+        if time.monotonic() - flight.began < longest:
+            return False
+        with suppress(LeadlineError):
+            self.pool.cancel(flight.job)
+        self._refuse(flight, f"it did not end within {longest:.0f} s")
+        return True
+
+    def _refuse(self, flight: _Flight, why: str, ending: Ending | None = None) -> None:
+        """What a job handed in is not taken, and its host gets no more jobs: the block is run again elsewhere."""
+        self._flights.pop(flight.claim.token, None)
+        host = flight.where(ending) if ending else flight.host
+        if host:
+            self._spare(hosts_of(host), why)
+        self._was_lost(flight, why)
+
     def _was_lost(self, flight: _Flight, why: str) -> None:
         """Nothing of this job is stored, now or later."""
         block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
@@ -283,23 +319,22 @@ class PoolRun:
 
     def _take(self, flight: _Flight, record: StudyRecord, seconds: float = 0.0) -> list[TrialRecord]:
         """Take in what a job handed in; its trials, none where it measured nothing. ``seconds`` are left of the run."""
-        ending = read_ending(flight.directory)
+        ending = flight.ending
         assert ending is not None
-        told = [f"{ending.host}: {line}" for line in ending.restored]
+        told = [f"{flight.where(ending)}: {line}" for line in ending.restored]
         self._restored += [line for line in told if line not in self._restored]
         block, before = flight.claim.block, record
         positions = {trial.planned.position for trial in before.trials if trial.planned.block == block}
         taken = 0
         if bundles := flight.bundles():
             try:
-                taken = take_block(self.store, *bundles)
+                taken = take_block(self.store, *bundles, token=flight.claim.token)
             except LostClaimError as error:
                 self.watcher.message(str(error))
             except TrialFailure:  # of the lab's own disk
                 raise
             except LeadlineError as error:
-                del self._flights[flight.claim.token]
-                self._was_lost(flight, str(error))
+                self._refuse(flight, str(error), ending)
                 return []
         del self._flights[flight.claim.token]  # not before: what is interrupted here is taken in at the end
         if not taken:
@@ -313,13 +348,13 @@ class PoolRun:
         came = [one for one in trials if one.attempt > before.trials[one.planned.position].attempt]
         for trial in came:
             label = treatment_label(trial.planned, after.plan, self.planned.knobs)
-            self.watcher.trial(trial.planned, trial.attempt, f"{label} on {ending.host}", seconds)
+            self.watcher.trial(trial.planned, trial.attempt, f"{label} on {flight.where(ending)}", seconds)
             self.watcher.trial_ended(trial)
         return came
 
     def _heed(self, flight: _Flight, ending: Ending, measured: bool) -> None:
         """What a job's end means for its host and for its block."""
-        block, host = flight.claim.block, ending.host
+        block, host = flight.claim.block, flight.where(ending)
         said = ending.said or "no reason was given"
         if ending.how in (How.REFUSED, How.NOT_RESTORED):
             self._spare(blamed(host, said) or hosts_of(host), said)
@@ -414,7 +449,7 @@ class PoolRun:
             self._flights.pop(claim.token, None)
             raise
         self.store.claims.renew(claim.token, job=name)
-        flight.job, flight.renewed, flight.over = name, time.monotonic(), None
+        flight.job, flight.renewed, flight.over, flight.began = name, time.monotonic(), None, None
         self._flights[claim.token] = flight
         on = f" on kernel {kernel}" if kernel else ""
         self.watcher.message(
@@ -423,12 +458,12 @@ class PoolRun:
 
     def _goes_on(self, flight: _Flight, record: StudyRecord) -> bool:
         """Start the next job of a block of which one ended well; false where there is none."""
-        ending = read_ending(flight.directory)
+        ending = flight.ending
         if ending is None or ending.how is not How.DONE or ending.said or flight.at + 1 == len(flight.boots):
             return False
-        self._restored += [f"{ending.host}: {line}" for line in ending.restored]
+        self._restored += [f"{flight.where(ending)}: {line}" for line in ending.restored]
         flight.at += 1
-        self._start(flight, record, ending.host)
+        self._start(flight, record, flight.where(ending))
         return True
 
     # the end ---------------------------------------------------------------------------------------------------
@@ -484,6 +519,6 @@ def _gone(why: str) -> TrialFailure:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_text(path)
+    except (OSError, ReceivedError):
         return ""

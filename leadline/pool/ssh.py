@@ -1,17 +1,17 @@
 """A pool of hosts that are reached over SSH: leadline is installed on each, and runs one block at a time.
 
 A job is ``leadline pool job -`` there: it reads the job from its standard input, runs for as long as that stays open,
-and writes its directory to its standard output as a tar archive. So a job ends, and puts its host back, when leadline
-here or the connection does.
+and writes its directory to its standard output as a tar archive, which is unpacked as it comes
+(``leadline.host.received``). So a job ends, and puts its host back, when leadline here or the connection does.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import shlex
 import shutil
 import subprocess
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host import here
-from leadline.model.errors import UsageError
+from leadline.host.received import unpack
+from leadline.model.errors import UsageError, quoted
 from leadline.model.hosts import SshHost
+from leadline.model.received import ReceivedError
 from leadline.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, Wish, last_line
 from leadline.pool.files import SshHosts
-from leadline.pool.job import END
+from leadline.pool.job import END, read_ending
 
 OPTIONS = (
     *("-o", "BatchMode=yes"),  # never asks for a password
@@ -38,7 +40,6 @@ _PLANS = 120.0  # seconds that it may take to make a plan
 _AT_ONCE = 64  # hosts that are asked at the same time
 _MOST_LOST = 3  # jobs in a row, after which a host gets no more
 _REST = 15.0  # seconds that a host which lost a job gets none
-_ARCHIVE = "job.tar"
 _SSH_FAILED = 255  # exit code of the client itself
 
 
@@ -48,7 +49,21 @@ class _Running:
     process: subprocess.Popen[bytes]
     directory: Path
     feeder: threading.Thread
+    taker: threading.Thread | None = None
+    refused: str = ""  # why what it sent is not taken
     ended: JobStatus | None = None
+
+    def take(self) -> None:
+        """Unpack what it hands in, for as long as that is in order: else its connection is ended, and so is the job."""
+        assert self.process.stdout is not None
+        try:
+            unpack(self.process.stdout, self.directory, f"what {self.host.name} handed in")
+            if (ending := read_ending(self.directory)) is not None and ending.host != self.host.name:
+                raise ReceivedError(f"what {self.host.name} handed in", f"it is another's, {quoted(ending.host)}")
+        except (ReceivedError, OSError) as error:
+            if self.process.stdout.read(1) or self.process.wait() == 0:  # else it was cut off
+                self.refused = str(error)
+            self.process.terminate()
 
 
 @dataclass
@@ -138,15 +153,18 @@ class SshPool(Pool):
         # Those that lost jobs come last, the others in turn.
         host = min(self._free(), key=lambda each: (self._lost.get(each.name, 0), self._given(each)))
         argv = self._argv(host, f"exec {shlex.quote(self.known.leadline)} pool job - --as {shlex.quote(host.name)}")
-        with (directory / _ARCHIVE).open("wb") as archive, (directory / OUTPUT).open("wb") as output:
+        with (directory / OUTPUT).open("wb") as output:
             process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=archive, stderr=output, start_new_session=True
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True
             )
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (here.MOST_SAID, here.MOST_SAID))
         feeder = threading.Thread(target=_feed, args=(process, (directory / JOB).read_bytes()), name=title, daemon=True)
         feeder.start()
         self._begun += 1
         name = f"{host.name}/{self._begun}"
-        self._jobs[name] = _Running(host, process, directory, feeder)
+        job = self._jobs[name] = _Running(host, process, directory, feeder)
+        job.taker = threading.Thread(target=job.take, name=f"{title}-output", daemon=True)
+        job.taker.start()
         return name
 
     def _given(self, host: SshHost) -> int:
@@ -162,24 +180,18 @@ class SshPool(Pool):
     def _state(self, job: _Running) -> JobStatus:
         if job.ended is None:
             code = job.process.poll()
-            if code is None:
+            if code is None or (job.taker is not None and job.taker.is_alive()):
                 return JobStatus(JobState.RUNNING, job.host.name)
             job.ended = self._over(job, code)
         return job.ended
 
     def _over(self, job: _Running, code: int) -> JobStatus:
         name = job.host.name
-        try:
-            with tarfile.open(job.directory / _ARCHIVE) as archive:
-                archive.extractall(job.directory, filter="data")
-        except (tarfile.TarError, OSError, EOFError):  # what is cut off, or nothing at all
-            handed_in = False
-        else:
-            handed_in = (job.directory / END).exists()
-        why = (
-            "" if handed_in else "the connection is lost" if code == _SSH_FAILED else f"it ended with code {code} there"
-        )
-        (job.directory / _ARCHIVE).unlink(missing_ok=True)
+        handed_in = not job.refused and (job.directory / END).exists()
+        lost = "the connection is lost" if code == _SSH_FAILED else f"it ended with code {code} there"
+        why = "" if handed_in else job.refused or lost
+        if job.refused:
+            self.drain(name, job.refused)
         if not why:
             self._lost.pop(name, None)
             return JobStatus(JobState.ENDED, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from leadline.guest.counter import Counter
 from leadline.guest.machine import Saved
 from leadline.guest.parameters import boot_parameters
 from leadline.guest.results import Outcome, tail
-from leadline.host import kvm
+from leadline.host import kvm, received
 from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
@@ -23,6 +22,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.knob import Level
 from leadline.model.load import load_at
+from leadline.model.received import ReceivedError
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.virtual import bounds, image, instructions, job
@@ -231,7 +231,10 @@ class Guests:
 def unpacked(archive: Path) -> Path:
     """What an archive of a guest's holds, beside it."""
     target = archive.with_suffix("")
-    with tarfile.open(archive) as stream:
-        stream.extractall(target, filter="data")
+    try:
+        with received.opened(archive) as stream:
+            received.unpack(stream, target, str(archive), passes_over=True)
+    except ReceivedError as error:
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, str(error)) from error
     archive.unlink()
     return target

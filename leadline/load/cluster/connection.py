@@ -9,6 +9,7 @@ from pathlib import Path
 from leadline.host import here
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.received import ReceivedError
 
 _PATIENCE = 30.0  # seconds a command of leadline's own may take there
 _SSH = (
@@ -62,6 +63,17 @@ class Connection:
         if done.returncode not in codes:
             raise self.unusable(done.returncode, done.stderr.decode(errors="replace"))
         return done
+
+    def fetch(self, script: str, into: Path) -> None:
+        """The files of the archive that a command there writes. Raises as ``run``."""
+        try:
+            done = here.unpacked(self.argv(script), into, f"{self.title}: an archive", _PATIENCE)
+        except OSError as error:
+            raise self.failure(f"{error.filename}: {error.strerror}") from None
+        except ReceivedError as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, str(error)) from error
+        if done.returncode:
+            raise self.unusable(done.returncode, done.stderr.decode(errors="replace"))
 
     def unusable(self, code: int | None, said: str) -> TrialFailure:
         """What a command that failed there means."""

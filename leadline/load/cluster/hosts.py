@@ -5,10 +5,8 @@ but the binary, which is kept by its hash.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shlex
-import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.received import packed
 from leadline.load.cluster.clock import LabClock, Offset, offset
 from leadline.load.cluster.connection import Connection
 from leadline.load.driver import find_binary
@@ -109,12 +108,8 @@ class RemoteHost:
 
     def send(self, files: Mapping[str, Path]) -> None:
         """Files into ``in`` of its directory, by their names there."""
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name, path in files.items():
-                archive.add(path, arcname=name)
         place = shlex.quote(f"{self.directory}/in")
-        self.connection.run(f"mkdir -p {place} && tar -x -f - -C {place}", packed.getvalue())
+        self.connection.run(f"mkdir -p {place} && tar -x -f - -C {place}", packed(files))
 
     def input(self, name: str) -> str:
         """Where a sent file is."""
@@ -130,13 +125,7 @@ class RemoteHost:
 
     def fetch(self, into: Path) -> None:
         """What the driver wrote."""
-        packed = self.connection.run(f"tar -c -f - -C {shlex.quote(self.directory)} out").stdout
-        into.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            for member in archive.getmembers():
-                member.name = member.name.removeprefix("out").lstrip("/")
-                if member.name and member.isfile():
-                    archive.extract(member, into, filter="data")
+        self.connection.fetch(f"exec tar -c -f - -C {shlex.quote(self.out())} .", into)
 
     def close(self) -> None:
         """Its directory is removed; whatever this connection carries ends."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -13,10 +15,11 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.design import make_plan
-from leadline.lab.bundle import digest_of, write_bundle
+from leadline.lab.bundle import write_bundle
 from leadline.lab.claims import Claim, LostClaimError
 from leadline.lab.store import Store
 from leadline.lab.takein import take_block
+from leadline.lab.trialfiles import digest_of
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Factor
@@ -154,14 +157,6 @@ def lose_manifest(bundle: Path) -> None:
     (bundle / "manifest.json").unlink()
 
 
-def add_column(bundle: Path) -> None:
-    rows = json.loads((bundle / "rows.json").read_text())
-    rows["tables"]["steps"][-1]["surplus"] = 1
-    (bundle / "rows.json").write_text(json.dumps(rows))
-    files = json.loads((bundle / "manifest.json").read_text())["files"]
-    manifest(files={**files, "rows.json": digest_of(bundle / "rows.json")})(bundle)
-
-
 def manifest(**changed: object) -> Callable[[Path], None]:
     def change(bundle: Path) -> None:
         told = json.loads((bundle / "manifest.json").read_text())
@@ -170,13 +165,111 @@ def manifest(**changed: object) -> Callable[[Path], None]:
     return change
 
 
+def rows(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Rows changed, and their digest with them."""
+
+    def damage(bundle: Path) -> None:
+        told = json.loads((bundle / "rows.json").read_text())
+        change(told)
+        (bundle / "rows.json").write_text(json.dumps(told))
+        files = json.loads((bundle / "manifest.json").read_text())["files"]
+        manifest(files={**files, "rows.json": digest_of(bundle / "rows.json")})(bundle)
+
+    return damage
+
+
+def value(table: str, name: str, given: object) -> Callable[[Path], None]:
+    return rows(lambda told: (told["trials"] if table == "trials" else told["tables"][table])[-1].update({name: given}))
+
+
+def replaced_by_link(bundle: Path) -> None:
+    path = bundle / "trials" / "2" / "attempt-2" / "logs" / "server.log"
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+def replaced_by_pipe(bundle: Path) -> None:
+    path = bundle / "trials" / "2" / "attempt-2" / "logs" / "server.log"
+    path.unlink()
+    os.mkfifo(path)
+
+
+def pipe_of_rows(bundle: Path) -> None:
+    (bundle / "rows.json").unlink()
+    os.mkfifo(bundle / "rows.json")
+
+
+# What hosts handed in that ended or hung a whole study.
+HOSTILE = [
+    (rows(lambda told: told["tables"].pop("responses")), "it has other tables"),
+    (rows(lambda told: told["tables"].update({"studies": []})), "it has other tables"),
+    (rows(lambda told: told.pop("trials")), "trials"),
+    (rows(lambda told: told["trials"].append(told["trials"][0])), "is there twice"),
+    (rows(lambda told: told["tables"]["attempts"].pop()), "other attempts"),
+    (rows(lambda told: told["tables"]["responses"].append(told["tables"]["responses"][0])), "is there twice"),
+    (rows(lambda told: told["tables"]["steps"][0].pop("name")), "a row of steps has no name"),
+    (value("trials", "attempt", 10**12), "attempt of a row of trials is 1000000000000"),
+    (value("trials", "attempt", -1), "attempt of a row of trials is -1"),
+    (value("trials", "attempt", "1"), "attempt of a row of trials is '1'"),
+    (value("trials", "attempt", None), "attempt of a row of trials is None"),
+    (value("trials", "position", 10**30), "too large"),
+    (value("trials", "position", 99), "no attempt that is there|other attempts"),
+    (value("trials", "state", "well"), "state of a row of trials is 'well'"),
+    (value("trials", "failure", "workload"), "it is done, its failure workload"),
+    (value("trials", "started", 1e300), "started of a row of trials"),
+    (value("trials", "steady", "[]"), "its steady state"),
+    (value("trials", "steady", '{"verdict": 1, "cut": "x", "sentence": []}'), "its steady state"),
+    (value("trials", "phases", "{"), "its phases"),
+    (value("responses", "value", "fast"), "value of a row of responses is 'fast'"),
+    (value("responses", "value", True), "value of a row of responses is True"),
+    (value("responses", "value", 1e300), "value of a row of responses"),
+    (value("responses", "attempt", 7), "of no attempt that is there"),
+    (value("responses", "name", ["p50"]), "name of a row of responses"),
+    (value("responses", "name", "n" * 5000), "name of a row of responses"),
+    (replaced_by_link, "is no file in it"),
+    (replaced_by_pipe, "no regular file"),
+    (pipe_of_rows, "no regular file"),
+    (manifest(files={"rows.json": "x"}), "its digest"),
+    (manifest(files=7), "files"),
+    (manifest(study=7), "study"),
+    (manifest(host=["n1"]), "host"),
+    (manifest(token=7), "token"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), HOSTILE)
+def test_rows_that_no_lab_has_are_not_taken(
+    centre: Store, bundle: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    before = told(centre.load(1))
+    damage(bundle)
+    with pytest.raises(LeadlineError, match=said) as refused:
+        take_block(centre, bundle)
+    assert not isinstance(refused.value, TrialFailure), "which would be the lab's own disk"
+    assert "\n" not in str(refused.value)
+    assert told(centre.load(1)) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/hostname", "../x", "trials/2/../../x", "trials/2/attempt-2", "trials/2/attempt-9/x"]
+)
+def test_a_file_that_is_none_of_its_trials_is_not_taken(centre: Store, bundle: Path, name: str) -> None:
+    files = json.loads((bundle / "manifest.json").read_text())["files"]
+    manifest(files={**files, name: "0" * 64})(bundle)
+    with pytest.raises(LeadlineError, match=r"is no file of its trials|is no path below|is no file in it"):
+        take_block(centre, bundle)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (damage_rows, r"rows.json is damaged: its digest is not the one in manifest.json"),
         (damage_file, r"server.log is damaged: its digest"),
         (lose_file, r"is damaged: trials/3/attempt-1/logs/server.log is no file in it"),
-        (add_column, r"is damaged: steps has no column surplus"),
+        (
+            rows(lambda told: told["tables"]["steps"][-1].update({"surplus": 1})),
+            r"is damaged: steps has no column 'surplus'",
+        ),
         (lose_manifest, r"is no bundle: manifest.json is not there"),
         (manifest(format=9), r"format 9, this leadline reads format 1"),
         (manifest(token="x"), r"no block of the lab .* was given out with its token"),

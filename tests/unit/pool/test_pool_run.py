@@ -4,9 +4,12 @@ tests/stack/test_pool_slurm.py and test_pool_ssh.py have real ones.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
+import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,3 +166,106 @@ def test_what_another_leadline_runs_is_left_alone(lab: Path) -> None:
     assert [one.token for one in run.store.claims.running(study)] == [claim.token]
     assert work.is_dir()
     shutil.rmtree(work)
+
+
+@dataclass
+class FakeHostilePool(FakePool):
+    """Two hosts; what the first hands in is changed by ``spoils``."""
+
+    spoils: Callable[[Path], object] = lambda _: None
+    hosts_of: dict[str, str] = field(default_factory=dict)  # of jobs
+    drained: dict[str, str] = field(default_factory=dict)
+
+    def room(self, jobs: int) -> int:
+        return 1 - jobs
+
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:
+        name = super().submit(directory, title, wish)
+        self.hosts_of[name] = "n2" if "n1" in self.drained else "n1"
+        if self.hosts_of[name] == "n1":
+            self.spoils(directory)
+        return name
+
+    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+        return {name: JobStatus(JobState.ENDED, self.hosts_of[name]) for name in names}
+
+    def drain(self, host: str, why: str) -> None:
+        self.drained[host] = why
+
+
+def ended_as(**changed: object) -> Callable[[Path], object]:
+    def spoil(directory: Path) -> None:
+        told = json.loads((directory / "end.json").read_text())
+        (directory / "end.json").write_text(json.dumps({**told, **changed}))
+
+    return spoil
+
+
+def rows_with(key: str, value: object) -> Callable[[Path], object]:
+    def spoil(directory: Path) -> None:
+        path = directory / "bundle" / "rows.json"
+        told = json.loads(path.read_text())
+        told["trials"][0][key] = value
+        path.write_text(json.dumps(told))
+        manifest = directory / "bundle" / "manifest.json"
+        held = json.loads(manifest.read_text())
+        held["files"]["rows.json"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        manifest.write_text(json.dumps(held))
+
+    return spoil
+
+
+def pipe_in_place_of(name: str) -> Callable[[Path], object]:
+    def spoil(directory: Path) -> None:
+        (directory / name).unlink()
+        os.mkfifo(directory / name)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoils",
+    [
+        rows_with("attempt", 10**12),  # it hung the study, SIGINT ignored
+        rows_with("attempt", "1"),
+        rows_with("state", "running?"),
+        rows_with("started", "now"),
+        rows_with("phases", "[]"),
+        ended_as(how="well"),
+        ended_as(host="n2\x1b[2J"),
+        ended_as(said=["x"]),
+        ended_as(restored="x"),
+        lambda directory: (directory / "end.json").write_text("[" * 100_000),
+        lambda directory: (directory / "end.json").write_bytes(b"\xff\xfe"),
+        lambda directory: (directory / "bundle" / "rows.json").unlink(),
+        pipe_in_place_of("end.json"),
+        pipe_in_place_of("bundle/rows.json"),
+        pipe_in_place_of("bundle/manifest.json"),
+    ],
+)
+def test_a_host_that_hands_in_what_is_none_gets_no_more_jobs(lab: Path, spoils: Callable[[Path], object]) -> None:
+    pool, watcher = FakeHostilePool(spoils=spoils), FakeWatcher()
+    ended = PoolRun(FILE, simulated(lab).plan(FILE), Store(lab), pool, watcher, RunOptions()).execute()
+    assert ended.complete, ended.stopped
+    assert sorted(pool.jobs.values()) == [1, 1, 2, 3, 4], "the first block ran once more"
+    assert list(pool.drained) == ["n1"]
+    assert any(line.startswith("n1 gets no more jobs: ") for line in watcher.told), watcher.told
+    assert any(line.startswith("block 1 on n1 is lost, it will run again: ") for line in watcher.told)
+    assert all(line.isprintable() for line in watcher.told)
+    assert {trial.state for trial in Store(lab).load(ended.study_id).trials} == {TrialState.DONE}
+
+
+def test_a_host_is_known_by_its_pool_not_by_what_it_says(lab: Path) -> None:
+    """One that names another would have that one given no more jobs."""
+    pool = FakeHostilePool(spoils=ended_as(host="n2", how="not restored", said="nothing could be put back"))
+    ended = PoolRun(FILE, simulated(lab).plan(FILE), Store(lab), pool, FakeWatcher(), RunOptions()).execute()
+    assert ended.complete, ended.stopped
+    assert list(pool.drained) == ["n1"]
+
+
+class FakeWatcher(SilentWatcher):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.told.append(text)

@@ -1,0 +1,163 @@
+"""What another host, program or file said, as values within bounds: its size, its depth, its numbers, its types.
+
+Nothing that comes from outside is read in another way (``leadline.host.received`` for files and archives). Whatever is
+wrong with it is a ReceivedError, one line that names it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from leadline.model.errors import LeadlineError, quoted, shortened
+
+MEBIBYTE = 1024**2
+MOST_BYTES = 64 * MEBIBYTE  # of one document
+MOST_DEPTH = 64  # of values in values
+MOST_ROWS = 5_000_000
+LARGEST = 2**63  # what no whole number reaches
+LONGEST_FIELD = MEBIBYTE  # characters of a table's field
+_DIGITS = len(str(LARGEST)) + 1
+# What reading a value raises that is not as it should be.
+_WRONG = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError, csv.Error)
+_Kind = TypeVar("_Kind")
+
+
+class ReceivedError(LeadlineError):
+    """What came from outside is not what it should be."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(shortened(f"{what} is damaged: {' '.join(why.split())}", 500))
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Any error of the body that a wrong value causes, as a ReceivedError."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ReceivedError(what, _first(error)) from error
+    except _WRONG as error:
+        raise ReceivedError(what, _said(error)) from error
+
+
+def json_value(data: bytes | str, what: str, most: int = MOST_BYTES) -> Any:
+    """A JSON document of finite numbers, the whole ones below 2**63. Raises ReceivedError."""
+    with reading(what):
+        text = _text(data, most).removeprefix("\ufeff")
+        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+        if _depth(value) > MOST_DEPTH:
+            raise ValueError(f"values lie in more than {MOST_DEPTH} others")
+        return value
+
+
+def json_object(data: bytes | str, what: str, most: int = MOST_BYTES) -> dict[str, Any]:
+    """As ``json_value``, of an object."""
+    value = json_value(data, what, most)
+    if not isinstance(value, dict):
+        raise ReceivedError(what, f"it holds {quoted(value)}, not an object")
+    return value
+
+
+def json_as(kind: type[_Kind], data: bytes | str, what: str, most: int = MOST_BYTES) -> _Kind:
+    """A JSON document as a value of ``kind``, whose fields have the types that they say: no text is a number. Raises
+    ReceivedError.
+    """
+    with reading(what):
+        found = json_value(data, what, most)
+        if is_dataclass(kind) and isinstance(found, dict) and (more := found.keys() - {f.name for f in fields(kind)}):
+            raise ValueError(f"{quoted(min(more))} is nothing that it has")
+        value: _Kind = _adapter(cast(Hashable, kind)).validate_json(data, strict=True)
+        return value
+
+
+def table(
+    lines: Iterable[str], what: str, columns: Iterable[str] = (), most: int = MOST_ROWS
+) -> Iterator[dict[str, str]]:
+    """Rows of a CSV file with a head that has ``columns``; a row without all of the head's fields is the end of one
+    that was cut off. Raises ReceivedError.
+    """
+    with reading(what):
+        reader = csv.DictReader(_short(lines))
+        if lacking := set(columns) - set(reader.fieldnames or ()):
+            raise ValueError(f"it has no column {quoted(min(lacking))}")
+        for number, row in enumerate(reader):
+            if number >= most:
+                raise ValueError(f"it has more than {most:,} rows")
+            if None not in row and None not in row.values():
+                yield row
+
+
+def number(row: Mapping[str, Any], name: str, what: str, least: float = 0.0, most: float = LARGEST) -> float:
+    """A finite number of a row or object, within bounds. Raises ReceivedError."""
+    with reading(what):
+        value = row[name]
+        if isinstance(value, bool) or not least <= float(value) <= most:
+            raise ValueError(f"{name} is {quoted(value)}, not between {least:g} and {most:g}")
+        return float(value)
+
+
+def _text(data: bytes | str, most: int) -> str:
+    if len(data) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return data if isinstance(data, str) else data.decode("utf-8")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS or not -LARGEST <= (value := int(digits)) < LARGEST:
+        raise ValueError(f"the number {shortened(digits, 40)} is too large")
+    return value
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise ValueError(f"{shortened(digits, 40)} is no finite number")
+    return value
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        if depth > MOST_DEPTH:
+            break
+        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def _short(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        if len(line) > LONGEST_FIELD:
+            raise ValueError(f"a line has more than {LONGEST_FIELD:,} characters")
+        yield line.replace("\0", "")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    given = "" if first["type"] == "missing" else f" ({quoted(first['input'])})"
+    return f"{name or 'the document'}{given}: {first['msg'].removeprefix('Value error, ').lower()}"
+
+
+def _said(error: BaseException) -> str:
+    match error:
+        case RecursionError():
+            return f"values lie in more than {MOST_DEPTH} others"
+        case MemoryError():
+            return "it needs more memory than there is"
+        case KeyError():
+            return f"{quoted(error.args[0] if error.args else '')} is not there"
+    return str(error) or type(error).__name__
