@@ -1,5 +1,5 @@
 """Coverage, family-wise error and power of the analysis over simulated studies:
-the table of docs/concepts/statistics.md.
+the table of docs/evidence/statistics.md.
 
 python bench/statistics/calibration.py [studies] [strata]
 

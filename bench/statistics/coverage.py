@@ -1,5 +1,5 @@
 """Coverage of 95 % intervals and family-wise error of every design on simulated studies: the table of
-docs/concepts/simulation.md.
+docs/evidence/statistics.md.
 
 python bench/statistics/coverage.py [studies] [model] [part of a design's name ...]
 

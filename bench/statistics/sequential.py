@@ -1,4 +1,4 @@
-"""Looks and races over simulated studies: errors, findings and trials run. The tables of docs/concepts/planning.md.
+"""Looks and races over simulated studies: errors, findings and trials run. docs/evidence/layouts.md.
 
 python bench/statistics/sequential.py [studies] [--only looks slots levels races]
 """

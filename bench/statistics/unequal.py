@@ -2,7 +2,7 @@
 a plan's name]``.
 
 Prints a row for each plan and pattern of noise, once under one noise for all levels and once with each level's own, as
-docs/concepts/statistics.md has them.
+docs/evidence/statistics.md has them.
 """
 
 from __future__ import annotations

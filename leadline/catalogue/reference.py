@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leadline import catalogue
@@ -10,7 +11,7 @@ from leadline.catalogue import text
 from leadline.model.knob import Knob, Owner
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
-_HEAD = ("knob", "own name", "range", "default", "apply cost, risk", "what it is, and the manual")
+_HEAD = ("knob", "own name", "range", "default", "apply cost, risk", "what it is")
 _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "host": ("Knobs of the host", catalogue.families()),
     "guest": ("Knobs of the guest", ("guest",)),
@@ -37,24 +38,55 @@ a host: it is refused with the reason and the nearest safe level, unless the hos
 
 def pages() -> dict[str, str]:
     """File name -> content of every page."""
-    contents = {}
+    written = {}
     links = []
     for name, (title, files) in _PAGES.items():
+        sections = {file: list(catalogue.load(file).values()) for file in files}
+        shared = _shared(sections.values())
         parts = [f"# {title}", _MADE]
-        count = 0
-        for file in files:
-            knobs = list(catalogue.load(file).values())
-            count += len(knobs)
-            parts += [f"## {file}", _table(knobs)] if len(files) > 1 else [_table(knobs)]
-        contents[f"knobs-{name}.md"] = "\n\n".join(parts) + "\n"
-        links.append(f"- [{title}](knobs-{name}.md): {count}")
-    contents["knobs.md"] = f"{_INTRO}\n{_MADE}\n\n" + "\n".join(links) + "\n"
-    return contents
+        if shared:
+            parts += ["What several of them have:", "\n".join(f"- `{knob}`: {shared[knob]}." for knob in shared)]
+        for file, knobs in sections.items():
+            parts += [f"## {file}", *_section(knobs, shared)] if len(files) > 1 else _section(knobs, shared)
+        written[f"knobs-{name}.md"] = "\n\n".join(parts) + "\n"
+        links.append(f"- [{title}](knobs-{name}.md): {sum(map(len, sections.values()))}")
+    written["knobs.md"] = f"{_INTRO}\n{_MADE}\n\n" + "\n".join(links) + "\n"
+    return written
 
 
-def _table(knobs: Iterable[Knob]) -> str:
-    rows = (_HEAD, tuple("---" for _ in _HEAD), *text.rows_of(knobs))
-    return "\n".join(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+def _shared(sections: Iterable[Sequence[Knob]]) -> dict[str, str]:
+    """Knob -> summary, of knobs that several sections have with the same summary."""
+    counts = Counter((knob.name, knob.summary) for knobs in sections for knob in knobs)
+    return {name: summary for (name, summary), count in counts.items() if count > 1}
+
+
+def _section(knobs: Sequence[Knob], shared: Mapping[str, str]) -> list[str]:
+    """The manual of most of the knobs, and their table; the own name has its program where there are several."""
+    manual = Counter(knob.source for knob in knobs).most_common(1)[0][0]
+    programs = {program for knob in knobs for program in knob.names}
+    rows = [
+        [
+            f"`{knob.name}`",
+            ", ".join(f"{program}: {own}" if len(programs) > 1 else own for program, own in knob.names.items()),
+            f"{text.range_of(knob)}{text.unit_behind(knob)}",
+            text.default_of(knob),
+            f"{knob.apply_cost.value}, {text.risk_of(knob)}",
+            " ".join(
+                part
+                for part in (
+                    "" if shared.get(knob.name) == knob.summary else f"{knob.summary}.",
+                    *text.reasons_of(knob),
+                    "" if knob.source == manual else knob.source,
+                )
+                if part
+            ),
+        ]
+        for knob in knobs
+    ]
+    columns = [column for column in range(len(_HEAD)) if any(row[column] for row in rows)]
+    table = [[line[column] for column in columns] for line in (_HEAD, ["---"] * len(_HEAD), *rows)]
+    lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in table]
+    return [f"Manual: {_cell(manual)}.", "\n".join(lines)]
 
 
 def _cell(cell: str) -> str:

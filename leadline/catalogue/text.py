@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from leadline.model.knob import Kind, Knob, Share
 from leadline.model.units import format_size
 
@@ -70,22 +68,7 @@ def risk_of(knob: Knob) -> str:
     return f"{knob.risk.value}; dangerous {dangers}" if dangers else knob.risk.value
 
 
-def rows_of(knobs: Iterable[Knob]) -> list[tuple[str, ...]]:
-    """Rows of a reference table: name, own names, range, default, apply cost and risk, what it is."""
-    return [
-        (
-            f"`{knob.name}`",
-            ", ".join(f"{program}: {name}" for program, name in knob.names.items()),
-            f"{range_of(knob)}{unit_behind(knob)}",
-            default_of(knob),
-            f"{knob.apply_cost.value}, {risk_of(knob)}",
-            f"{knob.summary}. {_reasons(knob)}{knob.source}",
-        )
-        for knob in knobs
-    ]
-
-
-def _reasons(knob: Knob) -> str:
-    dangers = [f"{where[0].upper()}{where[1:]}: {why}. " for where, why in dangers_of(knob)]
-    refused = [f"`{level}`: {why}. " for level, why in knob.refused.items()]
-    return "".join((*dangers, *refused))
+def reasons_of(knob: Knob) -> list[str]:
+    """Sentences on its dangerous and refused levels."""
+    dangers = [f"{where[0].upper()}{where[1:]}: {why}." for where, why in dangers_of(knob)]
+    return [*dangers, *(f"`{level}`: {why}." for level, why in knob.refused.items())]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ _HEAD = """# Command line
 Generated from the commands by `python -m leadline.cli.reference`; edit their help, not this page.
 Every command also has `--help`. [Exit codes](exit-codes.md) are the same for all.
 """
+_MANY = 4  # commands that share an option, from which on it is explained once
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,28 @@ def _row(parameter: Any, context: Any) -> Iterator[tuple[str, str]]:
 
 
 def page() -> str:
-    """The page as Markdown: a section for every command."""
-    return "\n".join([_HEAD, *(part for each in documented() for part in _section(each))])
+    """The page as Markdown: a section for every command; options of many commands are explained once."""
+    commands = list(documented())
+    counts = Counter(row for command in commands for row in command.rows)
+    shared = [row for row, count in counts.items() if count >= _MANY]
+    head = [_HEAD, "Options of many commands:\n", *map(_option, shared), ""]
+    return "\n".join([*head, *(part for command in commands for part in _section(command, shared))])
 
 
-def _section(found: Documented) -> Iterator[str]:
-    yield f"## {found.title}\n" if found.title.count(" ") == 1 else f"### {found.title}\n"
-    yield f"{_help(found.help)}\n"
-    if found.usage:
-        yield f"```text\n{found.title} {found.usage}\n```\n"
-    if found.rows:
-        rows = (f"| `{_cell(names)}` | {_meaning(meaning)} |" for names, meaning in found.rows)
-        yield "\n".join(("| option or argument | meaning |", "| --- | --- |", *rows, ""))
+def _section(command: Documented, shared: Sequence[tuple[str, str]]) -> Iterator[str]:
+    yield f"## {command.title}\n" if command.title.count(" ") == 1 else f"### {command.title}\n"
+    yield f"{_help(command.help)}\n"
+    if command.usage:
+        yield f"```text\n{command.title} {command.usage}\n```\n"
+    own = [_option(row) for row in command.rows if row not in shared]
+    also = ", ".join(f"`{_cell(names)}`" for names, meaning in command.rows if (names, meaning) in shared)
+    if lines := [*own, *([f"- Also {also}."] if also else [])]:
+        yield "\n".join((*lines, ""))
+
+
+def _option(row: tuple[str, str]) -> str:
+    names, meaning = row
+    return f"- `{_cell(names)}`: {_meaning(meaning)}" if meaning else f"- `{_cell(names)}`"
 
 
 def _meaning(text: str) -> str:
@@ -81,7 +93,7 @@ def _help(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("``", "`").replace("|", "\\|").strip()
+    return re.sub(r"\s+", " ", text).replace("``", "`").strip()
 
 
 if __name__ == "__main__":

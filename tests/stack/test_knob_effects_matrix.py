@@ -121,7 +121,7 @@ def access_log(cell: Cell) -> None:
     assert cell.wide.access_lines == 0
 
 
-# knob -> the check, and what shows the effect in words (docs/reference/servers.md)
+# knob -> the check, and what shows the effect in words
 EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
     "app.calls": (calls, "arguments and results that arrived as copies: some, or 0"),
     "app.summary_cache": (summary_cache, "queries of the summary that the database ran for 6 home pages: 0, or 6"),
@@ -158,24 +158,6 @@ EFFECTS: dict[str, tuple[Callable[[Cell], None], str]] = {
         "sessions that wait for a locked table, 12 requests at once and 9 connections: 6 and never more",
     ),
 }
-
-
-def table() -> list[str]:
-    """The table of docs/reference/servers.md: what the catalogue says of every knob above."""
-    rows = ["| knob | seen in | servers | modes |", "| --- | --- | --- | --- |"]
-    able = {name: make for name, make in registry.SERVERS.items() if registry.modes("brokerage", name)}
-    for knob, (_, witness) in EFFECTS.items():
-        have = [name for name, make in able.items() if knob in {each.name for each in make().knobs()}]
-        beans = knob in ("app.calls", "server.calls.by_reference")
-        servers = have or [name for name in able if not beans or "session" in registry.modes("brokerage", name)]
-        modes = "session, orm" if beans else "all"
-        rows.append(f"| `{knob}` | {witness} | {', '.join(servers)} | {modes} |")
-    return rows
-
-
-def test_the_table_of_the_docs_is_the_catalogues() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "servers.md").read_text()
-    assert "\n".join(table()) in page, "write into docs/reference/servers.md:\n" + "\n".join(table())
 
 
 @_ALL

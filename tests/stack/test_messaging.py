@@ -325,7 +325,7 @@ def test_a_killed_server_keeps_what_the_level_promises_and_doubles_nothing(
         assert orders(stack, 8) == sorted(kept), "nothing is done twice"
         told = failed(stack, place, logins=1 + others, buys=35 + others)
         assert told == ({"rows-are-counts-buy"} if lost else set()), "the audit tells of the loss"
-        print(f"{server}: {len(lost)} of 30 lost")  # the table of docs/reference/servers.md
+        print(f"{server}: {len(lost)} of 30 lost")
     assert not memory.exists()
 
 

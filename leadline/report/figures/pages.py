@@ -45,7 +45,7 @@ def lines(table: PageTable) -> list[str]:
 
 
 def document(table: PageTable, *, simulated: bool = False) -> dict[str, Any]:
-    """The table as JSON types (docs/evidence/study-c.md)."""
+    """The table as JSON types (docs/reference/json.md)."""
     return {"format": FORMAT, "simulated": simulated, "sentences": table.sentences(), **plain(table)}
 
 

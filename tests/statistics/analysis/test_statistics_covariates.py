@@ -13,7 +13,7 @@ from leadline.analysis import analyse
 
 LONGER = matrix("some hundred simulated studies more")
 
-STUDIES = 200  # Monte Carlo error of a rate of 5 %: 1.5 %; docs/concepts/statistics.md has 1,000
+STUDIES = 200  # Monte Carlo error of a rate of 5 %: 1.5 %; docs/evidence/statistics.md has 1,000
 
 
 @pytest.fixture(

@@ -1,6 +1,6 @@
 """Studies on several hosts between which effects differ: how often intervals, verdicts and the test of it are right.
 
-``python tests/statistics/analysis/test_statistics_hosts.py 1000`` prints the table of docs/concepts/statistics.md.
+``python tests/statistics/analysis/test_statistics_hosts.py 1000`` prints the table of docs/evidence/statistics.md.
 """
 
 from __future__ import annotations

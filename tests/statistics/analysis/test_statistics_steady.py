@@ -24,7 +24,7 @@ def right(shape: Shape, length: int, ar: float, spikes: bool, cv: float = 0.05) 
     return sum(shape.right(steady_state(list(values)), length) for values in series) / RUNS
 
 
-# bounds are the long-run rates of docs/concepts/statistics.md less three binomial standard errors of 60 runs, or lower
+# bounds are the long-run rates of docs/evidence/statistics.md less three binomial standard errors of 60 runs, or lower
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 @pytest.mark.parametrize(("ar", "spikes", "least"), [(0.0, False, 0.92), (0.5, False, 0.8), (0.0, True, 0.8)])
 def test_ten_minutes(shape: Shape, ar: float, spikes: bool, least: float) -> None:

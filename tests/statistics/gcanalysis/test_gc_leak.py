@@ -33,7 +33,7 @@ def noise(rng: np.random.Generator, count: int, phi: float) -> NDArray[np.float6
 
 @pytest.mark.parametrize("name", list(_TABLE.NONE))
 def test_what_is_no_leak_is_none_of_them(name: str) -> None:
-    """A short form of the table in docs/guides/gc.md (bench/gc/leaks.py): at most 5 % in a row."""
+    """A short form of docs/evidence/gc.md (bench/gc/leaks.py): at most 5 % in a row."""
     found: Counter[str] = Counter()
     for noise in (*_TABLE.NOISES, *_TABLE.HARDER):
         for count in (20, 60):
