@@ -230,7 +230,9 @@ impl<'a> Engine<'a> {
     /// against the integral, so that a transaction one of them forgot shows.
     fn under_way(&self, end: u64) -> u128 {
         let phases = &self.settings.phases;
-        let taken = self.slots.iter().filter_map(|slot| slot.session.running.as_ref()).map(|running| running.taken);
+        let sessions = self.slots.iter().map(|slot| &slot.session);
+        let waiting = sessions.clone().filter_map(|session| session.interrupted.as_ref()).map(|(running, _)| running);
+        let taken = sessions.filter_map(|session| session.running.as_ref()).chain(waiting).map(|running| running.taken);
         taken.map(|taken| u128::from(phases.stay(taken, end))).sum()
     }
 

@@ -9,7 +9,7 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
 use crate::render::RenderError;
-use crate::scenario::{Checks, Request, Response, Scenario, WhenMissing, MOST_TIMES};
+use crate::scenario::{Checks, Method, Request, Response, Scenario, WhenMissing, MOST_TIMES};
 use crate::select::base_of;
 use crate::template::{Template, Values};
 use memchr::memmem;
@@ -45,6 +45,31 @@ pub struct Running {
     pub fetching: u32,
     /// Rounds left of each loop of the transaction, the one under way included.
     pub rounds: Vec<u32>,
+    /// It was begun again after its user had logged in again.
+    pub again: bool,
+}
+
+impl Running {
+    /// A transaction that was due at `due` and is taken up at `now`; its first request is a `method`.
+    pub fn new(transaction: usize, due: u64, now: u64, method: Method) -> Self {
+        Running {
+            transaction,
+            step: 0,
+            redirects: 0,
+            due,
+            taken: now,
+            first_byte: None,
+            last_byte: None,
+            blocked: 0,
+            connecting: None,
+            sent: Sent { method, path: Vec::new() },
+            base: None,
+            embedded: Vec::new(),
+            fetching: 0,
+            rounds: Vec::new(),
+            again: false,
+        }
+    }
 }
 
 /// What follows a response.
@@ -55,6 +80,8 @@ pub enum Verdict {
     /// The request is done as the scenario wants it.
     Done,
     End(Outcome, String),
+    /// Log in again, and begin the transaction again. Says by what sign.
+    LoggedOut(String),
 }
 
 #[derive(Debug)]
@@ -74,6 +101,8 @@ pub struct Session {
     pub variables: Vec<Option<Vec<u8>>>,
     pub jar: Jar,
     pub running: Option<Running>,
+    /// The transaction that waits for a login under way, and by what sign it was not done.
+    pub interrupted: Option<(Running, String)>,
 }
 
 impl Session {
@@ -93,6 +122,7 @@ impl Session {
             variables: vec![None; scenario.variables.len()],
             jar: Jar::default(),
             running: None,
+            interrupted: None,
         }
     }
 
@@ -121,6 +151,11 @@ impl Session {
         if !self.held.is_empty() {
             self.feeds.begin_transaction(&mut self.held);
         }
+        self.step_from(scenario, 0, true)
+    }
+
+    /// The running transaction from its beginning, with the rows of feeds that it has.
+    pub fn step_again(&mut self, scenario: &Scenario) -> Result<Option<usize>, RenderError> {
         self.step_from(scenario, 0, true)
     }
 
@@ -256,6 +291,16 @@ impl Session {
         }
         let status = parser.head.status;
         let wanted = &request.checks.status;
+        let population = scenario.populations.at(self.population);
+        let outside = population.login == Some(running.transaction) || transaction.ends_session;
+        if self.logged_in && population.login.is_some() && !outside && !wanted.contains(&status) {
+            if let Some(sign) = scenario.logged_out.shown(status, followed(&parser.head), &parser.body) {
+                return match running.again {
+                    true => fail(ErrorKind::Check, &format!("logged out again: {sign}")),
+                    false => Verdict::LoggedOut(sign),
+                };
+            }
+        }
         if !wanted.contains(&status) {
             if let Some(location) = followed(&parser.head) {
                 let most = request.follow.unwrap_or(scenario.follow);

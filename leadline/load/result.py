@@ -95,6 +95,7 @@ class Requests:
     shared_waited: int = 0  # requests that waited for one
     sent: int = 0  # the same one again included
     repeated: int = 0  # which the server had not looked at
+    logins_again: int = 0  # of users who were logged out
     unmade: int = 0  # connections for which this host had no port, open file or memory left
 
 

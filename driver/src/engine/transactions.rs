@@ -26,23 +26,8 @@ impl Engine<'_> {
         };
         self.measurement.slice.lag.record(now.saturating_sub(self.slots[at].start_at));
         self.measurement.in_flight += 1;
-        let due = self.slots[at].due;
-        self.slots[at].session.running = Some(Running {
-            transaction,
-            step: 0,
-            redirects: 0,
-            due,
-            taken: now,
-            first_byte: None,
-            last_byte: None,
-            blocked: 0,
-            connecting: None,
-            sent: Sent { method: scenario.transactions[transaction].requests[0].method, path: Vec::new() },
-            base: None,
-            embedded: Vec::new(),
-            fetching: 0,
-            rounds: Vec::new(),
-        });
+        let method = scenario.transactions[transaction].requests[0].method;
+        self.slots[at].session.running = Some(Running::new(transaction, self.slots[at].due, now, method));
         if begins {
             let identity = self.identity_for(slot);
             if let Err(error) = self.slots[at].session.begin(scenario, identity) {
@@ -80,7 +65,8 @@ impl Engine<'_> {
         let rendered = session.request(self.scenario, target, request, closes, &mut connection.out, &mut self.scratch);
         match rendered {
             Ok(sent) => {
-                connection.keep_body = request.needs_body() || transaction.has_links;
+                let signs = !self.scenario.logged_out.contains.is_empty();
+                connection.keep_body = request.needs_body() || transaction.has_links || signs;
                 connection.parser.keep_headers = request.needs_headers();
                 let method = sent.method;
                 if let Some(running) = &mut session.running {
@@ -135,7 +121,41 @@ impl Engine<'_> {
                 self.send(slot, method, now);
             }
             Verdict::End(outcome, message) => self.end(slot, outcome, &message, now),
+            Verdict::LoggedOut(sign) => self.log_in_again(slot, sign, now),
         }
+    }
+
+    /// The user of `slot` was logged out, by this sign: a login, a transaction of its own, and then the running
+    /// transaction from its beginning.
+    fn log_in_again(&mut self, slot: u32, sign: String, now: u64) {
+        let Some(login) = self.population(slot).login else { return };
+        self.observe(slot, 0, true);
+        let method = self.scenario.transactions[login].requests[0].method;
+        let session = &mut self.slots[slot as usize].session;
+        session.logged_in = false;
+        let interrupted = session.running.replace(Running::new(login, now, now, method));
+        session.interrupted = interrupted.map(|running| (running, sign));
+        self.measurement.advance(now);
+        self.measurement.in_flight += 1;
+        self.measurement.result.logins_again += 1;
+        let first = self.slots[slot as usize].session.first_step(self.scenario);
+        self.go_to(slot, first, now);
+    }
+
+    /// After a login that a transaction waits for: that one again, or its end where the login failed.
+    fn resume(&mut self, slot: u32, logged_in: bool, now: u64) -> bool {
+        let session = &mut self.slots[slot as usize].session;
+        let Some((mut running, sign)) = session.interrupted.take() else { return false };
+        (running.again, running.base) = (true, None);
+        running.rounds.clear();
+        session.running = Some(running);
+        if logged_in {
+            let first = session.step_again(self.scenario);
+            self.go_to(slot, first, now);
+        } else {
+            self.end(slot, Outcome::Failed(ErrorKind::Check), &format!("logged out ({sign}), and the login failed"), now);
+        }
+        true
     }
 
     /// Ends the running transaction, records it, and arranges what follows.
@@ -183,6 +203,9 @@ impl Engine<'_> {
             session.logged_in = true;
         } else if self.scenario.transactions[running.transaction].ends_session {
             session.logged_in = false;
+        }
+        if self.resume(slot, outcome == Outcome::Ok, now) {
+            return;
         }
         self.follow_up(slot, &running, outcome, now);
     }

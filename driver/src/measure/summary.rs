@@ -22,6 +22,8 @@ pub struct LoopResult {
     pub sent: u64,
     /// Times that a request was sent again, which its server had not looked at.
     pub repeated: u64,
+    /// Times that a user who was logged out logged in again.
+    pub logins_again: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub connects: u64,
@@ -125,6 +127,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "count": run.requests,
             "sent": run.sent,
             "repeated": run.repeated,
+            "logins_again": run.logins_again,
             "bytes_in": run.bytes_in,
             "bytes_out": run.bytes_out,
             "connects": run.connects,

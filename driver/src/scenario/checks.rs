@@ -2,7 +2,7 @@
 
 use super::node::Problems;
 use super::scope::{plain, Scope};
-use super::{Checks, Extract, Pick, Source};
+use super::{Checks, Extract, LoggedOut, Pick, Source};
 use crate::pattern::{compile, Pattern};
 use crate::select::{Css, Pointer};
 use crate::template::Names;
@@ -16,10 +16,6 @@ pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &Mark
     let mut checks = Checks::default();
     let Some(mapping) = request.get_node("check").and_then(|n| problems.mapping(n, "check", &CHECK_KEYS)) else {
         return checks;
-    };
-    let status = |text: &str| match text.parse::<u16>() {
-        Ok(code) if (200..600).contains(&code) => Ok(code),
-        _ => Err(format!("`{text}` is not a status code (200 to 599)")),
     };
     for (key, node) in mapping.iter() {
         match key.as_str() {
@@ -52,6 +48,35 @@ pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &Mark
         }
     }
     checks
+}
+
+fn status(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(code) if (200..600).contains(&code) => Ok(code),
+        _ => Err(format!("`{text}` is not a status code (200 to 599)")),
+    }
+}
+
+pub(super) fn read_logged_out(problems: &mut Problems, top: &MarkedMappingNode, scope: &Scope) -> LoggedOut {
+    let mut found = LoggedOut::default();
+    let keys = ["status", "redirect", "contains"];
+    let Some(mapping) = top.get_node("logged_out").and_then(|n| problems.mapping(n, "logged_out", &keys)) else {
+        return found;
+    };
+    let text = |text: &str| match text.is_empty() {
+        true => Err("an empty text is in every response".to_string()),
+        false => Ok(text.to_string()),
+    };
+    for (key, node) in mapping.iter() {
+        for item in problems.one_or_more(node) {
+            match key.as_str() {
+                "status" => found.status.extend(problems.value(item, "status", status)),
+                "redirect" => found.redirect.extend(scope.fixed_value(problems, item, "redirect", text)),
+                _ => found.contains.extend(scope.fixed_value(problems, item, "contains", text)),
+            }
+        }
+    }
+    found
 }
 
 pub(super) fn read_extracts(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Vec<Extract> {

@@ -47,6 +47,35 @@ pub struct Scenario {
     pub follow: u32,
     /// Longest response body accepted, bytes.
     pub max_body: u64,
+    pub logged_out: LoggedOut,
+}
+
+/// By what a response says that its user is logged out: any of these.
+#[derive(Debug, Default)]
+pub struct LoggedOut {
+    pub status: Vec<u16>,
+    /// Texts of which a redirect's Location holds one.
+    pub redirect: Vec<String>,
+    /// Texts of which the body holds one.
+    pub contains: Vec<String>,
+}
+
+impl LoggedOut {
+    /// The sign that a response shows, if any.
+    pub fn shown(&self, status: u16, location: Option<&[u8]>, body: &[u8]) -> Option<String> {
+        let among = |texts: &[String], bytes: &[u8]| texts.iter().find(|text| holds(bytes, text)).cloned();
+        if self.status.contains(&status) {
+            return Some(format!("status {status}"));
+        }
+        let redirect = location.and_then(|location| among(&self.redirect, location));
+        redirect.map(|text| format!("a redirect to `{text}`")).or_else(|| {
+            among(&self.contains, body).map(|text| format!("the body contains `{text}`"))
+        })
+    }
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
 /// A Markov chain over transactions.

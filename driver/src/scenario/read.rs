@@ -1,5 +1,6 @@
 //! Reads a scenario file; every problem is reported with its line and column.
 
+use super::checks::read_logged_out;
 use super::feed::read_feeds;
 use super::node::Problems;
 use super::populations::read_populations;
@@ -18,7 +19,7 @@ use yaml_rust2::parser::{Event, Parser};
 
 pub use super::node::Problem;
 
-pub(super) const KEYS: [&str; 19] = [
+pub(super) const KEYS: [&str; 20] = [
     "scenario",
     "description",
     "parameters",
@@ -28,6 +29,7 @@ pub(super) const KEYS: [&str; 19] = [
     "pause",
     "login",
     "logout",
+    "logged_out",
     "arrivals",
     "feeds",
     "mix",
@@ -194,6 +196,10 @@ fn read_root(
     let compression = top
         .get_node("compression")
         .and_then(|node| problems.word(node, "compression", &[("true", true), ("false", false)]));
+    let logged_out = read_logged_out(problems, top, &scope);
+    if let (Some(node), None) = (top.get_node("logged_out"), populations.iter().find_map(|found| found.login)) {
+        problems.add(node.span(), "`logged_out` needs a `login`: who is logged out logs in again");
+    }
     for logout in populations.iter().filter_map(|population| population.logout) {
         if let Some(transaction) = transactions.get_mut(logout) {
             transaction.ends_session = true;
@@ -218,6 +224,7 @@ fn read_root(
         compression: compression.unwrap_or(false),
         follow: follow.unwrap_or(5).min(100) as u32,
         max_body: max_body.unwrap_or(16 << 20),
+        logged_out,
         variables: scope.variables,
     };
     (scenario.transactions.len() == known.len()).then_some(scenario)

@@ -105,6 +105,63 @@ fn totals_equal_what_the_server_saw() {
     }
 }
 
+/// A server that forgets every session at some moment: a restart.
+#[test]
+fn who_is_logged_out_logs_in_again() {
+    let signs = [
+        ("status: 401", page("401 Unauthorized", "", "")),
+        ("redirect: /login", page("302 Found", "Location: /login?again\r\n", "")),
+        ("contains: [away, 'User Not Logged In']", page("200 OK", "", "User Not Logged In")),
+    ];
+    for (sign, answer) in signs {
+        for arrivals in ["--users 3", "--arrivals constant --rate 40"] {
+            let (restarts, looks) = (Mutex::new(0), Mutex::new(0));
+            let refusal = answer.clone();
+            let url = answering(move |request| {
+                let generation = *restarts.lock().expect("no other panic");
+                let cookie = request.headers.iter().find_map(|h| h.strip_prefix("Cookie: S="));
+                match request.path() {
+                    "/login" => page("200 OK", &format!("Set-Cookie: S={generation}; Path=/\r\n"), "Welcome"),
+                    _ if cookie == Some(&generation.to_string()) => {
+                        let mut looks = looks.lock().expect("no other panic");
+                        *looks += 1;
+                        if *looks == 20 {
+                            *restarts.lock().expect("no other panic") += 1;
+                        }
+                        page("200 OK", "", "Welcome")
+                    }
+                    _ => refusal.clone(),
+                }
+            });
+            let scenario = format!(
+                "scenario: shop\nidentities: 9\nlogin: login\nlogged_out: {{ {sign} }}\n\
+                 pause: {{ shape: fixed, mean: 10ms }}\nmix: {{ look: 1 }}\ntransactions:\n  \
+                 login: [{{ post: /login }}]\n  look: [{{ get: /look, check: {{ contains: Welcome }} }}]\n"
+            );
+            let run = run(&url, &scenario, &format!("{arrivals} --steady 1s"));
+            assert_eq!(run.summary["errors"], serde_json::json!({}), "{sign}: {}", run.summary);
+            let again = run.number("/requests/logins_again");
+            assert!((1.0..=40.0).contains(&again), "{sign}: {again}");
+            assert_eq!(run.number("/requests/count") as u64, run.total("login", "ok") + run.total("look", "ok") + again as u64);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_logs_in_again_once() {
+    let url = answering(|request| match request.path() {
+        "/login" => page("200 OK", "", ""),
+        _ => page("401 Unauthorized", "", ""),
+    });
+    let scenario = "scenario: shop\nlogin: login\nlogged_out: { status: 401 }\nmix: { look: 1 }\ntransactions: { \
+                    login: [{ post: /login }], look: [{ get: /look }] }\n";
+    let run = run(&url, scenario, "--users 1 --steady 300ms");
+    assert_eq!(run.total("look", "ok"), 0);
+    let failed = run.total("look", "failed");
+    assert!(failed > 1 && run.number("/requests/logins_again") as u64 <= failed + 1, "{}", run.summary);
+    assert!(run.summary["error_samples"]["check"][0].as_str().is_some_and(|text| text.contains("logged out again")));
+}
+
 #[test]
 fn one_seed_one_session() {
     let lines = |seed: u64| {
