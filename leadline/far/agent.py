@@ -49,8 +49,9 @@ _HOST = (  # of LocalHost, as they are
     *("temporary", "writable"),
 )
 _STACK = (  # of Stack, as they are
-    *("apply", "certificate", "check_alive", "check_connections", "check_messages", "endpoint", "expect", "has_data"),
-    *("population_urls", "read_back", "url", "use_application", "use_companion", "use_database"),
+    *("apply", "certificate", "check_alive", "check_connections", "check_members", "check_messages", "endpoint"),
+    *("expect", "has_data", "population_urls", "read_back", "restarts", "url"),
+    *("use_application", "use_companion", "use_database"),
 )
 
 

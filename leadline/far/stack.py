@@ -202,6 +202,13 @@ class FarStack:
         for place in self._hosts.places:
             place.host.ask("stack.check_alive")
 
+    def check_members(self) -> None:
+        for place in self._hosts.places:
+            place.host.ask("stack.check_members")
+
+    def restarts(self) -> int:
+        return int(self._hosts.ask("stack.restarts"))
+
     def check_connections(self) -> None:
         self._hosts.ask("stack.check_connections")
 

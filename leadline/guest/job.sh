@@ -32,7 +32,7 @@ lacking() { fail configuration "this kernel cannot be used: it has no $1"; }
 ready() {
   leadline_until=$(($(seconds | cut -d. -f1) + $2))
   until timeout 20 wget -q -O /dev/null "$1"; do
-    [ "$(seconds | cut -d. -f1)" -lt "$leadline_until" ] || fail configuration "$1 does not respond after $2 s"
+    [ "$(seconds | cut -d. -f1)" -lt "$leadline_until" ] || fail infrastructure "$1 does not respond after $2 s"
     sleep 0.1
   done
 }

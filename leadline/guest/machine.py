@@ -22,6 +22,7 @@ from leadline.guest.pause import settle
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 from leadline.host.base import PROC, Host, Process, ProcessSpec
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure
 
 INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
@@ -291,14 +292,14 @@ class _Guest:
         return TrialFailure(kind, message, "\n".join(filter(None, [reply, tail(self._console_text())])))
 
     def _late(self, seconds: float) -> TrialFailure:
-        """No end within the time limit: the treatment's doing, unless this host had no CPU for the guest."""
+        """No end within the time limit, and whether this host had a CPU for the guest."""
         waited = self._waited()
         if waited > seconds / 2:
             message = f"the guest did not end within {seconds:.0f} s: it waited {waited:.0f} s for a CPU of this host"
-            return TrialFailure(FailureClass.INFRASTRUCTURE, message, tail(self._console_text()))
+            return blamed(Evidence(Event.LATE), message, tail(self._console_text()))
         up = (self.directory / RESULTS).stat().st_size
         message = "the guest's job did not end" if up else "the guest's kernel did not come up"
-        return TrialFailure(FailureClass.CONFIGURATION, f"{message} within {seconds:.0f} s", tail(self._console_text()))
+        return blamed(Evidence(Event.LATE), f"{message} within {seconds:.0f} s", tail(self._console_text()))
 
     def _waited(self) -> float:
         """Seconds that QEMU's busiest thread was ready to run and did not."""

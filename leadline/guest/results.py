@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from leadline.model.blame import Event, Evidence, Memory, Part, blamed
 from leadline.model.errors import FailureClass, TrialFailure
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
@@ -96,11 +97,10 @@ def kernel_failure(console: str) -> TrialFailure | None:
     """
     if killed := KILLED.search(console):
         message = f"the guest ran out of memory: its kernel killed {killed[2]} (process {killed[1]})"
-        return TrialFailure(FailureClass.CONFIGURATION, message, tail(console))
+        return blamed(Evidence(Event.ENDED, Part.KERNEL, memory=Memory.OWN), message, tail(console))
     if panic := PANIC.search(console):
-        return TrialFailure(
-            FailureClass.CONFIGURATION, f"the guest's kernel panicked: {panic[1].strip()}", tail(console)
-        )
+        told = f"the guest's kernel panicked: {panic[1].strip()}"
+        return blamed(Evidence(Event.ENDED, Part.KERNEL), told, tail(console))
     if unpacking := UNPACKING.search(console):
         why = f"its initial file system could not be unpacked ({unpacking[1].strip()}): give `guest` more memory"
         return TrialFailure(FailureClass.CONFIGURATION, f"the guest has not all of its files: {why}", tail(console))

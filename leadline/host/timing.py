@@ -23,6 +23,7 @@ class Timed:
     figures: dict[str, float]
     why: str = ""
     left: bool = False
+    exit_code: int | None = None  # as of a shell; None where it ran too long, or could not be started
 
 
 class Stopwatch:
@@ -93,4 +94,5 @@ def _timed(answer: dict[str, Any], timeout: float, accept: frozenset[int] | None
         why = f"it ran longer than {timeout:g} s and was ended"
     elif accept is not None and status not in accept:
         why = f"exit code {status}" + (f": {words[-1][:200]}" if words else "")
-    return Timed({name: float(value) for name, value in answer.items()}, why, left)
+    figures = {name: float(value) for name, value in answer.items()}
+    return Timed(figures, why, left, None if timed_out else status)

@@ -33,9 +33,10 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, WARM, CommandLoad
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
@@ -154,14 +155,16 @@ class CommandSystem(AtStart):
                     self._drop()
                 found = watch.time(argv, self._command.timeout)
                 if found.why:
-                    told = f"{argv[0]}: {found.why}"
-                    raise TrialFailure(FailureClass.CONFIGURATION, told, shlex.join(argv))
+                    raise _failed(found, f"{argv[0]}: {found.why}", shlex.join(argv))
                 if cold or number >= self._command.warmup:
                     rows.append({"started": found.figures["started"], **figures_of(found)})
                 on_load(LoadSecond(float(number), "steady", 1 / found.figures["wall"], 0.0, 0))
         self._beside = beside.used()
         (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
         return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
+
+    def restarts(self) -> int:
+        return 0
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         wanted, done = self._command.runs, counts["run"]["ok"]
@@ -284,14 +287,20 @@ class CommandSystem(AtStart):
             return
         found: Timed = watch.time(["/bin/sh", "-ec", self._filled(text)], _SETUP)
         if found.why:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"command.{key} fails: {found.why}", self._filled(text))
+            raise _failed(found, f"command.{key} fails: {found.why}", self._filled(text))
 
     def _drop(self) -> None:
         try:
             self._host.drop_page_cache()
         except LookupError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from None
+            raise blamed(Evidence(Event.REFUSED), str(error)) from None
+
+
+def _failed(run: Timed, told: str, words: str) -> TrialFailure:
+    late = run.exit_code is None and "status" in run.figures
+    evidence = Evidence(Event.LATE if late else Event.ENDED, exit_code=run.exit_code)
+    return blamed(evidence, told if late or evidence.signal is None else f"{told} ({evidence.how})", words)
 
 
 def _only_alone() -> NoReturn:
-    raise TrialFailure(FailureClass.CONFIGURATION, "a command runs alone from start to end")
+    raise blamed(Evidence(Event.REFUSED), "a command runs alone from start to end")

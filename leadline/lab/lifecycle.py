@@ -18,6 +18,7 @@ from leadline.lab.slots import SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.lab.warmup import counted, warm_up
+from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
@@ -180,7 +181,7 @@ class Attempt:
         except TrialFailure as error:
             self.failure = error
         except UsageError as error:  # levels that contradict each other
-            self.failure = TrialFailure(FailureClass.CONFIGURATION, str(error))
+            self.failure = blamed(Evidence(Event.REFUSED), str(error))
         except LeadlineError as error:
             self.failure = TrialFailure(FailureClass.INFRASTRUCTURE, str(error))
         except OSError as error:
@@ -313,7 +314,8 @@ class Attempt:
         if slots:
             wash_out = wash_out_of(runner.study.design)
             self.changes = SlotChanges(
-                *(runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, slots, wash_out)
+                *(runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, slots, wash_out),
+                restarts=self.system.restarts,
             )
 
     def _check_space(self, directory: Path) -> None:
@@ -344,7 +346,7 @@ class Attempt:
                 readings.append(Reading(name, phase, runner.format(name, wanted), f"({why})", True))
                 continue
             except LookupError as error:
-                raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be read back: {error}") from error
+                raise blamed(Evidence(unanswered(error)), f"{name} cannot be read back: {error}") from error
             readings.append(
                 Reading(name, phase, runner.format(name, wanted), runner.format(name, found), found == wanted)
             )
@@ -352,7 +354,7 @@ class Attempt:
         wrong = [f"{r.knob} is {r.found}, not {r.wanted}" for r in readings if not r.matches]
         if wrong:
             moment = "before the load" if phase == "before" else "after the load"
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{moment} {'; '.join(wrong)}")
+            raise blamed(Evidence(Event.REFUSED), f"{moment} {'; '.join(wrong)}")
 
     def _audit(self, directory: Path, outcome: LoadOutcome) -> None:
         counts = counted(self.counts, outcome)
@@ -360,8 +362,8 @@ class Attempt:
         self.runner.store.add_audits(self.trial, self.number, results)
         failed = [audit for audit in results if not audit.passed]
         if failed:
-            raise TrialFailure(
-                FailureClass.WORKLOAD,
+            raise blamed(
+                Evidence(Event.WRONG),
                 f"audit failed: {', '.join(audit.name for audit in failed)}",
                 "\n".join(f"{audit.name}: {audit.detail}" for audit in failed),
             )
@@ -380,8 +382,8 @@ class Attempt:
         store.add_machine_use(self.trial, self.number, self.use)
         errors = measured.responses.get("errors", 0.0)
         if errors > limits.errors and self.changes is None:  # a slot has its own limit
-            raise TrialFailure(
-                FailureClass.WORKLOAD,
+            raise blamed(
+                Evidence(Event.WRONG),
                 f"{errors:.2%} of the transactions failed; the limit is {limits.errors:.2%}",
                 str({name: dict(count) for name, count in outcome.counts.items()}),
             )

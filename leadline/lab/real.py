@@ -332,6 +332,9 @@ class RealSystem:
             self._driver = None
             self._roles.pop("driver", None)
 
+    def restarts(self) -> int:
+        return self._stack.restarts()
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._stack.drain(directory / completion.FILE)
         # Another generator's requests have names of their own: its counts cannot be held against rows.
@@ -342,6 +345,7 @@ class RealSystem:
 
     def health(self) -> None:
         self._stack.check_alive()
+        self._stack.check_members()
         self._stack.check_connections()
         self._stack.check_messages()
 

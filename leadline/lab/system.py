@@ -160,6 +160,9 @@ class System(Protocol):
         machine's CPUs, and read that back; returns the CPUs. Raises TrialFailure(infrastructure).
         """
 
+    def restarts(self) -> int:
+        """Times that the server stopped the application and started it anew within itself, by its own words."""
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]: ...
     def health(self) -> None:
         """Raises TrialFailure when a service died under the load."""

@@ -253,6 +253,9 @@ class SimulatedSystem(AtStart):
         done = counts[TRANSACTION]["ok"]
         return [AuditRecord("no-drops", lost * done < 1, f"{lost:.2%} of the arrivals dropped at the cap on sessions")]
 
+    def restarts(self) -> int:
+        return 0
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:  # noqa: ARG002
         damaged = self._failure is not None and self._failure.at == "audit"
         done = counts[TRANSACTION]["ok"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +13,11 @@ from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
 from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
+from leadline.model.blame import Event, Evidence, Memory, Part, blamed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
-from leadline.stack import refusals, registry, snapshots
+from leadline.stack import ends, refusals, registry, snapshots
 from leadline.stack.base import (
     AskedFor,
     AuditResult,
@@ -38,7 +38,7 @@ from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind
 
-_STARVED = "the kernel killed it for want of memory"
+_LOOK = 1.0  # seconds between two looks at all processes of the services
 
 
 class Stack(Parts):
@@ -56,6 +56,8 @@ class Stack(Parts):
         self._expected = False  # the ports of the server's next start are chosen
         self._socket: Path | None = None
         self._memory_kills = 0
+        self._members: dict[str, set[int]] = {}  # processes of each service, as last seen
+        self._look_again = 0.0  # monotonic
 
     def processes(self) -> Mapping[str, Process]:
         """``database``, ``server``, ``web`` and the application's companions, those that have been started."""
@@ -300,29 +302,50 @@ class Stack(Parts):
         return unclean
 
     def check_alive(self) -> None:
-        """Raises TrialFailure with the last words of a service that has ended: infrastructure when something outside
-        the stack killed it, else configuration (the kernel's out-of-memory killer included).
+        """Raises TrialFailure with the last words of a service that has ended or is stopped, of the class that
+        ``leadline.model.blame`` has for what is known of it.
         """
-        server = self.server.served if isinstance(self.server, SiteServer) else self.server
-        services: dict[str, Service | WebServer | Companion] = {"database": self.database, "server": server}
-        services |= self.companions
-        if self.front.server is not None:
-            services["web"] = self.front.server
+        files, looks = self._host.files, time.monotonic() >= self._look_again
         for role, process in self._processes.items():
             if process.alive():
-                continue
-            code = process.exit_code()
-            starved = oom_kills(self._host.files) > self._memory_kills
-            kind, how = FailureClass.CONFIGURATION, f"exit code {code}"
-            if code is not None and -code in (signal.SIGKILL, signal.SIGTERM):
-                if starved:
-                    how = _STARVED
-                else:
-                    kind, how = FailureClass.INFRASTRUCTURE, f"killed from outside by signal {-code}"
-            service = services[role]
-            if role in self.companions:  # part of the load
-                kind = FailureClass.INFRASTRUCTURE
-            raise TrialFailure(kind, f"{service.name} died during the trial: {how}", service.log_tail())
+                if looks:
+                    self._members[role] = set(process.pids())
+                if (pid := ends.stopped(files, self._members.get(role) or {process.pid})) is None:
+                    continue
+                evidence, verb = Evidence(Event.STOPPED), f"does not run (process {pid})"
+            else:
+                members, before = self._members.get(role, ()), self._memory_kills
+                evidence = ends.of_process(files, process, self._service(role).log_tail(), True, members, before)
+                verb = "died during the trial"
+            if role in self.companions:
+                evidence = replace(evidence, part=Part.LOAD)
+            service = self._service(role)
+            raise blamed(evidence, f"{service.name} {verb}: {evidence.how}", service.log_tail())
+        if looks:
+            self._look_again = time.monotonic() + _LOOK
+
+    def check_members(self) -> None:
+        """Raises TrialFailure where a service tells of a process of its own that ended under the load: a database's
+        backend, a web server's worker.
+        """
+        for role in self._processes.keys() - self.companions.keys():
+            service = self._main(role)
+            for pid, evidence in ends.lost_members(self._host.files, service.words(), self._memory_kills):
+                which = f"process {pid}" if pid else "a process"
+                raise blamed(evidence, f"{service.name} lost {which}: {evidence.how}", service.log_tail())
+
+    def _service(self, role: str) -> Service | WebServer | Companion:
+        return self.companions[role] if role in self.companions else self._main(role)
+
+    def _main(self, role: str) -> Service | WebServer:
+        if role == "web" and self.front.server is not None:
+            return self.front.server
+        server = self.server.served if isinstance(self.server, SiteServer) else self.server
+        return self.database if role == "database" else server
+
+    def restarts(self) -> int:
+        """Times that the running server stopped the application and started it anew, by its own words."""
+        return ends.restarts(self.server.words()) if "server" in self._processes else 0
 
     def check_connections(self) -> None:
         """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""
@@ -385,11 +408,14 @@ class Stack(Parts):
         try:
             yield
         except TrialFailure as failure:
-            if oom_kills(self._host.files) <= self._memory_kills:
+            process = self._processes[role]
+            memory = ends.starved(self._host.files, {process.pid, *process.pids()}, self._memory_kills)
+            if memory is Memory.NOT_SHORT:
                 raise
+            evidence = Evidence(Event.ENDED, memory=memory)
             limit = getattr(self._placement, f"{role}_memory")
-            why = f"{_STARVED}; placement.{role}_memory is {format_size(limit)}" if limit else _STARVED
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{failure} ({why})", failure.evidence) from failure
+            why = f"{evidence.how}; placement.{role}_memory is {format_size(limit)}" if limit else evidence.how
+            raise blamed(evidence, f"{failure} ({why})", failure.evidence) from failure
 
     def _stop_server(self) -> bool:
         self._processes.pop("server", None)

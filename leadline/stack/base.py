@@ -93,12 +93,15 @@ class Service(KnobOwner, Protocol):
 
     def start(self) -> Process: ...
     def wait_ready(self, timeout: float) -> float:
-        """Seconds from start to the first right answer. Raises TrialFailure(configuration) with the service's own
-        words when it ends or stays silent.
+        """Seconds from start to the first right answer. Raises TrialFailure with the service's own words when it ends
+        or stays silent.
         """
 
     def stop(self) -> bool:
         """Clean stop, killed if it does not end. True if clean."""
+
+    def words(self) -> str:
+        """What it said since its start."""
 
     def log_tail(self, lines: int = 40) -> str: ...
     def artefacts(self) -> Sequence[Path]:

@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.blame import Event, Evidence, blamed, unanswered
+from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart, KnobOwner, Owners
 from leadline.model.study import StackChoice
@@ -280,9 +281,9 @@ class _Deployed(AtStart):
             self._application.change(self._url(), levels)
             wrong = [f"{name} {level}" for name, level in levels.items() if self.read_back(name) != level]
         except LookupError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+            raise blamed(Evidence(unanswered(error)), str(error)) from error
         if wrong:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{self._application.name} did not take {', '.join(wrong)}")
+            raise blamed(Evidence(Event.REFUSED), f"{self._application.name} did not take {', '.join(wrong)}")
 
     def read_back(self, name: str) -> Level:
         return self._application.read_back(self._url(), name)

@@ -12,10 +12,11 @@ from typing import ClassVar, Protocol
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.paths import cache_dir
+from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.places import DATABASE_MOUNT
-from leadline.stack import local, snapshots
+from leadline.stack import ends, local, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.database_places import NAMES, DatabasePlaces
 from leadline.stack.jdbc import DRIVERS, JdbcDriver
@@ -228,20 +229,21 @@ class PrivateDatabase(Changing[ServiceContext]):
     def wait_ready(self, timeout: float) -> float:
         """Seconds from start to the first right answer.
 
-        Raises TrialFailure with the server's own words: infrastructure when the host is the cause, else
-        configuration.
+        Raises TrialFailure with the server's own words.
         """
         process = self.process
         while True:
             if not process.alive():
-                raise self._start_failure(f"{self.title} ended with code {process.exit_code()} before it was ready")
+                end = ends.of_process(self.context.host.files, process, self.words(), ready=False)
+                raise self._start_failure(f"{self.title} {end.before_ready}", end)
             try:
                 self._ask_first()
-                return time.monotonic() - self._started
+                return self.is_ready()
             except local.QueryError as refused:
                 error = str(refused)
             if time.monotonic() - self._started > timeout:
-                raise self._start_failure(f"{self.title} was not ready after {timeout:g} s: {error}")
+                late = Event.STOPPED if ends.stopped(self.context.host.files, process.pids()) else Event.LATE
+                raise self._start_failure(f"{self.title} was not ready after {timeout:g} s: {error}", Evidence(late))
             time.sleep(0.02)
 
     def read_back(self, name: str) -> Level:
@@ -259,7 +261,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             self._set(levels)
         except local.QueryError as error:
             told = f"{self.title} refuses {', '.join(levels)}: {error}"
-            raise TrialFailure(FailureClass.CONFIGURATION, told) from error
+            raise blamed(Evidence(unanswered(error)), told) from error
 
     def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""
@@ -366,11 +368,12 @@ class PrivateDatabase(Changing[ServiceContext]):
     def _port_taken(self) -> str:
         return f"port {self._port} on {local.LOOPBACK} is in use: {self.title} cannot listen"
 
-    def _start_failure(self, message: str) -> TrialFailure:
+    def _start_failure(self, message: str, evidence: Evidence) -> TrialFailure:
         words = self.words()
         reason, host = self._reason(words)
         if "Address already in use" in words:
             message = self._port_taken()
         elif reason:
             message = f"{message}: {reason}"
-        return TrialFailure(FailureClass.INFRASTRUCTURE if host else FailureClass.CONFIGURATION, message, words)
+        failure = blamed(evidence, message, words)
+        return TrialFailure(FailureClass.INFRASTRUCTURE, message, words) if host else failure

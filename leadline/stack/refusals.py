@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.blame import Event, Evidence, blamed
 
 _KEPT = 10
 _WIDTH = 400
@@ -32,8 +32,8 @@ def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]
                 break
     if found:
         said = next(word for word in words if word in found[0])
-        raise TrialFailure(
-            FailureClass.CONFIGURATION,
+        raise blamed(
+            Evidence(Event.REFUSED),
             f"{database} refused connections of {server}'s pool: {said}; the pool may grow beyond"
             " database.max_connections: lower server.datasource.max_connections or raise it",
             "\n".join(found),
@@ -56,8 +56,8 @@ def check_store(server: str, logs: Iterable[Path]) -> None:
             if len(found) == _KEPT:
                 break
     if found:
-        raise TrialFailure(
-            FailureClass.CONFIGURATION,
+        raise blamed(
+            Evidence(Event.REFUSED),
             f"{server} cannot keep messages: {found[0].rstrip('.')}; is there room where"
             " server.messaging.store_place puts them?",
             "\n".join(found),

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from leadline.host.base import Host, Process, ProcessSpec
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.blame import Event, Evidence, blamed, unanswered
+from leadline.model.errors import LeadlineError
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.owners import AtStart
 from leadline.stack import local
+from leadline.stack.probe import PROMPT
 
 _C = TypeVar("_C")
-PATIENCE = 10.0  # seconds until a live change counts as not made
+_PATIENCE = 10.0  # seconds until a live change counts as not made, at least
 
 
 class Started(ABC, Generic[_C]):
@@ -27,6 +29,7 @@ class Started(ABC, Generic[_C]):
         self._context: _C | None = None
         self._process: Process | None = None
         self._started = 0.0
+        self._took: float | None = None  # seconds to the first right answer of this start
         self._log_from = 0  # earlier starts may have written to the same file
 
     @property
@@ -53,9 +56,26 @@ class Started(ABC, Generic[_C]):
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
         if self._process is not None:  # it has ended by itself: its files are this user's again
             self._process.stop()
-        self._started = time.monotonic()
+        self._started, self._took = time.monotonic(), None
         self._process = host.start(spec)
         return self._process
+
+    def is_ready(self) -> float:
+        """It answers as it should: seconds since its start."""
+        self._took = time.monotonic() - self._started
+        return self._took
+
+    @property
+    def prompt(self) -> float:
+        """Seconds that an answer may take: as long as its start took, or has taken so far, since a first request may
+        compile a page.
+        """
+        return max(PROMPT, time.monotonic() - self._started if self._took is None else self._took)
+
+    @property
+    def patience(self) -> float:
+        """Seconds until a live change counts as not made: one may start an application anew."""
+        return max(_PATIENCE, 2 * (self._took or 0.0))
 
     def words(self) -> str:
         """What it said since the start."""
@@ -74,7 +94,7 @@ class Changing(Started[_C], AtStart):
 
     @abstractmethod
     def change(self, levels: Mapping[str, Level]) -> None:
-        """Have what runs take these live levels. Raises TrialFailure: ``configuration``, UsageError."""
+        """Have what runs take these live levels. Raises TrialFailure, UsageError."""
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Change live knobs of what runs, and wait until all are read back."""
@@ -82,20 +102,27 @@ class Changing(Started[_C], AtStart):
         if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
             super().apply(fixed)
         self.change(levels)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while wrong := self._other(levels):
-            if time.monotonic() > deadline or not self.process.alive():
-                told = ", ".join(f"{name} {known[name].format(levels[name])} ({why})" for name, why in wrong.items())
-                raise TrialFailure(FailureClass.CONFIGURATION, f"{self.title} did not take {told}")
+            if not self.process.alive():
+                end = Evidence(Event.ENDED, exit_code=self.process.exit_code(), ready=True)
+                raise blamed(end, f"{self.title} died while its levels were changed: {end.how}", self.words()[-4_000:])
+            if time.monotonic() > deadline:
+                shown = {name: known[name].format(levels[name]) for name in wrong}
+                told = ", ".join(f"{name} {shown[name]} ({why})" for name, (why, _) in wrong.items())
+                # One that answers, and has another level, has not taken it.
+                late = any(event is Event.LATE for _, event in wrong.values())
+                event = Event.LATE if late else Event.REFUSED
+                raise blamed(Evidence(event), f"{self.title} did not take {told}")
             time.sleep(0.01)
 
-    def _other(self, levels: Mapping[str, Level]) -> dict[str, str]:
-        """What is read back in place of these levels, where it is not them."""
-        found: dict[str, str] = {}
+    def _other(self, levels: Mapping[str, Level]) -> dict[str, tuple[str, Event]]:
+        """What is read back in place of these levels, where it is not them, and how that counts."""
+        found: dict[str, tuple[str, Event]] = {}
         for name, level in levels.items():
             try:
                 if (seen := self.read_back(name)) != level:
-                    found[name] = f"it has {seen}"
+                    found[name] = (f"it has {seen}", Event.REFUSED)
             except LookupError as error:
-                found[name] = str(error)
+                found[name] = (str(error), unanswered(error))
         return found

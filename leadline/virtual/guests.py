@@ -18,6 +18,7 @@ from leadline.load.cluster.files import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
 from leadline.load.scenario import find_scenario, sent_variables
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.knob import Level
@@ -116,7 +117,7 @@ class Guests:
         try:
             return number, self._captures.take(dict(services), number)
         except UsageError as error:
-            return TrialFailure(FailureClass.CONFIGURATION, str(error))
+            return blamed(Evidence(Event.REFUSED), str(error))
         except TrialFailure as failure:
             if failure.failure_class is FailureClass.INTERRUPTED:
                 raise

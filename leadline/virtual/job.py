@@ -90,7 +90,7 @@ wait_for() { # NAME SECONDS TEXT COMMAND...
   name=$1 text=$3 until=$(($(seconds | cut -d. -f1) + $2)); shift 3
   until "$@"; do
     alive "$name"
-    [ "$(seconds | cut -d. -f1)" -lt $until ] || broken configuration "the $name $text in the guest"
+    [ "$(seconds | cut -d. -f1)" -lt $until ] || broken infrastructure "the $name $text in the guest"
     sleep 0.25
   done
 }
@@ -101,7 +101,7 @@ load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so man
   rm -rf "$out"; mkdir -p "$out"; chown driver "$out"
   ( as driver "$@" ) >"$log" 2>&1 9>&- </dev/null &
   driver=$!
-  ( sleep "$limit"; kill -KILL $driver && fail configuration "the load did not end within $limit s" ) >/dev/null 2>&1 &
+  ( sleep "$limit"; kill -KILL $driver && fail infrastructure "the load did not end within $limit s" ) >/dev/null 2>&1 &
   watch=$!
   wait $driver; code=$?
   kill $watch 2>/dev/null

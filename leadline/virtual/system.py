@@ -151,6 +151,9 @@ class GuestSystem(AtStart):
         # Starts are late where the server has the guest's CPU, which is no limit of the driver's.
         return replace(outcome, driver_was_limit=outcome.driver_was_limit and result.driver.cpu_share > _BUSY)
 
+    def restarts(self) -> int:
+        return 0
+
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         """The driver checked every response; the database is gone with the guest."""
         return ()

@@ -144,6 +144,7 @@ class FakeSystem(AtStart):
     settings: Settings = field(default_factory=dict)
     oversleep: Mapping[int, float] = field(default_factory=dict)  # slot: seconds that leadline comes too late
     failing_slots: Mapping[int, float] = field(default_factory=dict)  # slot: share of failed transactions
+    restarted: int = 0  # times that the application was started anew
     silent_slots: Sequence[int] = ()  # in which no transaction ends
     held: list[float] = field(default_factory=list)  # throughput in each slot, by the levels at its end
     slots: Sequence[Slot] = ()
@@ -301,11 +302,13 @@ class FakeSystem(AtStart):
 
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         found = []
-        for index, (window, value) in enumerate(zip(windows, self.held, strict=True)):
+        for window in windows:
+            middle = (window.begin + window.end) / 2 - FakeClock.START / 1e9
+            index = next((one.index for one in self.slots if one.begin <= middle < one.begin + one.seconds), -1)
             if index in self.silent_slots:
                 found.append(WindowMeasured(window, reason="no transaction succeeded"))
             else:
-                errors = self.failing_slots.get(index, 0.0)
+                errors, value = self.failing_slots.get(index, 0.0), self.held[max(index, 0)]
                 found.append(WindowMeasured(window, {"throughput": value, "p99": 1000 / value, "errors": errors}))
         return found
 
@@ -317,6 +320,9 @@ class FakeSystem(AtStart):
                 throughput.append(value + 0.01 * (len(begins) % 3))
         latency = [1000 / value for value in throughput]
         return SecondSeries(begins, {"throughput": throughput, "mean": latency, "p50": latency, "p99": latency})
+
+    def restarts(self) -> int:
+        return self.restarted
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._call("audit")

@@ -15,6 +15,7 @@ from leadline.host.foreign import ForeignProcess, find, java_home_of
 from leadline.host.jvm import agent_jar
 from leadline.host.textfile import expanded
 from leadline.host.undo_running import LEVEL, SETTINGS
+from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob
 from leadline.model.ownknob import PREFIX
@@ -79,7 +80,7 @@ class AttachedServer(CommandServer):
 
     def start(self) -> Process:
         """It runs already; with a restart command it is restarted at its levels. Raises TrialFailure."""
-        self._started, self._answer, self._answer_by = time.monotonic(), None, None
+        self._started, self._took, self._answer, self._answer_by = time.monotonic(), None, None, None
         self._process = None
         try:
             found = self.find_running()
@@ -97,13 +98,13 @@ class AttachedServer(CommandServer):
         try:
             done = here.run(words, timeout=within, cwd=Path(self._own.file).parent)
         except OSError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"the restart command {words[0]}: {error}") from error
+            raise blamed(Evidence(unanswered(error)), f"the restart command {words[0]}: {error}") from error
         said = f"{done.stdout}{done.stderr}".strip()
         self.keep("restart.txt", f"{shlex.join(words)}\n{said}\n")
         if done.returncode:
             last = said.splitlines()[-1] if said else "without a word"
             told = f"the restart command {words[0]} ended with exit code {done.returncode}: {last}"
-            raise TrialFailure(FailureClass.CONFIGURATION, told, said)
+            raise blamed(Evidence(Event.ENDED, exit_code=done.returncode), told, said)
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             try:
@@ -114,7 +115,7 @@ class AttachedServer(CommandServer):
                 pass
             time.sleep(_POLL)
         told = f"the restart command {words[0]} ended, and {within:g} s later there is no new process"
-        raise TrialFailure(FailureClass.CONFIGURATION, told, said)
+        raise blamed(Evidence(Event.LATE), told, said)
 
     def _values(self) -> dict[str, str]:
         arguments = [*self._given("argument"), *self._assigned("--")]
@@ -182,15 +183,13 @@ class AttachedServer(CommandServer):
         super().change(levels)
 
     def _promise(self, name: str) -> None:
-        """Journal the level of now, and how it is put back. Raises TrialFailure(configuration)."""
+        """Journal the level of now, and how it is put back. Raises TrialFailure."""
         try:
             level = self.read_back(name)
             question = self._question(name)
             answer = self._ask(question)
         except LookupError as error:
-            raise TrialFailure(
-                FailureClass.CONFIGURATION, f"{name} cannot be read before its change: {error}"
-            ) from error
+            raise blamed(Evidence(unanswered(error)), f"{name} cannot be read before its change: {error}") from error
         shown = next(knob for knob in self.knobs() if knob.name == name).format(level)
         changes = self.asked_for({name: level})
         told: dict[str, Any] = {part: answer[part] for part in ("properties", "beans") if answer[part]}

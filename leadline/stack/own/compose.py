@@ -20,6 +20,7 @@ from leadline.host.base import Process
 from leadline.host.foreign import Container
 from leadline.host.jvm import agent_jar
 from leadline.host.undo_running import CONTAINERS
+from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
 from leadline.model.ownparts import Compose
 from leadline.model.ownstack import OwnFile, filled
@@ -98,7 +99,8 @@ class ComposeServer(CommandServer):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{told} ({why}); end what listens there")
         if why := self._silent(self._there):  # what it could not end must not be started
             raise self._refused(why, "")
-        self._started, self._answer, self._answer_by, self._process = time.monotonic(), None, None, None
+        self._started, self._took = time.monotonic(), None
+        self._answer, self._answer_by, self._process = None, None, None
         over = context.directory / "compose.override.yaml"
         environment = self._environment(context)
         over.write_text(json.dumps({"services": {compose.service: self._over(context, environment)}}))
@@ -129,7 +131,8 @@ class ComposeServer(CommandServer):
             self._process = Container(context.host.files, int(pid), identity[-1])
         except ProcessLookupError:
             said = self._logs(identity[-1])
-            raise self._refused(f"{compose.service} ended with exit code {code} at once", said) from None
+            end = Evidence(Event.ENDED, exit_code=int(code))
+            raise self._refused(f"{compose.service} ended at once: {end.how}", said, end) from None
         return self._process
 
     def _environment(self, context: ServiceContext) -> dict[str, str]:
@@ -162,12 +165,12 @@ class ComposeServer(CommandServer):
         return {"environment": plain, "volumes": [*(f"{path}:{path}" for path in shared), f"{jar}:{jar}:ro"]}
 
     def _engine(self, words: list[str], environment: Mapping[str, str], within: float) -> str:
-        """What a command of the engine says. Raises TrialFailure(configuration)."""
+        """What a command of the engine says. Raises TrialFailure."""
         try:
             folder = Path(self._own.file).parent
             done = here.run(words, timeout=within, env={**os.environ, **environment}, cwd=folder)
         except OSError as error:
-            raise self._refused(str(error), "") from error
+            raise self._refused(str(error), "", Evidence(unanswered(error))) from error
         said = f"{done.stdout}{done.stderr}".strip()
         if done.returncode:
             last = said.splitlines()[-1][-300:] if said else "without a word"
@@ -176,8 +179,8 @@ class ComposeServer(CommandServer):
             raise self._refused(f"{shlex.join(program)} {verb} ended with exit code {done.returncode}: {last}", said)
         return done.stdout
 
-    def _refused(self, why: str, said: str) -> TrialFailure:
-        return TrialFailure(FailureClass.CONFIGURATION, f"{line_of(self._own, 'compose')}: {why}", said)
+    def _refused(self, why: str, said: str, evidence: Evidence = Evidence(Event.REFUSED)) -> TrialFailure:  # noqa: B008
+        return blamed(evidence, f"{line_of(self._own, 'compose')}: {why}", said)
 
     def _logs(self, identity: str) -> str:
         """What the container has said, also as its log of this trial."""

@@ -62,6 +62,10 @@ class OwnDatabase(AtStart):
     def stop(self) -> bool:
         return True
 
+    def words(self) -> str:
+        """Nothing that leadline hears."""
+        return ""
+
     def log_tail(self, lines: int = 40) -> str:
         del lines
         return ""

@@ -73,7 +73,7 @@ class Parameters(JavaServer):
             return self._attribute(way.jmx, way.attribute or "")
         if way.http is not None:
             base = f"http://127.0.0.1:{self.context.http_port}{self.context.application.path}"
-            status, text = fetched(base, way.http)
+            status, text = fetched(base, way.http, self.prompt)
             if status != 200:
                 raise LookupError(f"{way.http} was answered by HTTP {status}")
             return picked(text, way.key) if way.key else _found(text, way)

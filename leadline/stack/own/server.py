@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from leadline.host.base import Process
 from leadline.host.jvm import agent_jar
+from leadline.model.blame import Evidence
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.ownknob import PREFIX, knob_of
@@ -140,8 +141,8 @@ class CommandServer(Parameters):
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return found.port_taken
 
-    def _failure(self, what: str, found: evidence.Evidence) -> TrialFailure:
-        failure = super()._failure(what, found)
+    def _failure(self, what: str, found: evidence.Evidence, why: Evidence) -> TrialFailure:
+        failure = super()._failure(what, found, why)
         key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
         failure.message = f"{line_of(self._own, key)}: {failure.message}"
         if "HTTP 404" in what:

@@ -136,6 +136,10 @@ class SiteServer(AtStart):
     def stop(self) -> bool:
         return self._served is None or self._served.stop()
 
+    def words(self) -> str:
+        """Of the one that serves."""
+        return self.served.words()
+
     def log_tail(self, lines: int = 40) -> str:
         return self.served.log_tail(lines)
 

@@ -16,16 +16,17 @@ from leadline.host.base import Files, Process, ProcessSpec
 from leadline.host.files import listens
 from leadline.host.java import find_java, java_home
 from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
+from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.stack import places, probe
+from leadline.stack import ends, places, probe
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
 from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, server_places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
-from leadline.stack.started import PATIENCE, Changing
+from leadline.stack.started import Changing
 
 GC_LOG = "gc.log"
 AGENT_FILES = ("agent.csv", "compilations.log")  # made by who loads the agent, once the server runs
@@ -181,7 +182,7 @@ class JavaServer(Changing[ServiceContext]):
                 " end what listens there or choose another port",
             )
         if why := large_pages.shortage(context.host.files, self._settings):
-            raise TrialFailure(FailureClass.CONFIGURATION, why)
+            raise blamed(Evidence(Event.REFUSED), why)
         command, own = self.command(context)
         environment = {**own, **self.environment(context)}
         unset = [word for name in JAVA_ENVIRONMENT if name not in environment for word in ("-u", name)]
@@ -255,17 +256,18 @@ class JavaServer(Changing[ServiceContext]):
             if self.reachable():
                 said = probe.ready(self.client(), context.application)
             if not said:
-                return time.monotonic() - self._started
+                return self.is_ready()
             found = self._evidence()
             if not process.alive():
                 # The last words may come after the check that found the process dead.
                 time.sleep(_POLL)
                 found = self._evidence()
-                raise self._failure(f"ended with exit code {process.exit_code()} before it was ready", found)
+                end = ends.of_process(context.host.files, process, self.words(), ready=False)
+                raise self._failure(end.before_ready, found, end)
             if self.failed_for_good(found):
-                raise self._failure("could not start the application", found)
+                raise self._failure("could not start the application", found, Evidence(Event.REFUSED))
             if time.monotonic() > deadline:
-                raise self._failure(f"was not ready after {timeout:g} s ({said})", found)
+                raise self._late(f"was not ready after {timeout:g} s ({said})", found)
             time.sleep(_POLL)
 
     def reachable(self) -> bool:
@@ -293,24 +295,23 @@ class JavaServer(Changing[ServiceContext]):
             return False
 
     def tell(self, changes: Mapping[str, str], done: Callable[[Answer], bool] = lambda _: True) -> None:
-        """Have the agent make changes, and wait until its answer says that it is done. Raises
-        TrialFailure(configuration).
-        """
-        deadline = time.monotonic() + PATIENCE
+        """Have the agent make changes, and wait until its answer says that it is done. Raises TrialFailure."""
+        deadline = time.monotonic() + self.patience
         try:
             if self._answer is None and self.expected_beans():
                 self.answer()  # they come only after they were asked for
             answer = self._ask(changes)
             while not answer["refused"] and not done(answer):
                 if time.monotonic() > deadline:
-                    raise LookupError(f"{self.title} did not make a change in {PATIENCE:g} s: {_said(changes)}")
+                    told = f"{self.title} did not make a change in {self.patience:.0f} s: {_said(changes)}"
+                    raise LookupError(told) from TimeoutError()
                 time.sleep(_POLL / 10)
                 answer = self._ask()
         except LookupError as error:
-            raise TrialFailure(FailureClass.CONFIGURATION, str(error)) from error
+            raise blamed(Evidence(unanswered(error)), str(error)) from error
         self._answer, self._fresh_until = answer, time.monotonic() + _FRESH
         if answer["refused"]:
-            raise TrialFailure(FailureClass.CONFIGURATION, f"{self.title} refuses {'; '.join(answer['refused'])}")
+            raise blamed(Evidence(Event.REFUSED), f"{self.title} refuses {'; '.join(answer['refused'])}")
 
     def read_back(self, name: str) -> Level:
         if name not in {knob.name for knob in self.knobs()}:
@@ -345,7 +346,7 @@ class JavaServer(Changing[ServiceContext]):
     def client(self) -> probe.Client:
         """A client of the server's port."""
         certificate = self.context.certificate if self._settings.get(knobs.TLS.name) else None
-        return probe.Client(self.context.http_port, certificate.certificate if certificate else None)
+        return probe.Client(self.context.http_port, certificate.certificate if certificate else None, self.prompt)
 
     def stop(self) -> bool:
         process, self._process = self._process, None
@@ -478,7 +479,14 @@ class JavaServer(Changing[ServiceContext]):
     def _evidence(self, lines: int = 40) -> evidence.Evidence:
         return evidence.gather(self.words(), lines)
 
-    def _failure(self, what: str, found: evidence.Evidence) -> TrialFailure:
+    def _late(self, what: str, found: evidence.Evidence) -> TrialFailure:
+        """Not in time; of one that a signal stops, or that says itself that its memory is not enough, for that."""
+        if ends.stopped(self.context.host.files, self.process.pids()):
+            return self._failure(what, found, Evidence(Event.STOPPED))
+        refused = found.out_of_memory
+        return self._failure(what, found, Evidence(Event.REFUSED if refused else Event.LATE))
+
+    def _failure(self, what: str, found: evidence.Evidence, why: Evidence) -> TrialFailure:
         if found.port_taken:
             port = self.context.http_port
             return TrialFailure(
@@ -488,7 +496,7 @@ class JavaServer(Changing[ServiceContext]):
                 found.text(),
             )
         words = f": {found.headline}" if found.headline else ""
-        return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{words}", found.text())
+        return blamed(why, f"{self.title} {what}{words}", found.text())
 
 
 def _said(changes: Mapping[str, str]) -> str:

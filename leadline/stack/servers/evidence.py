@@ -26,6 +26,7 @@ _HEADING = re.compile(
 _PORT_TAKEN = re.compile(
     r"Address already in use|\bCWWKO0221E\b|port might already be in use|Port \d+ (?:was already|seems to be) in use"
 )
+_MEMORY = re.compile(r"\bOutOfMemoryError\b|insufficient memory for the Java Runtime")
 _WIDTH = 400
 
 
@@ -44,6 +45,11 @@ class Evidence:
     @property
     def port_taken(self) -> bool:
         return any(_PORT_TAKEN.search(line) for line in self.errors)
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the JVM itself says that its memory is not enough."""
+        return any(_MEMORY.search(line) for line in (*self.errors, *self.tail))
 
     def text(self) -> str:
         """Errors first, then the end of the log."""

@@ -16,9 +16,10 @@ from typing import ClassVar
 from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
 from leadline.host.files import connected, established, listens, opened
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import probe
+from leadline.stack import ends, probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment
@@ -158,20 +159,22 @@ class WebServer(Started[FrontContext]):
 
     def wait_ready(self, timeout: float) -> float:
         """Seconds from the start until the application answers through the web server, or the site does. Raises
-        TrialFailure with the server's own words: infrastructure for a taken port, else configuration.
+        TrialFailure with the server's own words.
         """
         context, process = self.context, self.process
         what = "its site" if context.site else "the application"
         while True:
             if not process.alive():
-                raise self._failure(f"ended with exit code {process.exit_code()} before it was ready")
+                end = ends.of_process(context.host.files, process, self.words(), ready=False)
+                raise self._failure(end.before_ready, end)
             said = "nothing listens there yet"
             if listens(context.host.files, process.pids(), context.port):
                 said = probe.ready(self.client(), context.deployment)
             if not said:
-                return time.monotonic() - self._started
+                return self.is_ready()
             if time.monotonic() - self._started > timeout:
-                raise self._failure(f"did not reach {what} in {timeout:g} s ({said})")
+                late = Event.STOPPED if ends.stopped(context.host.files, process.pids()) else Event.LATE
+                raise self._failure(f"did not reach {what} in {timeout:g} s ({said})", Evidence(late))
             time.sleep(_POLL)
 
     def read_back(self, name: str) -> Level:
@@ -293,7 +296,7 @@ class WebServer(Started[FrontContext]):
     def client(self) -> probe.Client:
         """A client of the web server's own port."""
         certificate = self.context.certificate if self.tls else None
-        return probe.Client(self.context.port, certificate.certificate if certificate else None)
+        return probe.Client(self.context.port, certificate.certificate if certificate else None, self.prompt)
 
     def _port_taken(self, words: str) -> TrialFailure:
         message = (
@@ -301,7 +304,7 @@ class WebServer(Started[FrontContext]):
         )
         return TrialFailure(FailureClass.INFRASTRUCTURE, message, words)
 
-    def _failure(self, what: str) -> TrialFailure:
+    def _failure(self, what: str, evidence: Evidence) -> TrialFailure:
         words = self.words()
         if _TAKEN.search(words):
             return self._port_taken(words)
@@ -311,7 +314,7 @@ class WebServer(Started[FrontContext]):
         if first.endswith(":") and at is not None:  # only announces the next line
             first = " ".join(lines[at : at + 2])
         told = f": {first[:400]}" if first else ""
-        return TrialFailure(FailureClass.CONFIGURATION, f"{self.title} {what}{told}", self.log_tail())
+        return blamed(evidence, f"{self.title} {what}{told}", self.log_tail())
 
     def is_error(self, line: str) -> bool:
         """Whether a line of its log says why it does not run."""

@@ -47,6 +47,9 @@ class FakeProcess:
     def exit_code(self) -> int:
         return self.code
 
+    def pids(self) -> list[int]:
+        return [self.pid]
+
     def signal(self, number: int) -> None:
         self.heard.append(number)
 
@@ -131,7 +134,7 @@ def test_a_level_that_does_not_fit_is_the_treatments_doing(
 ) -> None:
     found = failure(kind, tmp_path, words)[1]
     assert found.failure_class is FailureClass.CONFIGURATION
-    assert found.message == f"{kind.title} ended with code 1 before it was ready: {reason}"
+    assert found.message == f"{kind.title} ended with exit code 1 before it was ready: {reason}"
     assert found.evidence == words.strip()
 
 
@@ -175,7 +178,7 @@ def test_words_of_an_earlier_start_do_not_count(tmp_path: Path, kind: type[Priva
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / f"{kind.name}.log").write_text(ERRORS[kind.name].format("of yesterday"))
     found = failure(kind, tmp_path, "")[1]
-    assert found.message == f"{kind.title} ended with code 1 before it was ready"
+    assert found.message == f"{kind.title} ended with exit code 1 before it was ready"
     assert found.evidence == ""
 
 
@@ -189,8 +192,9 @@ def test_one_that_stays_silent_is_waited_for_and_named(
     monkeypatch.setattr(kind, "_ask_first", refused)
     database = made(kind, tmp_path, FakeHost(process=FakeProcess(heeds=(signal.SIGKILL,))))
     database.start()
-    with pytest.raises(TrialFailure, match=rf"{kind.title} was not ready after 0\.01 s: nothing listens"):
+    with pytest.raises(TrialFailure, match=rf"{kind.title} was not ready after 0\.01 s: nothing listens") as late:
         database.wait_ready(0.01)
+    assert late.value.failure_class is FailureClass.INFRASTRUCTURE
 
 
 @BOTH

@@ -192,19 +192,27 @@ class FakeHostThatLogs(LocalHost):
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "said", "kind"),
     [
-        ("org.postgresql.util.PSQLException: FATAL: sorry, too many clients already\n", "could not start the applicat"),
-        ("SEVERE [main] Unable to create initial connections of pool.\n", "was not ready after 0.3 s"),
+        (
+            "org.postgresql.util.PSQLException: FATAL: sorry, too many clients already\n",
+            "could not start",
+            FailureClass.CONFIGURATION,
+        ),
+        (
+            "SEVERE [main] Unable to create initial connections of pool.\n",
+            "was not ready after 0.3 s",
+            FailureClass.INFRASTRUCTURE,
+        ),
     ],
 )
 def test_a_pool_that_the_database_refuses_at_start_is_not_waited_for(
-    context: ServiceContext, log: str, said: str
+    context: ServiceContext, log: str, said: str, kind: FailureClass
 ) -> None:
     server = TomEE()
     server.configure(replace(context, http_port=LocalHost().free_port(), host=FakeHostThatLogs(log)), {})
     server.start()
     with pytest.raises(TrialFailure, match=said) as failure:
         server.wait_ready(0.3)
-    assert failure.value.failure_class is FailureClass.CONFIGURATION
+    assert failure.value.failure_class is kind
     assert failure.value.evidence.startswith(log.strip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import assembly, registry, running
+from leadline.stack import assembly, ends, registry, running
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
@@ -36,6 +35,9 @@ class FakeProcess:
 
     def exit_code(self) -> int | None:
         return self.code
+
+    def pids(self) -> list[int]:
+        return [self.pid]
 
 
 @dataclass
@@ -225,8 +227,9 @@ def test_limits_of_memory_are_those_of_trials(parts: Parts, tmp_path: Path) -> N
 
 
 def test_a_start_that_the_kernel_ends_says_why(parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kills = itertools.count()
-    monkeypatch.setattr(assembly, "oom_kills", lambda _files: next(kills))
+    monkeypatch.setattr(assembly, "oom_kills", lambda _files: 5)
+    monkeypatch.setattr(ends, "oom_kills", lambda _files: 6)
+    monkeypatch.setattr(ends, "logged_oom_kills", list)
     parts.database.fails = True
     why = r"postgres did not start \(the kernel killed it for want of memory; placement.database_memory is 32m\)"
     with pytest.raises(TrialFailure, match=why):
@@ -361,7 +364,7 @@ def test_a_knob_nobody_has(parts: Parts, tmp_path: Path) -> None:
     ("code", "starved", "kind", "words"),
     [
         (1, 0, FailureClass.CONFIGURATION, "exit code 1"),
-        (-signal.SIGKILL, 0, FailureClass.INFRASTRUCTURE, "killed from outside by signal 9"),
+        (-signal.SIGKILL, 0, FailureClass.INFRASTRUCTURE, "ended from outside by signal 9 (SIGKILL)"),
         (-signal.SIGKILL, 1, FailureClass.CONFIGURATION, "for want of memory"),
         (-signal.SIGSEGV, 0, FailureClass.CONFIGURATION, "exit code -11"),
     ],
@@ -375,8 +378,9 @@ def test_a_service_that_dies_under_load(
     kind: FailureClass,
     words: str,
 ) -> None:
-    kills = iter([5, 5 + starved])
-    monkeypatch.setattr(assembly, "oom_kills", lambda _files: next(kills))
+    monkeypatch.setattr(assembly, "oom_kills", lambda _files: 5)
+    monkeypatch.setattr(ends, "oom_kills", lambda _files: 5 + starved)
+    monkeypatch.setattr(ends, "logged_oom_kills", list)
     parts.stack.up({}, tmp_path)
     parts.stack.check_alive()
     assert parts.database.process is not None

@@ -1,0 +1,104 @@
+"""How a process of a stack ended or was stopped, as evidence: exit code, the kernel's log, its own last words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from leadline.host.base import PROC, Files, Process
+from leadline.host.files import oom_kills, rows
+from leadline.host.kernellog import OomKill
+from leadline.host.kernellog import oom_kills as logged_oom_kills
+from leadline.model.blame import SIGKILL, Event, Evidence, Memory, Part
+
+_MOST = 0.5  # share of the machine's memory that makes its lack a process's own doing
+_ASKED = re.compile(
+    r"received (?:smart|fast|immediate) shutdown request"  # PostgreSQL
+    r"|\(initiated by: |[Nn]ormal shutdown"  # MariaDB
+    r"|\(SIG(?:TERM|QUIT|INT)\) received from"  # nginx
+    r"|caught SIG(?:TERM|WINCH|INT)"  # httpd
+    r"|\bCWWKE0055I\b"  # Open Liberty
+)
+# A process of a service that another of it has outlived: process and signal, or an exit code above 128.
+_LOST = re.compile(
+    r"\(PID (?P<backend>\d+)\) was terminated by signal (?P<signal>\d+)"  # PostgreSQL
+    r"|worker process (?P<worker>\d+) exited on signal (?P<number>\d+)"  # nginx
+    r"|child pid (?P<child>\d+) exit signal .*?\((?P<of_child>\d+)\)"  # httpd
+    r"|[Ww]orker \((?P<current>\d+)\) exited with code (?P<code>1[2-9]\d)\b"  # HAProxy
+    r"|(?P<told>terminating connection due to administrator command)"  # PostgreSQL, a backend that had SIGTERM
+)
+
+
+_RESTART = re.compile(
+    r"\bCWWKZ0009I\b"  # Open Liberty: the application has stopped
+    r"|Reloading Context with name"  # Tomcat, TomEE
+    r"|\bWFLYSRV0009\b"  # WildFly: undeployed
+    r"|\bWFLYUT0022\b"  # WildFly: its web context is unregistered
+)
+
+
+def restarts(words: str) -> int:
+    """How often a server says that it took its application away while it ran on."""
+    return len(_RESTART.findall(words))
+
+
+def of_process(
+    files: Files, process: Process, words: str, ready: bool, members: Collection[int] = (), oom_before: int = 0
+) -> Evidence:
+    """Of one that is gone. ``words``: what it said; ``members``: processes that it had; ``oom_before``: the kernel's
+    count of those it killed for want of memory when the stack was started.
+    """
+    code = process.exit_code()
+    killed = Evidence(Event.ENDED, exit_code=code).signal == SIGKILL
+    memory = starved(files, {process.pid, *members}, oom_before) if killed else Memory.NOT_SHORT
+    return Evidence(Event.ENDED, exit_code=code, ready=ready, asked=bool(_ASKED.search(words)), memory=memory)
+
+
+def stopped(files: Files, pids: Collection[int]) -> int | None:
+    """The first of these processes that a signal keeps from running; None where all may run."""
+    found = files.read_many([f"{PROC}/{pid}/stat" for pid in pids])
+    for path, content in found.items():
+        if content.rpartition(b")")[2].split()[:1] == [b"T"]:
+            return int(path.split("/")[2])
+    return None
+
+
+def lost_members(files: Files, words: str, oom_before: int) -> Iterator[tuple[int, Evidence]]:
+    """Processes of a service that ended under it, by its own words; 0 for one whose number it does not tell."""
+    for found in _LOST.finditer(words):
+        if found["told"]:
+            yield 0, Evidence(Event.ENDED, Part.MEMBER, exit_code=-15, ready=True)
+            continue
+        pid = next(int(found[name]) for name in ("backend", "worker", "child", "current") if found[name])
+        number = next(int(found[name]) for name in ("signal", "number", "of_child", "code") if found[name])
+        code = number if found["code"] else -number
+        evidence = Evidence(Event.ENDED, Part.MEMBER, exit_code=code, ready=True)
+        if evidence.signal == SIGKILL:
+            evidence = replace(evidence, memory=starved(files, {pid}, oom_before))
+        yield pid, evidence
+
+
+def starved(files: Files, pids: Collection[int], oom_before: int) -> Memory:
+    """Whether the kernel killed one of these for want of memory, and whose memory it was."""
+    if oom_kills(files) <= oom_before:
+        return Memory.NOT_SHORT
+    logged = logged_oom_kills()
+    ours = [kill for kill in logged if kill.pid in pids]
+    if not ours:
+        # Another process's, or a log that this user may not read.
+        return Memory.NOT_SHORT if logged else Memory.OWN
+    return _of(files, ours[-1])
+
+
+def _of(files: Files, kill: OomKill) -> Memory:
+    if kill.group:
+        return Memory.LIMIT if kill.in_group_of_leadline else Memory.OTHERS
+    usable = _figure(files, "meminfo", "MemTotal:") - _figure(files, "sys/vm/min_free_kbytes", "")
+    return Memory.OWN if kill.resident_bytes >= _MOST * usable * 1024 else Memory.OTHERS
+
+
+def _figure(files: Files, name: str, key: str) -> int:
+    """Kibibytes."""
+    lines = [line.split() for line in rows(files, f"{PROC}/{name}")]
+    return next((int(words[1] if key else words[0]) for words in lines if not key or words[0] == key), 0)

@@ -1,0 +1,132 @@
+"""How processes ended, by real ones and by the words of each kind of service."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.host.base import ProcessSpec
+from leadline.host.files import LocalFiles
+from leadline.host.kernellog import OomKill, parse
+from leadline.host.local import LocalHost
+from leadline.host.process import LocalProcess
+from leadline.model.blame import Event, Memory, Part, failure_class
+from leadline.model.errors import FailureClass
+from leadline.stack import ends
+
+FILES = LocalFiles()
+INFRASTRUCTURE, CONFIGURATION = FailureClass.INFRASTRUCTURE, FailureClass.CONFIGURATION
+LOG = """\
+6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a/leadline-0123,\
+task_memcg=/a/leadline-0123,task=java,pid=77,uid=0
+3,2,2,-;Memory cgroup out of memory: Killed process 77 (java) total-vm:9kB, anon-rss:4096kB, file-rss:4kB, shmem-rss:0kB
+6,3,3,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=x,pid=8
+3,4,4,-;Out of memory: Killed process 8 (x) total-vm:9kB, anon-rss:100kB, file-rss:0kB, shmem-rss:0kB, UID:0
+"""
+
+
+def started(tmp_path: Path, script: str) -> LocalProcess:
+    process = LocalHost(state=tmp_path / "state").start(
+        ProcessSpec("service", ["/bin/sh", "-c", script], tmp_path / "log", cwd=tmp_path)
+    )
+    assert isinstance(process, LocalProcess)
+    while "up" not in (tmp_path / "log").read_text():
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("script", "number", "kind"),
+    [
+        ("echo up; exec sleep 60", signal.SIGKILL, INFRASTRUCTURE),
+        ("echo up; exec sleep 60", signal.SIGTERM, INFRASTRUCTURE),
+        ("trap 'exit 143' TERM; echo up; while :; do sleep 0.01; done", signal.SIGTERM, INFRASTRUCTURE),
+        ("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done", signal.SIGTERM, INFRASTRUCTURE),
+        ("echo up; exec sleep 60", signal.SIGSEGV, CONFIGURATION),
+    ],
+    ids=["kill", "term", "jvm", "in order", "crash"],
+)
+def test_a_process_that_ends(tmp_path: Path, script: str, number: int, kind: FailureClass) -> None:
+    process = started(tmp_path, script)
+    try:
+        os.kill(process.pid, number)
+        while process.alive():
+            time.sleep(0.01)
+        evidence = ends.of_process(FILES, process, "", ready=True, oom_before=10**9)
+        assert failure_class(evidence) is kind
+        assert evidence.event is Event.ENDED
+    finally:
+        process.stop(1.0)
+
+
+def test_a_process_that_is_stopped_is_seen(tmp_path: Path) -> None:
+    process = started(tmp_path, "echo up; while :; do sleep 0.01; done")
+    try:
+        assert ends.stopped(FILES, [process.pid]) is None
+        os.kill(process.pid, signal.SIGSTOP)
+        while ends.stopped(FILES, [process.pid, 1]) is None:
+            time.sleep(0.01)
+        assert ends.stopped(FILES, [1, process.pid]) == process.pid
+    finally:
+        process.stop(0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "pid", "code", "kind"),
+    [
+        ('LOG:  client backend (PID 41) was terminated by signal 9: Killed', 41, -9, INFRASTRUCTURE),
+        ('LOG:  server process (PID 41) was terminated by signal 11: Segmentation fault', 41, -11, CONFIGURATION),
+        ('FATAL:  terminating connection due to administrator command', 0, -15, INFRASTRUCTURE),
+        ('[alert] 7#7: worker process 52 exited on signal 9', 52, -9, INFRASTRUCTURE),
+        ('[core:notice] [pid 7:tid 7] AH00052: child pid 63 exit signal Killed (9)', 63, -9, INFRASTRUCTURE),
+        ('[ALERT] (7) : Current worker (74) exited with code 137 (Killed)', 74, 137, INFRASTRUCTURE),
+    ],
+)  # fmt: skip
+def test_a_member_that_a_service_lost(words: str, pid: int, code: int, kind: FailureClass) -> None:
+    ((found, evidence),) = ends.lost_members(FILES, f"before\n{words}\nafter", oom_before=10**9)
+    assert (found, evidence.exit_code, evidence.part) == (pid, code, Part.MEMBER)
+    assert failure_class(evidence) is kind
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LOG:  received fast shutdown request",
+        "2026-11-01  9:00:00 0 [Note] mariadbd (initiated by: unknown): Normal shutdown",
+        "[notice] 7#7: signal 15 (SIGTERM) received from 4711, exiting",
+        "[mpm_event:notice] AH00491: caught SIGTERM, shutting down",
+        "CWWKE0055I: Server shutdown requested on Saturday.",
+    ],
+)
+def test_last_words_of_one_that_was_asked_to_end(tmp_path: Path, words: str) -> None:
+    process = started(tmp_path, "echo up; exit 1")
+    while process.alive():
+        time.sleep(0.01)
+    try:
+        assert failure_class(ends.of_process(FILES, process, words, ready=False)) is INFRASTRUCTURE
+        assert failure_class(ends.of_process(FILES, process, "", ready=False)) is CONFIGURATION
+    finally:
+        process.stop(1.0)
+
+
+def test_whose_memory_the_kernels_log_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse(LOG) == [OomKill(77, "/a/leadline-0123", 4100 << 10), OomKill(8, "", 100 << 10)]
+    for log, memory in (
+        (LOG, {77: Memory.LIMIT, 8: Memory.OTHERS, 5: Memory.NOT_SHORT}),
+        (LOG.replace("leadline-", "pod-").replace("anon-rss:100kB", f"anon-rss:{1 << 40}kB"),
+         {77: Memory.OTHERS, 8: Memory.OWN}),
+        ("", {77: Memory.OWN}),
+    ):  # fmt: skip
+        monkeypatch.setattr(ends, "logged_oom_kills", lambda log=log: parse(log))
+        monkeypatch.setattr(ends, "oom_kills", lambda _files: 3)
+        assert {pid: ends.starved(FILES, {pid}, 2) for pid in memory} == memory
+        assert ends.starved(FILES, set(memory), 3) is Memory.NOT_SHORT
+
+
+def test_a_server_that_starts_its_application_anew() -> None:
+    words = "[AUDIT] CWWKZ0009I: The application quotes has stopped successfully.\nCWWKZ0003I: it was updated"
+    assert (ends.restarts(""), ends.restarts(words), ends.restarts(words * 2)) == (0, 1, 2)
