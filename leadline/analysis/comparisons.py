@@ -14,6 +14,7 @@ import numpy as np
 from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.equivalence import equivalence_p, inside
+from leadline.analysis.failures import fails_alike
 from leadline.analysis.hosts import HostsFit
 from leadline.analysis.interim import TOO_EARLY, Interim
 from leadline.analysis.lenth import LenthFit, LenthLaw
@@ -159,8 +160,9 @@ def unestimated(table: StudyTable, main: Main, response: str, reason: str = "") 
     trials = table.of_levels(main)
     failed = [trial for trial in trials if trial.failure is not None]
     if trials and len(failed) == len(trials):
-        blamed = any(trial.failure in BLAMED for trial in failed)
-        verdict, reason = Verdict.FAILED if blamed else Verdict.UNDETERMINED, _all_failed(failed)
+        alike = fails_alike(table, main)
+        blamed = not alike and any(trial.failure in BLAMED for trial in failed)
+        verdict, reason = Verdict.FAILED if blamed else Verdict.UNDETERMINED, f"{_all_failed(failed)}{alike}"
     elif not trials:
         verdict, reason = Verdict.UNDETERMINED, "no trial of this level has finished"
     else:

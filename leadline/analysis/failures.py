@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -63,6 +64,23 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
             )
         )
     return tuple(rates)
+
+
+def fails_alike(table: StudyTable, main: tuple[int, int]) -> str:
+    """How many trials of its factor's baseline level fail as a level does, where that is most of them and no fewer than
+    chance explains (Fisher's exact test, one-sided): then the level is not to blame. Empty where it is.
+    """
+    (failed, good), (base_failed, base_good) = _count(table, *main), _count(table, main[0], table.cells[0][main[0]])
+    if not failed or base_failed <= base_good:
+        return ""
+    trials, wrong, mine = failed + good + base_failed + base_good, failed + base_failed, failed + good
+    ways = sum(
+        math.comb(wrong, count) * math.comb(trials - wrong, mine - count)
+        for count in range(failed, min(wrong, mine) + 1)
+    )
+    if ways / math.comb(trials, mine) < ALPHA:
+        return ""
+    return f", and so did {base_failed} of {base_failed + base_good} of the baseline level: it is not to blame"
 
 
 def clopper_pearson(failed: int, trials: int, level: float = 0.95) -> Interval:

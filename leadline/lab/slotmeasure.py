@@ -18,12 +18,14 @@ from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import SecondSeries, System, Window, WindowMeasured
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 
+_LAST = 2.0  # seconds before a slot that tell whether it began healthy
 _UNNOTICED = 0.05  # seconds of a measured second that may still have the old levels
 _SERIES = "slots"  # series/slots.parquet: metric = response, subject = index of the slot
 
@@ -34,7 +36,8 @@ def measure_slots(
     """Store every slot's responses and the per-second series; returns the verdict on the trial and its phases.
 
     The verdict is on the series with each treatment's own level taken out. Slots that begin in the detected warm-up
-    are left out. A slot with too many errors, or without a transaction, fails as ``workload``.
+    are left out, and so are broken ones that began so: the slot that broke the system fails for them. A slot with too
+    many errors, or without a transaction, fails as ``workload``.
     """
     wash_out = wash_out_of(study.design)
     series = system.seconds(directory)
@@ -76,19 +79,58 @@ def _store(
         _window(one.due_ns / 1e9, one.done.set_at_ns / 1e9 if one.done else None, one.end_ns / 1e9, wash_out)
         for one in changes.begun
     ]
-    rows = []
     found = system.measure_windows(directory, windows)
+    before = system.measure_windows(directory, _before(changes.begun))
+    limit = study.limits.errors
+    wrong = [_wrong(measured, limit) for measured in found]
+    broken = [one.failure is not None or bool(why) for one, why in zip(changes.begun, wrong, strict=True)]
+    carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
     machine = _machine(system, directory, found, beside)
-    for one, measured, use in zip(changes.begun, found, machine, strict=True):
-        window, why = measured.window, left_out.get(one.slot.index, "")
+    rows = []
+    for at, (one, measured, use) in enumerate(zip(changes.begun, found, machine, strict=True)):
+        why = left_out.get(one.slot.index, "")
+        if at in carried:
+            why = why or f"the system was not healthy at its start{_since(changes.begun, carried[at])}"
+        elif wrong[at]:
+            after = [later for later, origin in carried.items() if origin == at]
+            beyond = f"; it broke the {len(after)} slots after it, too" if after else ""
+            changes.fail(one, blamed(Evidence(Event.WRONG), wrong[at] + beyond))
+        window = measured.window
         rows.append(SlotMeasured(one.slot.index, window.begin, window.end, measured.responses, why, use))
-        errors = measured.responses.get("errors", 0.0)
-        if not measured.responses:
-            changes.fail(one, TrialFailure(FailureClass.WORKLOAD, measured.reason or "nothing was measured"))
-        elif errors > study.limits.errors:
-            text = f"{errors:.2%} of the transactions failed; the limit is {study.limits.errors:.2%}"
-            changes.fail(one, TrialFailure(FailureClass.WORKLOAD, text))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
+    if len(carried) == len(changes.begun):
+        raise blamed(Evidence(Event.WRONG), f"no slot counts: {wrong[0]}, before any level was changed")
+
+
+def carried_over(broken: Sequence[bool], unhealthy: Sequence[bool]) -> dict[int, int | None]:
+    """Slots that are broken and began so, each with the slot that broke the system; None where it was before the first.
+    ``unhealthy``: what came just before a slot was wrong. In the order of time.
+    """
+    found: dict[int, int | None] = {}
+    for at, (wrong, before) in enumerate(zip(broken, unhealthy, strict=True)):
+        if wrong and before and (at == 0 or broken[at - 1]):
+            found[at] = found.get(at - 1, at - 1) if at else None
+    return found
+
+
+def _wrong(measured: WindowMeasured, limit: float) -> str:
+    """Why a window does not count; empty where it does. ``limit``: share of transactions that may fail."""
+    if not measured.responses:
+        return measured.reason or "nothing was measured"
+    errors = measured.responses.get("errors", 0.0)
+    return f"{errors:.2%} of the transactions failed; the limit is {limit:.2%}" if errors > limit else ""
+
+
+def _before(begun: Sequence[BegunSlot]) -> list[Window]:
+    """The last seconds of what the instance was loaded with before each slot."""
+    ends = [begun[0].due_ns / 1e9, *(one.end_ns / 1e9 for one in begun[:-1])] if begun else []
+    return [Window(end - min(_LAST, one.slot.seconds / 2), end) for one, end in zip(begun, ends, strict=True)]
+
+
+def _since(begun: Sequence[BegunSlot], origin: int | None) -> str:
+    if origin is None:
+        return ", before any level was changed"
+    return f", since slot {begun[origin].slot.index + 1}"
 
 
 def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float) -> None:
@@ -108,7 +150,7 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         for (slot, _), found, use in zip(slots, measured, machine, strict=True):
             begin, end = found.window.begin, found.window.end
             rows.append(SlotMeasured(slot.index, begin, end, found.responses, slot.left_out, use))
-            if not found.responses and slot.failure is None:
+            if not found.responses and slot.failure is None and not slot.left_out:
                 reason = found.reason or "nothing was measured"
                 store.fail_slot(trial.id, trial.attempt, slot.index, TrialFailure(FailureClass.WORKLOAD, reason))
         store.set_slots_measured(trial.id, trial.attempt, rows)

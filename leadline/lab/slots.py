@@ -1,19 +1,21 @@
 """Slots of a switchback trial: levels set in the running system while the load goes on.
 
 Every change is committed to the store before it is made, made by the knob's owner (the undo journal knows it)
-and read back. A slot whose change failed, came late or did not hold is failed with its class; the others count.
+and read back. A slot whose change failed, came late, did not hold or made the server restart the application is failed
+with its class; the others count.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.lab.system import LoadClock
+from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
@@ -30,6 +32,7 @@ class BegunSlot:
     due_ns: int
     done: SlotSet | None = None
     failure: TrialFailure | None = None
+    restarts: int = 0  # of the application before it
 
     @property
     def end_ns(self) -> int:
@@ -52,6 +55,7 @@ class SlotChanges:
     attempt: int
     slots: Sequence[Slot]
     wash_out: float = 0.0
+    restarts: Callable[[], int] = lambda: 0  # of the application inside its server, so far
     begun: list[BegunSlot] = field(default_factory=list, init=False)
     changing: tuple[str, ...] = field(init=False)
     found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
@@ -80,6 +84,7 @@ class SlotChanges:
         self.begun.append(begun)
         self.store.begin_slot(self.trial, self.attempt, index, due_ns, wanted)
         self.watcher.step(f"slot {index + 1} of {len(self.slots)}")
+        begun.restarts = self.restarts()
         clock.sleep_until(due_ns)
         begun.done = self._change(begun, wanted, clock)
         begun.failure = begun.done.failure
@@ -119,7 +124,7 @@ class SlotChanges:
                 raise
             failed = error
         except UsageError as error:  # levels that contradict each other
-            failed = TrialFailure(FailureClass.CONFIGURATION, str(error))
+            failed = blamed(Evidence(Event.REFUSED), str(error))
         if changes:
             self.found = self._read()
             set_at = clock.now_ns()
@@ -128,7 +133,7 @@ class SlotChanges:
         wrong = self._differences(wanted)
         late = (set_at - begun.due_ns) / 1e9
         if failed is None and wrong:
-            failed = TrialFailure(FailureClass.CONFIGURATION, wrong)
+            failed = blamed(Evidence(Event.REFUSED), wrong)
         allowed = max(LATE * begun.slot.seconds, self.wash_out / 2)
         if failed is None and late > allowed:
             text = f"its levels were in force {late:.2f} s late; {allowed:.2g} s are allowed"
@@ -141,10 +146,21 @@ class SlotChanges:
         if not self.begun:
             return
         wrong = self._differences(expected)
+        last = self.begun[-1]
+        if self.restarts() > last.restarts:
+            text = f"{self._changed(last)} restarts the application: not live here"
+            self.fail(last, blamed(Evidence(Event.REFUSED), text))
         if wrong:
             # It was in force when the slot began: the level is not to blame.
             text = f"at its end {wrong}: something else on this host set it"
-            self.fail(self.begun[-1], TrialFailure(FailureClass.INFRASTRUCTURE, text))
+            self.fail(last, TrialFailure(FailureClass.INFRASTRUCTURE, text))
+
+    def _changed(self, begun: BegunSlot) -> str:
+        """What a slot has changed, as against the slot before."""
+        before = self.slots[begun.slot.index - 1].treatment if begun.slot.index else None
+        now = begun.slot.treatment
+        names = [name for name in self.changing if before is None or before[name] != now[name]]
+        return " and ".join(f"a change of {name} to {self.knobs[name].format(now[name])}" for name in names)
 
     def _differences(self, wanted: Mapping[str, Level]) -> str:
         return "; ".join(

@@ -172,13 +172,15 @@ class TrialRecord:
         """One a slot where the trial has slots, else one.
 
         Slots of the warm-up are left out; a failed slot has its own class and no responses. A trial with slots that
-        failed as a whole is one observation, of the treatment that was in force when it failed.
+        failed as a whole is one observation, of the treatment that was in force when it failed; of the trial's own, the
+        first slot's, where it failed as workload.
         """
         whole = self.observation()
         if not self.planned.slots:
             return (whole,)
         if self.failure:
-            last = self.slots[-1] if self.slots else None
+            # Errors and audits are of all slots together: they tell of none of them.
+            last = self.slots[-1] if self.slots and self.failure is not FailureClass.WORKLOAD else None
             return (replace(whole, treatment=last.treatment, role=last.role, slot=last.index) if last else whole,)
         return tuple(
             replace(

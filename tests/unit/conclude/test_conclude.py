@@ -186,6 +186,20 @@ def test_a_setting_that_failed_is_said_with_its_class() -> None:
     assert "Every trial of server.a=20 failed (configuration)" in found.answer
 
 
+def test_failures_of_all_treatments_alike_judge_none() -> None:
+    record = study("", "replicates: 6, seed: 3")
+    good = next(trial for trial in record.trials if trial.planned.treatment["server.a"] == 10)
+    trials = tuple(
+        trial if trial is good else replace(trial, state="failed", failure=FailureClass.WORKLOAD, responses={})
+        for trial in record.trials
+    )
+    found = conclude(replace(record, trials=trials))
+    assert all(effect.verdict is not Verdict.FAILED for one in found.responses for effect in one.effects)
+    assert "Every trial of" not in found.answer
+    told = next(one for one in found.responses[0].effects if one.factor == "server.a")
+    assert "of the baseline level: it is not to blame" in told.reason
+
+
 def test_an_interaction_is_told_in_words_and_is_no_effect_against_the_baseline() -> None:
     both = "{ when: { server.a: 20, server.b: 20 }, percent: { throughput: 30% } }"
     found = conclude(study(both, "kind: full-factorial, replicates: 3, seed: 3"))

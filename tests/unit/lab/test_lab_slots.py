@@ -292,6 +292,41 @@ def test_errors_in_a_slot_fail_that_slot(tmp_path: Path) -> None:
     assert trial.slots[4].failure_message == "no transaction succeeded"
 
 
+def test_what_a_level_breaks_beyond_its_slot_is_its_own_finding(tmp_path: Path) -> None:
+    broken = dict.fromkeys(range(3, 9), 1.0)
+    trial = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, failing_slots=broken))[0]
+    assert trial.state == "done"
+    assert [slot.index for slot in trial.slots if slot.failure] == [3]
+    assert "it broke the 5 slots after it, too" in trial.slots[3].failure_message
+    assert [slot.index for slot in trial.slots if slot.left_out] == [4, 5, 6, 7, 8]
+    assert trial.slots[8].left_out == "the system was not healthy at its start, since slot 4"
+    assert [one.slot for one in trial.observations()] == [0, 1, 2, 3, 9, 10, 11]
+
+
+def test_a_system_that_was_never_healthy_fails_the_trial_and_no_slot(tmp_path: Path) -> None:
+    broken = dict.fromkeys(range(-1, 12), 0.5)
+    trial = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, failing_slots=broken))[0]
+    assert trial.failure is FailureClass.WORKLOAD
+    assert trial.failure_message.endswith("the limit is 0.10%, before any level was changed")
+    (one,) = trial.observations()
+    assert (one.treatment, one.slot) == (trial.planned.treatment, None)
+
+
+def test_a_change_that_restarts_the_application_is_not_live(tmp_path: Path) -> None:
+    def restart(host: FakeHost, level: Level, write: int) -> None:
+        del host, level
+        system.restarted += write == 4
+
+    system = FakeSystem(FakeHostWithFault(restart), effect=live_level)
+    trial = trials(tmp_path, system)[0]
+    (failed,) = (slot for slot in trial.slots if slot.failure)
+    assert failed.failure is FailureClass.CONFIGURATION
+    level = failed.treatment["vm.fake_live"]
+    told = f"a change of vm.fake_live to {level} restarts the application: not live here"
+    assert failed.failure_message == told
+    assert not any(slot.left_out for slot in trial.slots)
+
+
 def test_a_trial_in_which_every_slot_failed_is_failed(tmp_path: Path) -> None:
     result, store = run(tmp_path, FakeSystem(FakeHost(), oversleep=dict.fromkeys(range(1000), 6.0)))
     trial = store.load(result.study_id).trials[0]
