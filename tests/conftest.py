@@ -1,7 +1,5 @@
 """What many tests share: one small real study, and a headless Chromium."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -125,7 +125,7 @@ def paced_at(rate: Floats, agents: Sequence[Agents], delay: float = 0.0) -> tupl
     As users who think for what a cycle leaves: the response at which the network and the cycles have one throughput.
     It counts from a transaction's begin, not from when it was due. ``delay``: seconds of it without queueing. An
     approximation, as the pause depends on what was before it; held against a simulation in
-    tests/unit/capacity/test_capacity_agents.py.
+    tests/unit/capacity/test_capacity_network.py.
     """
     users = len(rate)
 

@@ -1,7 +1,7 @@
 """The distributions of test statistics, from special functions: ``scipy.stats`` takes half a second to load.
 
 Every function takes numbers or arrays that broadcast, and gives what the function of the same name in ``scipy.stats``
-gives (tests/unit/model/test_distributions.py). ``sf`` is 1 - ``cdf``, ``isf`` its inverse, both exact in the far tail.
+gives (tests/unit/model/test_model_units.py). ``sf`` is 1 - ``cdf``, ``isf`` its inverse, both exact in the far tail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """A page of every kind, of simulated studies: made in a few seconds each, with the words and figures of real ones."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What is wrong with a page for who reads it: sizes, contrast, text that is cut off, names, headings, landmarks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 READABLE = """() => {

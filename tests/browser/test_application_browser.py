@@ -1,7 +1,5 @@
 """brokerage clicked through by a person, and recorded meanwhile: a real server and database, a real browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

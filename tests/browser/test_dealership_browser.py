@@ -1,7 +1,5 @@
 """dealership clicked through by a person: a real server and database, a real browser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

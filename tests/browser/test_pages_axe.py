@@ -1,7 +1,5 @@
 """Pages of every kind in headless Chromium by the rules of axe-core, at two widths, in light and dark."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The report opened in headless Chromium without a network."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

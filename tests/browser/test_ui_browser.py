@@ -1,7 +1,5 @@
 """``leadline ui`` in headless Chromium, beside a simulated study that runs."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The studies of the golden set: every built-in one and every kind of design, simulated with fixed seeds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

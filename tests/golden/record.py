@@ -1,7 +1,5 @@
 """Writes the golden set anew: ``python tests/golden/record.py``, only where a change of figures is meant."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 ``LEADLINE_GOLDEN=exact`` compares to the last digit; without it a part in a million is left to other processors.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Its root is made of this machine's programs, its kernels are Debian's from the c
 packages, which apt-get fetches; nothing is installed. It keeps its disk from boot to boot, as hosts do.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 No image registry is asked: the one image is made of this host's JDK (jlink), the C libraries that it loads, busybox.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

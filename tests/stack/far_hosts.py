@@ -4,8 +4,6 @@ Its root is an overlay over this one, whose changes are in memory. The directori
 reads a file of this host by mistake finds nothing. Its kernel is this one's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

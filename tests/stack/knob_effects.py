@@ -1,7 +1,5 @@
 """What a server does under two treatments, seen from the database, the wire and the collector's log; no timings."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

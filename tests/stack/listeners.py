@@ -5,8 +5,6 @@ A socket that ``_what`` does not know fails the test, as does one beyond the loo
 any capability.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

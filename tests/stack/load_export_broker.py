@@ -4,8 +4,6 @@ Each session has an identity of its own (there are more identities than sessions
 course of one session.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

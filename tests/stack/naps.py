@@ -1,7 +1,5 @@
 """A study whose trials only sleep: the long nap is worse by what it is longer."""
 
-from __future__ import annotations
-
 
 def naps(blocks: int, short: float = 0.2, long: float = 0.3, runs: int = 3, factors: str = "") -> str:
     """The file of a study ``naps``; ``factors``: more of them, as YAML between braces has them."""

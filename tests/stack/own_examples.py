@@ -1,7 +1,5 @@
 """The examples of applications of one's own, built where that is due."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A web server of busybox in place of a stack, whose start takes minutes in an emulated guest."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path

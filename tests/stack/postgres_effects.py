@@ -4,8 +4,6 @@
 counts, none looks at the clock.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

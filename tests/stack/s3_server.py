@@ -1,7 +1,5 @@
 """A real S3 server on loopback: Versity's gateway, which keeps buckets in a directory and checks signatures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

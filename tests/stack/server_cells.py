@@ -1,7 +1,5 @@
 """One cell of servers x databases x modes: a start, a short load, all audits, a stop."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

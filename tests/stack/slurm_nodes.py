@@ -12,8 +12,6 @@ are reached by its sshd, and hooks put that host back, too. Slurm's daemons stay
 With ``machine`` the one node is another machine (booted_host.py), whose features are kernels of its GRUB.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Advice on a real server with planted faults: a heap that is too small, a statement cache that is too small."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A team without a shared file system: rows in a real PostgreSQL, files in a bucket of a real S3 server."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

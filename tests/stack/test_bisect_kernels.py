@@ -3,8 +3,6 @@
 It boots a dozen emulated guests, so it runs with LEADLINE_MATRIX=1 only; ``pytest -s`` prints what the command prints.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

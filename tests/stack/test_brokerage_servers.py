@@ -1,7 +1,5 @@
 """The application on real servers: one log, one digest in every mode; the audits find planted damage."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import urllib.error

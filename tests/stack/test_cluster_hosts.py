@@ -1,7 +1,5 @@
 """Drivers on hosts that are network namespaces, against a server in this one; and on one behind a real sshd."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Every command as a user runs it, on a real study: exit codes, JSON, messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

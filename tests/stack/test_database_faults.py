@@ -1,7 +1,5 @@
 """A database that refuses connections, and one that dies and comes back under load."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every example in the README and the docs is run, or checked where running it is another test's work."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

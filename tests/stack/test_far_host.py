@@ -1,7 +1,5 @@
 """Studies whose services run on hosts over SSH: real sshd, hosts with roots, networks and processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A kernel as a factor of a host over SSH: real reboots between Debian's kernels, on a machine that QEMU emulates."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

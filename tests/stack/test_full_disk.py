@@ -1,7 +1,5 @@
 """A lab on a file system that fills up in the middle of a trial: a real one of four megabytes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

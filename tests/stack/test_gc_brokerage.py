@@ -1,7 +1,5 @@
 """The leak test on the application itself: it finds the planted leak, and none where there is none."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time

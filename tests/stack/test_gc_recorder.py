@@ -1,7 +1,5 @@
 """The GC log parser against the flight recorder of the JVMs that this host has, collection by collection."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

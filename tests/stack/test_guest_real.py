@@ -1,7 +1,5 @@
 """Real guests in virtual time: the same digits from the same seed, and what ends them told with its class."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The undo journal against the real kernel: /proc/sys, swap, a full disk. Everything is put back."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

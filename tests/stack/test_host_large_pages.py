@@ -1,7 +1,5 @@
 """Explicit large pages of a real JVM: reserved in the kernel, seen in the JVM's mappings, put back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A real RAM disk: made, known from the mount table, written, and gone after `kill -9` of leadline and on request."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

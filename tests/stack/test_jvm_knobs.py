@@ -1,7 +1,5 @@
 """Every knob of the JVM on a real one: read back from its flags, and seen in what it then does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Debian's kernels as this machine gets them, and a Java program in guests of several, in virtual time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor

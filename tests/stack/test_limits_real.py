@@ -1,7 +1,5 @@
 """CPUs and memory of a real server and its database as levels: set at a start, read back, gone after it."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

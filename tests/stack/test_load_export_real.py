@@ -1,7 +1,5 @@
 """An exported scenario, run by the real tool, asks the server for what leadline-load asks."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 JMeter and Gatling come from Maven Central with LEADLINE_MATRIX=1.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

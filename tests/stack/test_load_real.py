@@ -1,7 +1,5 @@
 """The real driver, started as the lab does, against a real server; its files read back."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """The real MariaDB: catalogue against the server, settings, data, faults, the application's data."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Orders through a server's queue: levels read back, one effect whatever happens, what a killed server keeps."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

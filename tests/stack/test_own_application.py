@@ -2,8 +2,6 @@
 found, the data audited, everything put back.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -2,8 +2,6 @@
 that it had, also after `kill -9` of leadline.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

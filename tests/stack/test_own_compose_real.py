@@ -1,7 +1,5 @@
 """Services of a compose file in a real container engine: checked, varied, ended, also after `kill -9` of leadline."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -2,8 +2,6 @@
 and nothing of the user's files is written. Open Liberty and Tomcat; the others with LEADLINE_MATRIX=1.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path

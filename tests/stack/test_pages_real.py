@@ -1,7 +1,5 @@
 """Web servers alone with the site of files: every knob read back, short real loads, the audit; Java servers too."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path

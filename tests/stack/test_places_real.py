@@ -1,7 +1,5 @@
 """Places of a real database's files: copied there, told by the server, brought back; gone after `kill -9`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 The nodes are hosts with roots, networks and processes of their own (far_hosts.py) and one kernel, this machine's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,8 +5,6 @@ In the first test nodes share this machine's kernel. One of their features is th
 the node is a machine that QEMU emulates, with two kernels of Debian, between which Slurm reboots it.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sqlite3

@@ -1,7 +1,5 @@
 """A study over the nodes of a real Slurm, while nodes die, are drained and come back, and leadline itself is killed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """A study over hosts that are reached over SSH: real sshd, hosts with roots, networks and processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The real PostgreSQL: catalogue against the server, settings, data, faults."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

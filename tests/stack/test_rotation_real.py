@@ -1,7 +1,5 @@
 """A real rotation: four Tomcats side by side, each with its own database, loaded in turns; all ended, all put back."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import dataclass

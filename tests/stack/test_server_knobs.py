@@ -3,8 +3,6 @@
 Live knobs start at their other level and are changed while the server runs.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

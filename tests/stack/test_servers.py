@@ -1,7 +1,5 @@
 """Tomcat and Open Liberty for real: one start each, with every knob off its default, and the ways to fail to start."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil

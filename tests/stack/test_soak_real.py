@@ -1,7 +1,5 @@
 """A soak of a real program that loses open files and connections on purpose: found, and told by alarm."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A real switchback trial: kernel settings change under load, every slot is read back, the host is put back."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import dataclass

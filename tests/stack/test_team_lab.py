@@ -1,7 +1,5 @@
 """A lab for a team: its rows in a real PostgreSQL, which refuses, is killed and comes back."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``leadline try`` on a bare archive: from no file at all to a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A tuning on a real server: what does not start is told in the server's own words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 By default those that start nothing run; the others take three minutes and run with LEADLINE_MATRIX=1.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

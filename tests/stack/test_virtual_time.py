@@ -2,8 +2,6 @@
 whose start takes minutes under emulation. All worlds are run twice with LEADLINE_MATRIX=1 only, else the first one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """nginx and Apache httpd in front of a real Tomcat: every knob by what a client sees, real loads, and ways to fail."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel installs elsewhere, with the driver and the Java archives inside."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

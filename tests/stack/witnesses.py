@@ -1,7 +1,5 @@
 """What shows that a database's knobs are at work: a figure of the running server under each of two levels."""
 
-from __future__ import annotations
-
 import os
 import resource
 import time

@@ -4,8 +4,6 @@ Crossing probabilities by the recursive numerical integration of Armitage, McPhe
 Jennison and Turnbull, Group Sequential Methods (2000), chapter 19. Spending functions: Lan and DeMets (1983).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cache

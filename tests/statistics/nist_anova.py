@@ -1,7 +1,5 @@
 """NIST Statistical Reference Datasets, analysis of variance, from the files that SciPy installs with its tests."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from importlib import resources

@@ -1,7 +1,5 @@
 """Per-second series with known truth: shapes of warm-up and trouble, AR(1) noise, collection spikes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

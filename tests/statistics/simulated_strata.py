@@ -1,7 +1,5 @@
 """Simulated studies with whole plots, incomplete blocks and slots: plans, and observations with known truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A simulated host: observations of a plan with known effects, block to block changes, drift, noise and failures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

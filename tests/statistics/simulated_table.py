@@ -1,7 +1,5 @@
 """Tables of results with known truth."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whole tunings on simulated observations: no store, no files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """The command line as tests call it, in this process."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

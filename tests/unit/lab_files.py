@@ -1,7 +1,5 @@
 """Labs whose trials leave files: one that all trials have in common, and one of each trial's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -7,8 +7,6 @@ A step ``slot 3 of 8`` is that of the study with slots; ``write 12`` ends it aft
 runs that study to its end. ``rotation STEP`` is that of the study whose trials stand side by side.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Recordings and descriptions that several tests convert into scenarios."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Planted: a pool of one connection halves the throughput, a heap that the server 
 one trial lost its files, and strings from outside try to break the page.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

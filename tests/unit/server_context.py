@@ -1,7 +1,5 @@
 """What a server's part is given to write its configuration, with nothing fetched and nothing started."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small real HTTP server in a thread, and a scenario that asks it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What waits, repeats or queues on a host has a stated upper bound."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

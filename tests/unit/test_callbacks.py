@@ -1,7 +1,5 @@
 """Callbacks take records: nobody can keep three positional values of like type apart."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An application of one's own in a few lines of Python, with its stack file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Change points of histories: false alarms where nothing changes, changes where they are planted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

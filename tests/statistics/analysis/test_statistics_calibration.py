@@ -1,7 +1,5 @@
 """The analysis is right as often as it says: coverage, family-wise error, power, luck, on simulated studies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Analysis of covariance beside a planted neighbour: error rates, coverage, the check and what it narrows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -2,8 +2,6 @@
 interference between them and noise between instances; planted effects.
 """
 
-from __future__ import annotations
-
 import pytest
 from witnesses import matrix
 

@@ -1,7 +1,5 @@
 """Equivalence, false discovery, shrinkage, ranks, confirmation, failures, wash-out, screening: on known truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

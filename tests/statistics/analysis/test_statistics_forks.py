@@ -1,7 +1,5 @@
 """Forks: worlds as blocks, no noise inside a world, effects that vary from world to world."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

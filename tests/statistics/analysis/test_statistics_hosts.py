@@ -3,8 +3,6 @@
 ``python tests/statistics/analysis/test_statistics_hosts.py 1000`` prints the table of docs/evidence/statistics.md.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Mixed models: published split plots, other programs, and rates of error on simulated studies."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ and a published switchback trial.
 docs/evidence/reference-values.md says where each figure was found.
 """
 
-from __future__ import annotations
-
 import math
 from importlib import resources
 from itertools import pairwise, product

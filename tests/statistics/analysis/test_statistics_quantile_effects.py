@@ -1,7 +1,5 @@
 """Effects on all quantiles together: their intervals are those of server instances, not of requests."""
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Agreement with published tables, certified data sets and other programs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 

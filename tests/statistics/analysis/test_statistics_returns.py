@@ -1,7 +1,5 @@
 """The point of diminishing returns on studies whose truth is known."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Steady state on series with known truth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

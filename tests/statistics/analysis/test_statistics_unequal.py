@@ -1,7 +1,5 @@
 """Levels whose noise differs: intervals and family-wise error hold for ratios of one to five."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

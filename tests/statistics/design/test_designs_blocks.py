@@ -1,7 +1,5 @@
 """Incomplete blocks, squares, whole plots and sentinels of plans."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter

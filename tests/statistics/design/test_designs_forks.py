@@ -1,7 +1,5 @@
 """Forks: worlds as blocks, treatments that share a past together."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

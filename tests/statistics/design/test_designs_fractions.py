@@ -1,7 +1,5 @@
 """Regular fractions: least aberration, resolution, aliases, against published tables and exhaustive searches."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Whatever a study asks for: a sound plan with finite properties, or one sentence that says what would do."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict

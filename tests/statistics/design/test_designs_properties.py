@@ -1,7 +1,5 @@
 """D-optimal designs, and what describe_design says about designs whose properties are known."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Plackett-Burman and definitive screening designs and the matrices they are made of."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

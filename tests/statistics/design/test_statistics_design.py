@@ -1,7 +1,5 @@
 """Plans are complete, balanced, reproducible and safe against drift."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Study A's published table, and a table of results made from it, through the same code."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

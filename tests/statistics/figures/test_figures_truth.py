@@ -1,7 +1,5 @@
 """Study A's figures on tables with known truth: exact small cases, planted effects, nothing planted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, replace
 

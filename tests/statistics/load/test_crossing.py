@@ -1,16 +1,24 @@
 """The load at a limit, on queues whose crossing is known by formula; runs are simulated event by event."""
 
-from __future__ import annotations
-
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from witnesses import matrix
 
+from leadline.capacity.scaling import scaling
+from leadline.lab.knee.search import CRITICAL_MS, Limit, Measured, critical, limits, next_of, result_of
 from leadline.load.crossing import Crossing, Probe, crossing, next_load
+from leadline.load.knee import Interval, Range
+from leadline.model.load import RATE
+from leadline.model.workload import Workload
+from leadline.simulate.model import Model
+from leadline.simulate.trial import Instance, trial_series
+from leadline.simulate.truth import NoiseLevels, Server, Truth
 
 CAPACITY, LIMIT = 100.0, 0.1  # a second, s
 MM1 = CAPACITY - math.log(10) / LIMIT  # P(response > t) = exp(-(capacity - load) t)
@@ -141,3 +149,92 @@ def test_probes_come_in_an_order_that_a_drift_does_not_bias() -> None:
     assert sum(loads) == pytest.approx(0)
     assert sum(at * load for at, load in enumerate(loads)) == pytest.approx(0)
     assert all(abs(b - a) in (0, pytest.approx(0.1)) for a, b in pairwise(loads))
+
+
+SEARCHES, CRITICAL = 120, 20
+LIMIT_MS = 60.0
+LOADS = Range(100, 8000)
+WORKLOAD = Workload(arrivals="poisson", rate=100, ramp_up=2, steady=20, ramp_down=0)
+SERVER = Server(cores=2, demand=0.0006, database_demand=0.0002, delay=0.0005)  # 2500 transactions a second
+
+
+def true_load(model: Model, p99_ms: float) -> float:
+    """Where the noise-free percentile is at its limit."""
+    return float(brentq(lambda load: model.responses({RATE: load})["p99"] - p99_ms, 5.0, 2499.0))
+
+
+def trial(model: Model, load: float, number: int) -> Measured:
+    """As the lab measures one: with drops at the cap on sessions it fails."""
+    levels: Mapping[str, float] = {RATE: load}
+    if model.lost(levels) * load * WORKLOAD.steady >= 1:
+        return Measured(load, {}, failed="arrivals dropped")
+    series = trial_series(model, Instance(model.truth.seed, number, 0, "", 0.0), [(0.0, levels)], WORKLOAD.steady)
+    found = series.window(*series.steady)
+    assert found is not None
+    uses = {"p99": found["p99"] / LIMIT_MS}
+    return Measured(load, uses, found["throughput"], found["mean"], found["p99"])
+
+
+def search_knee_searches(seed: int, critical: bool, repeats: int = 8) -> tuple[Sequence[Limit], int]:
+    model = Model(Truth(seed=seed, server=SERVER, noise=NoiseLevels()), WORKLOAD)
+    targets, measured = limits(critical), list[Measured]()
+    while (pair := next_of(targets, measured, LOADS, repeats)) is not None:
+        measured += [trial(model, load, len(measured) + at) for at, load in enumerate(pair)]
+        assert len(measured) < 200, "the search does not end"
+    return [result_of(target, measured, LOADS) for target in targets], len(measured)
+
+
+def covers(found: Interval, truth: float) -> bool:
+    return (found.low or 0) <= truth <= (found.high or math.inf)
+
+
+def test_the_limit_is_found_within_five_percent_and_its_interval_holds_it() -> None:
+    """Over 120 searches of 20 trials or so, each trial with 3 % of noise between trials and 5 % between seconds."""
+    truth = true_load(Model(Truth(server=SERVER), WORKLOAD), LIMIT_MS)
+    found = [search_knee_searches(seed, critical=False) for seed in range(SEARCHES)]
+    loads = [limits[0].load for limits, _ in found]
+    covered = sum(covers(load, truth) for load in loads)
+    print(f"{covered} of {SEARCHES} intervals of 95 % hold the true load, {truth:.0f}/s")
+    assert all(load.value == pytest.approx(truth, rel=0.05) for load in loads)
+    assert covered >= 0.8 * SEARCHES  # less than 95 % of them: the guide says so
+    assert float(np.mean([trials for _, trials in found])) < 26
+
+
+def test_critical_throughput_is_found_within_five_percent_and_its_interval_holds_it() -> None:
+    model = Model(Truth(server=SERVER), WORKLOAD)
+    truth = math.exp(float(np.mean([math.log(true_load(model, ms)) for ms in CRITICAL_MS])))
+    found = [critical(search_knee_searches(seed, critical=True, repeats=4)[0]) for seed in range(CRITICAL)]
+    covered = sum(covers(one, truth) for one in found)
+    print(f"{covered} of {CRITICAL} intervals hold the true critical throughput, {truth:.0f}/s")
+    assert all(one.value == pytest.approx(truth, rel=0.05) for one in found)
+    assert covered >= 0.9 * CRITICAL
+
+
+LONGER = matrix("some hundred simulated studies more")
+
+STUDIES = 60
+
+
+# growth: of the noise, from the smallest size to the largest
+@pytest.mark.parametrize(
+    ("contention", "coherency", "growth"),
+    [
+        (0.03, 0.0005, 1.0),
+        *(pytest.param(*law, marks=LONGER) for law in ((0.0, 0.0, 1.0), (0.1, 0.0, 3.0))),
+        pytest.param(0.02, 0.01, 3.0, marks=LONGER),
+    ],
+)
+def test_intervals_hold_the_truth(contention: float, coherency: float, growth: float) -> None:
+    rng = np.random.default_rng(7)
+    n = np.repeat([1.0, 2, 4, 8, 16], 3)
+    spread = 0.03 * growth ** (np.log2(n) / 4 - 0.5)
+    held = np.zeros(3)
+    for _ in range(STUDIES):
+        x = 100 * n / (1 + contention * (n - 1) + coherency * n * (n - 1)) * np.exp(rng.normal(0, spread))
+        found = scaling("cpus", n, x)
+        held += [
+            found.rate_interval.contains(100),
+            found.contention_interval.contains(contention),
+            found.coherency_interval.contains(coherency),
+        ]
+    assert (held >= 0.87 * STUDIES).all(), held / STUDIES  # 95 % less three standard errors

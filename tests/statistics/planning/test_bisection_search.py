@@ -1,7 +1,5 @@
 """Noisy bisection: its probabilities against numerical integration, and how often plays of it are right."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,25 +1,32 @@
 """Whole sequential studies, simulated: error rates, power, trials saved; races that keep the best."""
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pytest
+from group_sequential import spending_bounds
+from scipy import stats
 from simulated_study import SimulatedSystem, pseudo_factors
 from witnesses import matrix
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
-from leadline.model.design import Design
+from leadline.design.switchback import switchback_plan
+from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
-from leadline.model.knob import Level
+from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import Observation, StudyAnalysis, Verdict
+from leadline.model.workload import Workload
 from leadline.planning.boundary import boundary_of
 from leadline.planning.course import Course, course, race_levels, whole_blocks
 from leadline.planning.equals import shares_lost
 from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
+from leadline.planning.power import precision_of
+from leadline.simulate import Model, Truth, simulate_observations
 
 LONGER = matrix("some hundred simulated studies more")
 
@@ -251,3 +258,200 @@ def test_a_race_ends_when_the_rest_is_as_good() -> None:
     assert last.behind is not None
     assert last.behind > 70, "p99 is worse where it is larger"
     assert course(plan, [], "p99", 3).race.reason == "3 treatments run on after round 0 of 3"
+
+
+LOAD = Workload(users=20, ramp_up=5, steady=90)
+NOISE = {"trials": 0.05, "seconds": 0.05, "autocorrelation": 0.5}
+LIVE = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (1, 2)]
+SLOTLOOKS_STUDIES = 24
+FOUND = (State.BETTER, State.WORSE)
+
+
+def plan_of(factors: list[Factor], replicates: int = 6) -> Plan:
+    design = Design(replicates=replicates, sentinels=None, switchback=Switchback(slot=6, wash_out=1))
+    return switchback_plan(factors, design, LOAD)
+
+
+def played(plan: Plan, truth: Truth, model: Model, seed: int) -> tuple[dict[str, State], int]:
+    """A study with three looks as the lab runs it: what is called of each factor, and instances that were run."""
+    observations = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
+    blocks = schedule(plan, 3)
+    for number, end in enumerate(blocks, 1):
+        found = look(plan, [each for each in observations if each.block < end], "throughput", blocks, number)
+        if found.stop:
+            break
+    return {each.comparison.factor: each.state for each in found.settlings}, end
+
+
+@pytest.fixture(scope="module")
+def null_looks() -> list[list[Look]]:
+    """All three looks at studies without effects, whether or not an earlier one would have ended the study."""
+    plan, truth = plan_of(LIVE), Truth.model_validate({"noise": NOISE})
+    model, blocks = Model(truth, LOAD), schedule(plan, 3)
+    found = []
+    for seed in range(SLOTLOOKS_STUDIES):
+        every = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
+        found.append([look(plan, every, "throughput", blocks, number) for number in (1, 2, 3)])
+    return found
+
+
+def test_null_studies_keep_the_error_rate_and_end_early(null_looks: list[list[Look]]) -> None:
+    """Shares of 5 % of studies over all looks, none of the first (the spending leaves it 1 in 5,000)."""
+    called = np.array([[any(each.state in FOUND for each in one.settlings) for one in looks] for looks in null_looks])
+    assert called.any(axis=1).mean() <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / SLOTLOOKS_STUDIES)
+    assert not called[:, 0].any()
+    ended = [next(number for number, one in enumerate(looks, 1) if one.stop) for looks in null_looks]
+    assert np.mean(ended) < 2.8
+    assert min(ended) < 3
+
+
+def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: list[list[Look]]) -> None:
+    """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread of 1 at
+    most. Less where few instances say how much effects differ between them: each look judges with the degrees of
+    freedom of its instances, two at the first, so that its intervals say nothing yet. A look that forgot its wider
+    bound would give 1.9 and 1.3 times as much at the first two.
+    """
+    for number, bound in enumerate(spending_bounds([1 / 3, 2 / 3, 1.0], 1 - math.sqrt(0.95))):
+        sizes = []
+        for each in (settling for looks in null_looks for settling in looks[number].settlings):
+            assert each.interval is not None
+            assert each.percent is not None
+            half = math.log((100 + each.interval.high) / (100 + each.interval.low)) / 2
+            sizes.append(bound * math.log1p(each.percent / 100) / half)
+        assert math.sqrt(np.mean(np.square(sizes))) < 1.1
+    assert math.sqrt(np.mean(np.square(sizes))) > 0.2, "at the end they say something"
+
+
+def test_large_effects_are_found_with_fewer_instances() -> None:
+    effects = [
+        {"when": {"vm.k1": 1}, "percent": {"throughput": 0.12}},
+        {"when": {"vm.k2": 1}, "percent": {"throughput": -0.1}},
+    ]
+    plan, truth = plan_of(LIVE), Truth.model_validate({"noise": NOISE, "effects": effects})
+    model = Model(truth, LOAD)
+    found = [played(plan, truth, model, seed) for seed in range(3)]
+    assert all(states == {"vm.k1": State.BETTER, "vm.k2": State.WORSE} for states, _ in found)
+    assert sum(instances for _, instances in found) <= 0.7 * 6 * 3
+
+
+def test_factors_between_trials_and_whole_plots_are_refused_with_what_would_do() -> None:
+    with pytest.raises(
+        UsageError, match=r"server.pool changes between trials; set looks to 1, or leave switchback out"
+    ):
+        schedule(plan_of([*LIVE, Factor("server.pool", (1, 2), 1)]), 2)
+    assert schedule(plan_of(LIVE, replicates=4), 2) == (2, 4)
+
+
+def test_forecasts_have_the_standard_errors_that_slots_turn_out_to_have() -> None:
+    """The carry-over that is not known costs 1.4 times the standard error: the forecast has it within 15 %."""
+    noise = NOISE | {"autocorrelation": 0.0}
+    plan, truth = plan_of(LIVE), Truth.model_validate({"noise": noise})
+    model, sizes = Model(truth, LOAD), []
+    for seed in range(8):
+        seen = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
+        for effect in analyse(plan, seen, ["throughput"], verdicts_only=True).responses[0].effects:
+            assert effect.interval is not None
+            assert effect.df is not None
+            half = math.log((100 + effect.interval.high) / (100 + effect.interval.low)) / 2
+            sizes.append(half / float(stats.t.ppf(0.975, effect.df)))
+    found = precision_of(plan)
+    assert not isinstance(found, str)
+    assert np.mean(sizes) == pytest.approx(0.05 / math.sqrt(5) * found.error, rel=0.15)
+
+
+UNEQUAL_STUDIES = 80
+FACTORS = [Factor(f"k{number}", (0, 1), 0) for number in range(4)]
+
+
+def noisy(plan: Plan, ratios: Mapping[Treatment, float], seed: int, cv: float = 0.03) -> list[Observation]:
+    """Null observations of a plan; ``ratios``: noise of a treatment over that of the others."""
+    rng = np.random.default_rng(seed)
+    blocks = rng.normal(0.0, 0.05, 1 + max(trial.block for trial in plan.trials))
+    found = []
+    for trial in plan.trials:
+        value = math.exp(blocks[trial.block] + rng.normal(0.0, cv * ratios.get(trial.treatment, 1.0)))
+        begun = 60.0 * trial.position
+        found.append(
+            Observation(
+                *(trial.position + 1, trial.position, trial.block, trial.replicate, trial.role, trial.treatment),
+                *(begun, {"throughput": value}),
+            )
+        )
+    return found
+
+
+def rates(plan: Plan, ratios: Mapping[Treatment, float], looks: int, studies: int) -> float:
+    """Share of null studies in which any look calls any level better or worse."""
+    blocks = schedule(plan, looks)
+    wrong = 0
+    for seed in range(studies):
+        every = noisy(plan, ratios, seed)
+        called = False
+        for number, end in enumerate(blocks, 1):
+            seen = [each for each in every if each.block < end]
+            strict = boundary_of(plan, seen, "throughput", blocks, number).interim(number)
+            found = analyse(plan, seen, ["throughput"], verdicts_only=True, interim=lambda _, strict=strict: strict)
+            called |= any(each.verdict in (Verdict.BETTER, Verdict.WORSE) for each in found.responses[0].effects)
+        wrong += called
+    return wrong / studies
+
+
+def upper(rate: float, studies: int) -> float:
+    return rate + 3 * math.sqrt(rate * (1 - rate) / studies)
+
+
+@pytest.mark.parametrize("noisy_baseline", [pytest.param(False, marks=LONGER), True])
+def test_looks_keep_the_error_rate_where_one_level_is_five_times_as_noisy(noisy_baseline: bool) -> None:
+    plan = make_plan(FACTORS, Design(replicates=9, sentinels=None))
+    baseline = plan.baseline.as_dict()
+    which = plan.baseline if noisy_baseline else Treatment.of(baseline | {"k0": 1})
+    assert rates(plan, {which: 5.0}, 3, UNEQUAL_STUDIES) <= upper(0.05, UNEQUAL_STUDIES)
+
+
+def test_a_race_rarely_loses_a_noisy_best_level() -> None:
+    """Six equal levels, one with five times the noise: it leaves in no more than its share of races."""
+    plan = make_plan([Factor("k", tuple(range(6)), 0)], Design(kind="racing", replicates=6, looks=5))
+    assert lost(plan, 5, 5.0, 3, UNEQUAL_STUDIES)[0] <= upper(0.05, UNEQUAL_STUDIES)
+
+
+def lost(plan: Plan, rounds: int, ratio: float, level: int, races: int) -> tuple[float, float]:
+    """Shares of races of equal levels that lose the noisy ``level``, and any given other one."""
+    name = plan.factors[0].name
+    which = Treatment.of({name: level})
+    own = others = 0
+    for seed in range(races):
+        rng = np.random.default_rng(seed)
+        state, ran = course(plan, [], "throughput", rounds), list[Observation]()
+        noise = rng.normal(0.0, 0.03, len(plan.trials))
+        blocks = rng.normal(0.0, 0.05, len(plan.trials))
+        while not state.over and len(ran) < len(plan.trials):
+            for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
+                size = ratio if trial.treatment == which else 1.0
+                value = math.exp(blocks[trial.block] + size * noise[trial.position])
+                place = trial.position
+                ran.append(
+                    Observation(
+                        *(place + 1, place, trial.block, trial.replicate, trial.role, trial.treatment),
+                        *(60.0 * place, {"throughput": value}),
+                    )
+                )
+            state = course(state.plan, ran, "throughput", rounds)
+        own += which not in state.race.running
+        others += len(plan.factors[0].levels) - 1 - len([each for each in state.race.running if each != which])
+    return own / races, others / races / (len(plan.factors[0].levels) - 1)
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1])
+    for replicates, looks in ((6, 3), (9, 3), (10, 5)):
+        plan = make_plan(FACTORS, Design(replicates=replicates, sentinels=None))
+        noisy_level = Treatment.of(plan.baseline.as_dict() | {"k0": 1})
+        for ratio in (1.0, 3.0, 5.0):
+            for which in (noisy_level, plan.baseline):
+                print(replicates, looks, ratio, which == plan.baseline, rates(plan, {which: ratio}, looks, number))
+    for levels, replicates, rounds in ((3, 6, 5), (6, 6, 5), (12, 4, 3)):
+        plan = make_plan(
+            [Factor("k", tuple(range(levels)), 0)], Design(kind="racing", replicates=replicates, looks=rounds)
+        )
+        for ratio in (1.0, 3.0, 5.0):
+            print(levels, replicates, rounds, ratio, lost(plan, rounds, ratio, levels // 2, number))

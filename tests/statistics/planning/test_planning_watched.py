@@ -1,7 +1,5 @@
 """Confidence sequences: a study that is looked at after every trial keeps its error rate over all of them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What `leadline show` prints of studies that cannot answer: what is wrong and which design would do."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Checks of findings by studies, the study that would check them, and the command over a stored lab."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

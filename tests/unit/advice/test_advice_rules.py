@@ -1,7 +1,5 @@
 """Rules of advice on trials whose truth is planted: what is there is found, what is not there is not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trends of long runs on series of 14 days whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

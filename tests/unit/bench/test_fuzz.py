@@ -1,7 +1,5 @@
 """A short deterministic run of every fuzz target: nothing but acceptance and refusal in order."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

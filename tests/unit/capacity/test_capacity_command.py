@@ -1,7 +1,5 @@
 """``leadline capacity`` on simulated studies: text, JSON, CSV, and what it says to studies that tell too little."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

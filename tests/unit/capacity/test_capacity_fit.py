@@ -1,7 +1,5 @@
 """A model fitted from synthetic studies of known capacity, with noise: what it finds and when it says it does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

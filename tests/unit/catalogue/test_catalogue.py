@@ -1,7 +1,5 @@
 """The catalogue as data: every entry is complete, and no extreme level of any knob passes without a word."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from pathlib import Path

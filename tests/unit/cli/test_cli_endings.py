@@ -1,7 +1,5 @@
 """How a command ends: signals, readers that go away, streams that cannot be written."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

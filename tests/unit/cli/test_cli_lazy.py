@@ -1,7 +1,5 @@
 """The table of commands says what the commands themselves say."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import subprocess

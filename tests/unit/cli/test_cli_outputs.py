@@ -1,7 +1,5 @@
 """What a command writes: a place where nothing can be written is refused before any work, in one line, with code 2."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

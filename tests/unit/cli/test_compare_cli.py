@@ -1,7 +1,5 @@
 """``compare`` and ``history`` on runs of known truth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every command and page tells the same verdicts and figures of a study: six planted ones, all from one analysis."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

@@ -1,7 +1,5 @@
 """The answer of a study that varies its load alone, on simulated servers of known capacity."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

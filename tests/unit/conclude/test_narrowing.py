@@ -1,15 +1,16 @@
 """Effects of a running study, block by block."""
 
-from __future__ import annotations
-
+import math
 from dataclasses import replace
 
 import pytest
 from test_conclude import study
 
 from leadline.conclude import narrowing as module
+from leadline.conclude.bisection import sentence
 from leadline.conclude.narrowing import narrowing
 from leadline.model.record import StudyRecord, TrialState
+from leadline.planning.bisection import Bisection, Block
 
 
 def begun(record: StudyRecord, blocks: int) -> StudyRecord:
@@ -59,3 +60,12 @@ def test_of_many_moments_some_are_shown_and_the_last_always(monkeypatch: pytest.
     assert module._spread(4) == [1, 2, 3, 4]
     assert module._spread(7) == [2, 4, 6, 7]
     assert module._spread(9) == [4, 8, 9]
+
+
+def test_a_difference_that_was_measured_exactly_is_told_with_its_size() -> None:
+    """The fault: -12 % between two kernels, probed exactly, was called an unknown amount that no change makes."""
+    ends = Block((frozenset(), frozenset({0, 1})), (0.0, math.log(0.88)))
+    usable = (frozenset[int](), frozenset({0}), frozenset({0, 1}))
+    said = sentence(Bisection(2, (ends,), usable, exact=True), "p50", log=True, ordered=True, change=str)
+    assert said.startswith("Not yet told which change")
+    assert "the ends differ by -12 %, after 2 trials in 1 probes" in said

@@ -1,7 +1,5 @@
 """Plans of switchback slots: order, balance, what cannot be planned, plans from a study file."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost
 
-from leadline.design import plan_from_json, plan_problems, plan_to_json
+from leadline.design import DesignError, make_plan, plan_from_json, plan_problems, plan_to_json
 from leadline.design.carryover import CarryOver, abba, random_blocks, williams, williams_square
 from leadline.design.switchback import assumed_wash_out, steady_seconds, switchback_plan
 from leadline.lab.planning import cost, plan_study
@@ -202,3 +200,18 @@ def test_a_host_that_forbids_the_live_knobs_is_told_of() -> None:
         plan_study(file, FakeHost("only root may write it"), [POOL, CACHE])  # type: ignore[arg-type]
     assert "design.switchback needs a factor that can be changed in the running system" in str(error.value)
     assert "vm.fake_live is left out: only root may write it" in str(error.value)
+
+
+FACTORS = [Factor("a", (1, 2), 1), Factor("b", (1, 2), 1)]
+
+
+def test_a_factor_that_no_configuration_varies_is_refused() -> None:
+    both = Design(kind="configurations", configurations={"usual": {}, "other": {"a": 2, "b": 2}}, sentinels=None)
+    assert {factor.name for factor in make_plan(FACTORS, both).factors} == {"a", "b"}
+    one = both.model_copy(update={"configurations": {"usual": {}, "other": {"a": 2}, "same": {"a": 2, "b": 1}}})
+    with pytest.raises(DesignError, match="are the same"):
+        make_plan(FACTORS, one)
+    one = both.model_copy(update={"configurations": {"usual": {}, "other": {"a": 2}}})
+    with pytest.raises(DesignError, match="no configuration varies b") as refused:
+        make_plan(FACTORS, one)
+    assert refused.value.path == ("factors", "b")

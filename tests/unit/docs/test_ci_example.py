@@ -1,7 +1,5 @@
 """The action of examples/ci: its shell steps run as a runner would run them, on a simulated study."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

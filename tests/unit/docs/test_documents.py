@@ -1,7 +1,5 @@
 """Links and anchors of every document, the generated pages, and the site's list of pages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The recipes of docs/guides/extending.md, run as they stand: applied to a copy of the package, used, taken back."""
 
-from __future__ import annotations
-
 import compileall
 import filecmp
 import os

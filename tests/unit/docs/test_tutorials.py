@@ -1,7 +1,5 @@
 """The tutorials, run as they stand: their files written, their commands given, what they show found in what is said."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the build hooks decide, without building anything."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

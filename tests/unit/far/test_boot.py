@@ -1,7 +1,5 @@
 """Kernels chosen for one boot, against a fake host; no machine is rebooted by these tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

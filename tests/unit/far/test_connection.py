@@ -1,7 +1,5 @@
 """What a host over SSH lacks is told when it is first reached; a script stands for OpenSSH's client."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

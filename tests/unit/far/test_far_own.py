@@ -1,7 +1,5 @@
 """What goes to a far host with a stack file; the connection is a fake that copies."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import cast

@@ -1,13 +1,18 @@
 """Values, errors and frames between leadline and its agent."""
 
-from __future__ import annotations
-
 import io
+import re
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
+import leadline.far
 from leadline.far import wire
+from leadline.far.agent import Agent
+from leadline.far.ship import bundle
 from leadline.host.base import Ability
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Machine
@@ -88,3 +93,40 @@ def test_a_frame_that_is_cut_off_or_too_long() -> None:
     assert wire.read_frame(io.BytesIO(whole[:-1]).read) is None
     with pytest.raises(ValueError, match="was announced"):
         wire.read_frame(io.BytesIO(b"\xff" * 8).read)
+
+
+ASKED = re.compile(r"""\.ask\(\s*"([\w.]+)\"""")
+
+
+def test_the_agent_knows_all_that_is_asked() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(leadline.far.__file__).parent.glob("*.py")]
+    asked = {name for text in sources for name in ASKED.findall(text)}
+    assert len(asked) > 20
+    assert asked <= Agent(print).table().keys()
+
+
+def test_the_agent_starts_from_what_is_sent_and_ends_with_its_input(tmp_path: Path) -> None:
+    sent = bundle()
+    assert sent.digest == bundle().digest
+    with tarfile.open(fileobj=io.BytesIO(sent.packed)) as archive:
+        archive.extractall(tmp_path, filter="data")
+    loader = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from leadline.far.agent import main; main()"
+    pipe = subprocess.PIPE
+    environment = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", "-c", loader, "0"], stdin=pipe, stdout=pipe, env=environment
+    ) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        for number, (do, given) in enumerate([("about", []), ("host.read_back", ["no.knob"]), ("reboot", [])]):
+            agent.stdin.write(wire.frame({}) + wire.frame({"id": number, "do": do, "with": given}))
+        agent.stdin.flush()
+        about, unknown, refused = (wire.read_frame(agent.stdout.read) for _ in range(3))
+        agent.stdin.close()
+        assert agent.wait(30) == 0
+    assert about is not None
+    assert wire.unpacked(about["value"])["cache"] == str(tmp_path / "home" / ".cache" / "leadline")
+    assert unknown is not None
+    assert "no.knob" in str(unknown["error"])
+    assert refused is not None
+    assert "the agent knows no 'reboot'" in str(refused["error"])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from command_line import Command
 from report_fixture import fake_study
 from scipy import stats
+from test_figures_cli import leadline, results_csv
 
 from leadline.design import make_plan
 from leadline.figures.pages import BY_NAME, COMPARED, PageTable, pages_of, read_pages
@@ -29,8 +32,8 @@ SERVERS = Factor("web.server", ("httpd", "nginx", "tomcat"), "httpd", apply_cost
 TRUTH = {"httpd": (0.10, 0.20, 1000.0), "nginx": (0.04, 0.15, 1500.0), "tomcat": (0.30, 0.20, 800.0)}
 
 
-leadline = Command("figures")
-refused = leadline.refused
+leadline_of_pages = Command("figures")
+refused = leadline_of_pages.refused
 PLAN = make_plan([SERVERS], Design(kind="one-at-a-time", replicates=5, sentinels=None))
 
 
@@ -77,12 +80,12 @@ def test_the_published_ratios() -> None:
 
 
 def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
-    output = leadline(PUBLISHED, "--pages", "--out", tmp_path)
+    output = leadline_of_pages(PUBLISHED, "--pages", "--out", tmp_path)
     assert "6.09 times the pages" in output
     assert "no intervals" in output
     written = list(csv.DictReader((tmp_path / "pages.csv").open()))
     assert [float(row["user_ms"]) for row in written] == pytest.approx([5.767, 5.053], abs=1e-3)
-    told = leadline.document(PUBLISHED, "--pages")
+    told = leadline_of_pages.document(PUBLISHED, "--pages")
     assert told["format"] == "leadline-pages/1"
     assert told["rows"][1]["figures"]["system_ms"]["value"] == pytest.approx(7.71, abs=0.01)
 
@@ -192,3 +195,35 @@ def test_pages_over_time_of_a_stored_study(tmp_path: Path) -> None:
 def test_of_a_lab_without_the_study(tmp_path: Path) -> None:
     Store(tmp_path / "lab", create=True)
     assert "pages" in refused("pages", "--pages", "--lab", tmp_path / "lab")
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "concepts" / "study-a.md"
+FIGURES = ("throughput", "extremes", "failures", "sensitivity", "ranking", "grouping")
+DOCUMENT_BY_NAME = ("failures.classes", "failures.settings", "failures.systems.classes")  # keys are the table's own
+
+
+def printed(document: dict[str, Any]) -> dict[str, set[str]]:
+    """Path of an object -> its keys, lists passed through."""
+    found: dict[str, set[str]] = {}
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, list):
+            for each in value:
+                walk(path, each)
+        elif isinstance(value, dict) and path not in DOCUMENT_BY_NAME:
+            found.setdefault(path, set()).update(value)
+            for key, each in value.items():
+                walk(f"{path}.{key}", each)
+
+    for name in FIGURES:
+        walk(name, document[name])
+    return {("interval" if {"low", "high", "level"} == keys else path): keys for path, keys in found.items()}
+
+
+def test_the_documented_keys_are_those_printed(tmp_path: Path) -> None:
+    groups = ["--groups", "red=a,b", "--groups", "blue=c,d"]
+    source = results_csv(tmp_path / "results.csv")
+    found = printed(leadline.document(source, *groups))
+    table = DOCS.read_text(encoding="utf-8").split("| object | keys |\n", 1)[1].split("\n\n", 1)[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", table, flags=re.MULTILINE)
+    assert {path: set(re.findall(r"`(\w+)`", keys)) for path, keys in rows} == found

@@ -1,7 +1,5 @@
 """Figures of collections that have a known truth: study B's table, utilisation by brute force, rates, live sets."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A guest's initial file system: what cpio reads, the same bytes for the same content, modules in their order."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import lzma

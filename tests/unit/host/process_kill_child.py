@@ -4,8 +4,6 @@ The service forgets its environment, and with it leadline's mark. Prints how man
 after which something was left, where it was and what is left.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

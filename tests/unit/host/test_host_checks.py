@@ -1,7 +1,5 @@
 """What doctor says, on this host and on directories that stand for others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

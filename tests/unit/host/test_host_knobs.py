@@ -1,7 +1,5 @@
 """Host parameters: the catalogue, and setting them under a directory that stands for /."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

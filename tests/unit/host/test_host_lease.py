@@ -1,7 +1,5 @@
 """One run at a time on a host."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

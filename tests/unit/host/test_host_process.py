@@ -1,7 +1,5 @@
 """Process groups: started, counted, pinned, limited and ended whole, with real processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The watchdog, with real processes; a directory stands for /."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

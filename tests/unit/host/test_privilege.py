@@ -1,7 +1,5 @@
 """Users of their own for what leadline starts as root, and files that were never anybody else's."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

@@ -1,7 +1,5 @@
 """RAM disks without a device: what is refused, the order of steps, what is undone after each, how one is known."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

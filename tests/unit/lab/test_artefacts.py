@@ -2,8 +2,6 @@
 study that has them.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

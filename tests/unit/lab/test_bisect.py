@@ -1,7 +1,5 @@
 """Bisections on the simulated host: the guide's examples, going on, candidates that fail, bad input."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The built-in studies of server settings: each can be planned, and costs what its text says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A machine that is not quiet: disturbed trials are measured again, and trials wait, both bounded and counted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path

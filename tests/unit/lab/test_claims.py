@@ -1,7 +1,5 @@
 """Blocks of a study are given to one owner at a time, and only who has a block writes what it leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

@@ -1,7 +1,5 @@
 """Studies of a program that is timed as a whole process: real ones, short."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A study on another kind of host than its file says."""
 
-from __future__ import annotations
-
 import pytest
 
 from leadline.lab.hostchoice import on_host

@@ -2,8 +2,6 @@
 is fuzzed (`agree` of test_fuzz.py).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Searches for the largest load within limits on the simulated host: the guide's example, going on, bad input."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Duets: plans, what is refused, the life of a pair on a fake host and system, and where its figures come from."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

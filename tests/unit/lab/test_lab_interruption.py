@@ -1,7 +1,5 @@
 """Signals and the loss of the watchdog as one orderly end of a run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

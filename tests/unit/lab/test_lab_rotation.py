@@ -1,7 +1,5 @@
 """Rotations: plans, what is refused, and the life of a block on a fake host and system."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence

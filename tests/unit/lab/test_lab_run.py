@@ -1,20 +1,25 @@
 """The life of a study on a fake host and system: order of steps, failures, retries, resume, undo."""
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem, failing
 
+from leadline.host import process
+from leadline.host.journal import UndoJournal
+from leadline.lab import together
 from leadline.lab.inuse import InUseError, in_use, is_used
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
+from leadline.lab.run import ATTEMPTS, Clock, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.system import Settings
+from leadline.load.cluster.spec import read_drivers
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.record import AuditRecord, Reading
 
@@ -269,3 +274,50 @@ def test_a_plan_that_cannot_be_is_refused_with_file_and_line(old: str, new: str,
     with pytest.raises(UsageError) as error:
         plan_study(parse_study(STUDY.replace(old, new), "fake.yaml"), FakeHost(), [POOL, CACHE])  # type: ignore[arg-type]
     assert words in str(error.value)
+
+
+def test_time_left_follows_the_trials_that_were_timed() -> None:
+    now = [0.0]
+    clock = Clock(40.0, 1000.0, lambda: now[0])
+    assert clock.left(10) == 400
+    now[0] = 100.0
+    clock.done(2)
+    assert clock.left(10) == 500
+    assert not clock.exhausted(18)
+    assert clock.exhausted(19)
+
+
+def test_the_boot_of_a_world_counts_once_all_of_its_forks_have_ended() -> None:
+    now = [0.0]
+    clock = Clock(40.0, None, lambda: now[0])
+    now[0] = 300.0  # a boot and its first fork
+    clock.done(1, settled=False)
+    assert clock.left(10) == 400
+    now[0] = 500.0
+    clock.done(4)
+    assert clock.left(10) == 1000
+
+
+def test_a_lost_driver_is_waited_for_and_one_that_stays_away_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "_AWAY", (0.0, 0.0))
+    there, host = tmp_path / "there", tmp_path / "host"
+    host.write_text(f'#!/bin/sh\ntest -e {there} || {{ echo "no route" >&2; exit 1; }}\nexec "$@"\n')
+    host.chmod(0o755)
+    (tmp_path / "drivers.yaml").write_text(f"- local\n- {{ name: far, via: {host} }}\n")
+    drivers = read_drivers(str(tmp_path / "drivers.yaml"))
+    start = partial(process.start, journal=UndoJournal(tmp_path / "undo.jsonl"))
+    said: list[str] = []
+    with pytest.raises(TrialFailure, match=r"^driver far .*: no route") as caught:
+        together.reach_drivers(drivers, tmp_path / "place", start, said.append)
+    assert caught.value.failure_class is FailureClass.INTERRUPTED
+    assert [line.startswith("waiting for driver far ") for line in said] == [True, True]
+
+    def back(line: str) -> None:
+        said.append(line)
+        there.touch()
+
+    said.clear()
+    together.reach_drivers(drivers, tmp_path / "place", start, back)
+    assert len(said) == 1, "it was there at the second try"

@@ -1,7 +1,5 @@
 """The A/A twin of a study: same plan, nothing differs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

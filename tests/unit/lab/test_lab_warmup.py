@@ -1,7 +1,5 @@
 """The warm-up before a load: its rule, its bound, what is kept of it; on a fake and on a simulated host."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``lab.yaml``: which database a lab's rows are in, and every mistake with its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run tells in the lab while it runs, and how it is asked to stop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a study cannot have whose roles have hosts of their own, refused before a host is asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from leadline.host.base import Ability

@@ -1,7 +1,5 @@
 """``lab du``, ``rm``, ``prune``: what is removed, what is refused, what stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The application server as a factor: what its servers have in common, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,15 +1,16 @@
 """What goes into the lab's database is checked before it is written and after it is read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from leadline.design import make_plan
+from leadline.lab import schema as t
 from leadline.lab.store import Store
 from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, TrialFailure
@@ -75,3 +76,35 @@ def test_an_interim_analysis_has_the_same_observations_without_the_evidence(stor
     assert not lean.trials[0].steps
     assert lean.observations() == whole.observations()
     assert [(one.study, one.trials, one.done, one.failed) for one in store.counts()] == [("sound", 4, 1, 0)]
+
+
+OPENERS = 8
+
+
+def test_a_new_lab_is_opened_by_several_at_once(place: Callable[[str], Path]) -> None:
+    for attempt in range(4):
+        together = Barrier(OPENERS)
+        lab = place(str(attempt))
+
+        def opened(lab: Path = lab, together: Barrier = together) -> int:
+            together.wait()
+            return len(Store(lab).studies())
+
+        with ThreadPoolExecutor(OPENERS) as pool:
+            found = [pool.submit(opened) for _ in range(OPENERS)]
+        assert [each.result() for each in found] == [0] * OPENERS
+
+
+def test_a_lab_of_before_files_were_kept_by_content_gets_a_name_and_indexes(place: Callable[[str], Path]) -> None:
+    store = Store(place("old"))
+    with store.transaction() as connection:
+        for index in (*t.artefacts.indexes, t.running_trials):
+            index.drop(connection)
+        t.identity.drop(connection)
+        connection.execute(t.migrations.delete().where(t.migrations.c.number > 1))
+    again = Store(store.directory)
+    assert len(again.identity) == 32
+    assert Store(store.directory).identity == again.identity
+    with again.transaction() as connection:
+        known = {index["name"] for name in ("artefacts", "trials") for index in inspect(connection).get_indexes(name)}
+    assert {"artefacts_by_trial", "artefacts_by_content", "running_trials"} <= known

@@ -1,7 +1,5 @@
 """Tunings as rotations: what stands side by side, what changes in slots, what is refused, and what comes of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A tuning's whole life on the simulated host: its studies, its record, going on after it was cut off, its pages."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

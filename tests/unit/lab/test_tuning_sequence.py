@@ -1,7 +1,5 @@
 """What a tuning measures next, from what has been measured; designs of named configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

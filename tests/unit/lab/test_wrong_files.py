@@ -1,7 +1,5 @@
 """What is said of study and tuning files that cannot be run: one line each, with file, line and the nearest choice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``leadline load --generator`` ended by SIGKILL takes the tool along; ``python -m leadline``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

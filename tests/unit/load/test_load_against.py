@@ -1,7 +1,5 @@
 """Two loads compared: intervals of simulated seconds, and real results."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is told of the users of a closed load."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from small_server import small_server
 
 from leadline.load.asked import asked_in
 from leadline.load.driver import DriverRun
+from leadline.load.populations import stated_agents, stated_users
 from leadline.model.workload import Workload
 
 SCENARIO = """
@@ -59,3 +58,18 @@ def test_other_loads_have_no_rate_of_their_own(load: dict[str, Any], tmp_path: P
 
 def test_a_load_without_a_summary_is_not_known(tmp_path: Path) -> None:
     assert asked_in(tmp_path, "dealership") is None
+
+
+def test_agents_of_dealership_are_in_proportion_to_the_injection_rate() -> None:
+    load = Workload(scenario="dealership", load_units=20, variables={"injection_rate": 20})
+    assert stated_agents(load) == [(200, 10.0), (60, 0.65)]
+    assert stated_users(load) == 260
+
+
+def test_cycles_are_those_of_the_parameters() -> None:
+    load = Workload(scenario="dealership", variables={"dealer_cycle": "2s"})
+    assert stated_agents(load) == [(10, 2.0), (3, 0.65)]
+
+
+def test_users_who_think_are_no_agents() -> None:
+    assert stated_agents(Workload(scenario="brokerage-classic", users=5)) is None

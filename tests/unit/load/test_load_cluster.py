@@ -1,57 +1,69 @@
 """Several drivers as one: shares, clocks, histograms, results."""
 
-from __future__ import annotations
-
 import json
 import random
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+import leadline.load.cluster.hosts as hosts
 import leadline.load.cluster.merge as cluster_merge
+import leadline.load.cluster.run as cluster_run
+from leadline.host import process
+from leadline.host.journal import UndoJournal
+from leadline.host.local import LocalHost
+from leadline.lab.planning import plan_study
+from leadline.lab.studyfile import parse_study
 from leadline.load.cluster.clock import Offset, offset
 from leadline.load.cluster.command import option_pairs
 from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.merge import Part, merge
-from leadline.load.cluster.run import seen_from
+from leadline.load.cluster.run import Cluster, Job, seen_from
 from leadline.load.cluster.spec import read_drivers
 from leadline.load.progress import ProgressLog, as_json, together
 from leadline.model.drivers import DriverHost, Drivers, shares
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.stack.registry import stack_catalogue
 
 
-def hosts(*found: object) -> list[DriverHost]:
+def hosts_of_cluster(*found: object) -> list[DriverHost]:
     return TypeAdapter(Drivers).validate_python(list(found))
 
 
 def test_shares_follow_the_weights_in_lowest_terms() -> None:
-    drivers = hosts("local", {"via": "ssh b", "weight": 4}, {"via": "ssh c", "weight": 2})
+    drivers = hosts_of_cluster("local", {"via": "ssh b", "weight": 4}, {"via": "ssh c", "weight": 2})
     assert shares([driver.model_copy(update={"weight": 3}) for driver in drivers]) == ["0-1/3", "1-2/3", "2-3/3"]
     assert shares([drivers[0].model_copy(update={"weight": 2}), *drivers[1:]]) == ["0-1/4", "1-3/4", "3-4/4"]
     assert shares(drivers[:1]) == ["0-1/1"]
 
 
 def test_every_driver_has_a_name() -> None:
-    found = hosts("local", "ssh -p 2022 me@far.example", "ip netns exec far.example", {"via": "ssh x", "name": "mine"})
+    found = hosts_of_cluster(
+        "local", "ssh -p 2022 me@far.example", "ip netns exec far.example", {"via": "ssh x", "name": "mine"}
+    )
     assert [driver.name for driver in found] == ["local", "far.example", "far.example-2", "mine"]
     with pytest.raises(ValidationError, match="two drivers are named a"):
-        hosts({"name": "a"}, {"name": "a"})
+        hosts_of_cluster({"name": "a"}, {"name": "a"})
     with pytest.raises(ValidationError, match="no command"):
-        hosts("ssh 'unclosed")
+        hosts_of_cluster("ssh 'unclosed")
 
 
 def test_a_host_has_as_many_drivers_as_processes() -> None:
-    found = hosts("local", {"via": "ssh b", "name": "b", "cpus": "0-3,6", "processes": 2, "weight": 3})
+    found = hosts_of_cluster("local", {"via": "ssh b", "name": "b", "cpus": "0-3,6", "processes": 2, "weight": 3})
     assert [(each.name, each.cpus, each.weight) for each in found] == [
         ("local", None, 1),
         ("b-1", "0,2,6", 3),
         ("b-2", "1,3", 3),
     ]
-    assert hosts(*(each.model_dump() for each in found)) == found
+    assert hosts_of_cluster(*(each.model_dump() for each in found)) == found
     with pytest.raises(ValidationError, match=r"3 processes share 2 CPUs \(4-5\): one needs a CPU or more"):
-        hosts({"cpus": "4-5", "processes": 3})
+        hosts_of_cluster({"cpus": "4-5", "processes": 3})
 
 
 def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
@@ -78,7 +90,7 @@ def test_mistakes_in_a_list_of_drivers_have_their_line(tmp_path: Path) -> None:
 
 
 def test_commands_go_through_the_prefix_or_through_ssh(tmp_path: Path) -> None:
-    prefix, ssh = (Connection(driver, tmp_path) for driver in hosts("ip netns exec a", "ssh -p 22 me@b"))
+    prefix, ssh = (Connection(driver, tmp_path) for driver in hosts_of_cluster("ip netns exec a", "ssh -p 22 me@b"))
     assert prefix.argv("echo $HOME") == ["ip", "netns", "exec", "a", "sh", "-c", "echo $HOME"]
     argv = ssh.argv("echo '$HOME'", keeps=True)
     assert argv[:2] == ["sh", "-c"]  # which takes the directory of the socket away at the end
@@ -88,7 +100,7 @@ def test_commands_go_through_the_prefix_or_through_ssh(tmp_path: Path) -> None:
     assert {"BatchMode=yes", "ControlMaster=yes", f"ControlPath={tmp_path}/%C"} <= set(argv)
     assert "cannot be reached: no route" in str(ssh.unusable(255, "banner\nno route\n"))
     with pytest.raises(LeadlineError, match=r"driver missing .*: .*No such file"):
-        Connection(hosts({"name": "missing", "via": "/no/such/program"})[0], tmp_path).run("true")
+        Connection(hosts_of_cluster({"name": "missing", "via": "/no/such/program"})[0], tmp_path).run("true")
 
 
 def test_the_offset_is_where_all_samples_agree() -> None:
@@ -179,3 +191,145 @@ def test_the_driver_merges_and_is_told_what_it_cannot_know(tmp_path: Path, monke
     binary.write_text(FAKE_LEADLINE_LOAD.format(words=words, code=1))
     with pytest.raises(LeadlineError, match=r"^driver y had another seed than driver x$"):
         merge([part("x"), part("y")], Path("out"), 1)
+
+
+# Driver b, by its share, does what `{does}` says once it has heard the start.
+LOST_FAKE_LEADLINE_LOAD = """\
+#!{python}
+import json, pathlib, select, sys, time
+if sys.argv[1] == "host":
+    step = {step} if pathlib.Path({place!r}, "ran").exists() else 0
+    print(json.dumps(dict(version="1", cpus=2, open_files=9, name="fake")), flush=True)
+    for _ in sys.stdin:
+        print(time.time_ns() + step, flush=True)
+    sys.exit()
+ours = sys.argv[sys.argv.index("--share") + 1].startswith("1")
+def say(text): print(text, flush=True)
+def die(text, code):
+    say("leadline-load: " + text)
+    sys.exit(code)
+if {refuses}: die("unknown option `--nothing`", 2)
+say('{{"ready":true}}')
+while b"start " not in sys.stdin.buffer.read1(64): pass
+pathlib.Path({place!r}, "ran").touch()
+for t in range(1, 200):
+    say(json.dumps(dict(t=t, phase="steady", tps=1.0, p50_ms=1, p99_ms=1, errors=0, in_flight=0)))
+    if ours:
+        {does}
+    if select.select([sys.stdin], [], [], 0.05)[0] and not sys.stdin.buffer.read1(64): sys.exit(1)
+    if {short} and t == 3: sys.exit()
+"""
+
+Make = Callable[..., Cluster]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A cluster of two drivers on this host."""
+
+    def made(does: str = "pass", step: int = 0, refuses: bool = False, short: bool = False) -> Cluster:
+        binary = tmp_path / "fake-leadline-load"
+        place = str(tmp_path)
+        binary.write_text(
+            LOST_FAKE_LEADLINE_LOAD.format(
+                python=sys.executable, place=place, does=does, step=step, refuses=refuses, short=short
+            )
+        )
+        binary.chmod(0o755)
+        monkeypatch.setattr(hosts, "find_binary", lambda: binary)
+        monkeypatch.setattr(cluster_run, "_LEAD", 0.01)
+        start = partial(process.start, journal=UndoJournal(tmp_path / "state" / "undo" / "test.jsonl"))
+        drivers = [DriverHost(name="a"), DriverHost(name="b")]
+        return Cluster(drivers, tmp_path / "out", tmp_path / "logs", start)
+
+    return made
+
+
+def begin(cluster: Cluster, tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("scenario: s\ntransactions: {}\n")
+    cluster.open()
+    cluster.begin(Job(scenario, ["http://h"], [("--users", "2")]))
+
+
+def follow(cluster: Cluster) -> None:
+    deadline = time.monotonic() + 20
+    while cluster.running():
+        cluster.poll()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cluster.poll()
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("die('started 312.0 ms late (at most 100 ms are in step)', 1)", "driver b .*lost: started 312.0 ms late"),
+        ("sys.exit(137)", "driver b .*lost: ended by signal 9"),
+        ("sys.exit(255)", "driver b .*lost: the connection was lost"),
+        ("sys.exit(3)", "driver b .*lost: ended with code 3"),
+    ],
+)
+def test_a_driver_that_ends_is_lost(make: Make, tmp_path: Path, does: str, said: str) -> None:
+    with make(does) as cluster:
+        begin(cluster, tmp_path)
+        with pytest.raises(TrialFailure, match=said) as failure:
+            follow(cluster)
+    assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
+    assert not cluster.running()
+    assert UndoJournal(tmp_path / "state" / "undo" / "test.jsonl").open_entries() == []
+
+
+def test_a_silent_driver_is_lost(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_run, "_SILENCE", 0.5)
+    with make("time.sleep(30)") as cluster:
+        begin(cluster, tmp_path)
+        with pytest.raises(TrialFailure, match=r"driver b .*lost: not a word for"):
+            follow(cluster)
+    assert not cluster.running()
+
+
+def test_a_clock_that_was_set_fails_the_run(make: Make, tmp_path: Path) -> None:
+    with make(step=3_000_000_000, short=True) as cluster:
+        begin(cluster, tmp_path)
+        follow(cluster)
+        with pytest.raises(TrialFailure, match=r"its clock was set by \+\d+\.\d ms during the run") as failure:
+            cluster.collect()
+    assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
+
+
+def test_what_the_drivers_refuse_is_the_users_mistake(make: Make, tmp_path: Path) -> None:
+    with make(refuses=True) as cluster, pytest.raises(UsageError, match=r"^unknown option `--nothing`$"):
+        begin(cluster, tmp_path)
+
+
+STUDY = """\
+study: two
+question: Do two drivers do what one does?
+workload: { users: 4 }
+factors: { jvm.heap: [256m, 512m] }
+drivers: [local, { via: ssh b, weight: 3 }]
+"""
+
+
+def plan(text: str, state: Path) -> None:
+    file = parse_study(text, "two.yaml")
+    stack = file.study.stack
+    plan_study(file, LocalHost(state=state), stack_catalogue(stack))
+
+
+def test_a_load_on_several_hosts_is_planned_like_any_other(tmp_path: Path) -> None:
+    plan(STUDY, tmp_path)
+    assert [driver.name for driver in parse_study(STUDY, "two.yaml").study.drivers] == ["local", "b"]
+
+
+def test_another_generator_cannot_be_on_several_hosts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"two\.yaml:5: several drivers are leadline-load on every host"):
+        plan(STUDY.replace("{ users: 4 }", "{ users: 4, generator: { name: k6, script: x.js } }"), tmp_path)
+
+
+def test_a_feed_that_cannot_be_sent_is_refused_beforehand(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text("scenario: s\ntransactions: {}\nfeeds: { people: { csv: /etc/people.csv } }\n")
+    with pytest.raises(UsageError, match=r"two\.yaml:3: .*feed people: /etc/people.csv cannot be sent"):
+        plan(STUDY.replace("{ users: 4 }", f"{{ users: 4, scenario: {scenario} }}"), tmp_path)

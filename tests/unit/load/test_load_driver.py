@@ -1,7 +1,5 @@
 """The driver's command line as the lab starts it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Results of an earlier run are neither lost nor mixed with those of a new one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

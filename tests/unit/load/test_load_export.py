@@ -1,7 +1,5 @@
 """Scenarios as scripts of other generators: what is written, and what is refused by line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

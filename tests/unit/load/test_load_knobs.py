@@ -1,7 +1,5 @@
 """The load as a factor: which knobs a workload has, what a trial's driver is given, what it says it did."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Presets, profiles, bursts and recordings: in study files, on the command line, on the driver's command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

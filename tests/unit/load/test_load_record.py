@@ -1,7 +1,5 @@
 """The proxy that records what a browser does, in front of a small server."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections.abc import Iterator

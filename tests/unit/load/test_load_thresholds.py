@@ -1,7 +1,5 @@
 """``leadline load`` in a pipe: a summary, ``--fail`` and exit codes, against a small real server."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Studies in guests: what they can be, and what is refused with its line."""
 
-from __future__ import annotations
-
 import pytest
 
 from leadline.lab.stacks import study_catalogue

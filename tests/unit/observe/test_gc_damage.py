@@ -1,7 +1,5 @@
 """GC logs as bad as they come: every one gives figures with warnings or one clear message."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Logs as they are found on disk: any decorators, rotated, of several JVMs, damaged, cut, compressed."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """GC logs of JDK 8 and of OpenJ9, written for the test after the forms that these JVMs print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

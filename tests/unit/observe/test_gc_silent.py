@@ -1,7 +1,5 @@
 """A log that says nothing of pauses: a sentence, null and exit 1, never a zero."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

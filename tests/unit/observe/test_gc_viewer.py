@@ -1,7 +1,5 @@
 """What GCViewer's events become; tests/stack/test_gc_recorder.py runs the library itself."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Logs that passed through other programs have the pauses of the log itself, whatever stands around its lines."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable

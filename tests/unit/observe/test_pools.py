@@ -1,7 +1,5 @@
 """The observer of the agent's samples, without a server."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

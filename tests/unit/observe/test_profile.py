@@ -1,7 +1,5 @@
 """The observer of execution samples: a real JVM, real recordings."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval
 from leadline.model.workload import Workload
 from leadline.planning.components import Component, cv_of, variance_of
-from leadline.planning.forecast import forecast
+from leadline.planning.forecast import JOB, Setup, forecast
 from leadline.planning.layouts import Compared, Question, compared, components_of
 from leadline.planning.noise import Noise, assumed
 from leadline.planning.wording import layout_lines
@@ -199,3 +199,19 @@ def test_a_duet_is_compared_but_not_proposed_for_another_study() -> None:
     rows = compared(own, plan, plain(0.0025, 0.004), None)
     assert next(each for each in rows.layouts if each.own).name == "duet"
     assert "of half the machine" in "\n".join(layout_lines(rows))
+
+
+def plan_of(blocks: int) -> Plan:
+    """Blocks of two trials."""
+    nap = Factor("nap", ("short", "long"), "short", pseudo=True)
+    return make_plan([nap], Design(replicates=blocks, blocks="by-replicate", sentinels=None))
+
+
+@pytest.mark.parametrize(("hosts", "rounds"), [(1, 6), (2, 3), (4, 2), (6, 1), (20, 1)])
+def test_each_host_runs_one_block_at_a_time(hosts: int, rounds: int) -> None:
+    setup = Setup(overhead=10.0, steady=30.0, hosts=hosts)
+    assert setup.seconds(plan_of(6)) == pytest.approx(rounds * (2 * 40.0 + JOB))
+
+
+def test_here_there_are_no_jobs() -> None:
+    assert Setup(overhead=10.0, steady=30.0).seconds(plan_of(6)) == pytest.approx(12 * 40.0)

@@ -1,7 +1,5 @@
 """Studies whose services have hosts of their own, over a pool: which role is on which host, and which is to blame."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

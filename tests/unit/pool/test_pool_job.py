@@ -1,8 +1,7 @@
 """Jobs of a pool: what is refused, and what a job leaves."""
 
-from __future__ import annotations
-
 import json
+import platform
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,10 +14,12 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.lab.takein import take_block
 from leadline.lab.testbed import LocalTestbed, Testbed
-from leadline.model.errors import UsageError
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import TrialState
 from leadline.pool.facts import facts_of
+from leadline.pool.files import Partition, SshHosts, read_pool
 from leadline.pool.job import BUNDLE, Ending, How, Job, job_of, look_at, read_ending, read_job, run_job
+from leadline.pool.kernels import BootedHost
 from leadline.simulate import SimulatedTestbed
 from leadline.simulate.truth import Truth
 
@@ -118,3 +119,78 @@ def test_what_is_no_job_of_this_leadline(tmp_path: Path, change: dict[str, objec
         read_job(json.dumps(told))
     with pytest.raises(UsageError, match="no job of a pool"):
         read_job("{")
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BootedHost:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path))
+    return BootedHost([platform.release(), "1.0-never"])
+
+
+def test_the_kernel_that_runs_is_read_back(host: BootedHost) -> None:
+    host.apply({"kernel.release": platform.release()})
+    assert host.read_back("kernel.release") == platform.release()
+    assert host.writable("kernel.release") == ""
+
+
+def test_another_kernel_is_a_failure_of_the_host(host: BootedHost) -> None:
+    with pytest.raises(TrialFailure, match=r"runs kernel .*, the job asked its pool for 1\.0-never") as failed:
+        host.apply({"kernel.release": "1.0-never"})
+    assert failed.value.failure_class is FailureClass.INFRASTRUCTURE
+    assert host.read_back("kernel.release") == platform.release()
+
+
+def test_slurm_with_and_without_a_partition() -> None:
+    assert read_pool("slurm") == Partition()
+    assert read_pool("slurm:fast") == Partition(partition="fast")
+
+
+def test_a_file_for_slurm(tmp_path: Path) -> None:
+    file = tmp_path / "pool.yaml"
+    file.write_text("partition: fast\nleadline: /opt/leadline\noptions: [--time=60]\n")
+    assert read_pool(f"slurm:{file}") == Partition(partition="fast", leadline="/opt/leadline", options=("--time=60",))
+
+
+def test_hosts_over_ssh(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yaml"
+    file.write_text("hosts: [a, root@b:2222, 'ssh+sudo:c']\n")
+    found = read_pool(f"ssh:{file}")
+    assert isinstance(found, SshHosts)
+    assert [(each.words, each.sudo) for each in found.machines] == [
+        (["a"], False),
+        (["-p", "2222", "root@b"], False),
+        (["c"], True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "message"),
+    [
+        ("slrum", "", "--pool 'slrum': there is no such kind of pool; did you mean slurm?"),
+        ("k8s", "", "--pool 'k8s': there is no such kind of pool; write slurm, slurm:PARTITION, "),
+        ("slurm:", "", "names no partition; write slurm for the usual one"),
+        ("ssh", "", "names no file of hosts; write ssh:hosts.yaml"),
+        ("ssh:{file}", "hosts: []\n", "{file}:1: hosts: it is empty"),
+        ("ssh:{file}", "hosts:\n  - a\n  - b c\n", "{file}:3: 'ssh:b c': 'b c' is no host; write an alias"),
+        ("ssh:{file}", "hosts:\n  - a\n  - a\n", "{file}:3: 'a' is there twice: a host runs one block at a time"),
+        ("ssh:{file}", "hosts: [a]\nleadlin: x\n", "{file}:2: unknown key 'leadlin'; did you mean leadline?"),
+        ("slurm:{file}", "partition: 7\n", "{file}:1: partition: a text is wanted"),
+        (
+            "slurm:{file}",
+            "kernels: {6.1.0: a}\noptions:\n  - -Cb\n",
+            "{file}:3: '-Cb' and `kernels` are two constraints",
+        ),
+        ("ssh:{file}", "- a\n", "{file}:1: no hosts file"),
+    ],
+)
+def test_what_is_no_pool(tmp_path: Path, word: str, text: str, message: str) -> None:
+    file = tmp_path / "pool.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read_pool(word.format(file=file))
+    assert message.format(file=file) in str(refused.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.yaml"):
+        read_pool(f"ssh:{tmp_path / 'absent.yaml'}")

@@ -2,8 +2,6 @@
 ones printed (22.05); tests/stack/test_pool_slurm.py runs real ones.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

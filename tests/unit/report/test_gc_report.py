@@ -1,7 +1,5 @@
 """The report's sentences on collections: the figures of `leadline gc` in the steady state, beside the latencies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The page of a load alone, and pages as PDF."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The summary for pull requests and CI: what each outcome rests on, and that nothing from outside is markup."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What the report reads and computes from a trial's files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

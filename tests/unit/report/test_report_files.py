@@ -1,7 +1,5 @@
 """The terminal's table and the exported files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

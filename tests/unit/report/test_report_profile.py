@@ -1,7 +1,5 @@
 """Flame graphs of treatments, from the stacks that were sampled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The panel of sizes: diminishing returns and the heap table of a study whose truth is planted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the report says of the load, beneath the panels, and of what to try next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import polars as pl

@@ -1,7 +1,5 @@
 """A planted neighbour on the simulated machine: the same for everybody, and in the figures it should be in."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Forks without QEMU: plan, life cycle, analysis, report, power and confirmation on a simulated truth."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

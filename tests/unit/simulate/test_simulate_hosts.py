@@ -1,7 +1,5 @@
 """Studies on several simulated hosts: blocks in turn, what a host does of its own, and what the conclusion says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Soaks of 14 days in virtual time: planted leaks are found with kind, start and rate; a crash leaves a gap."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

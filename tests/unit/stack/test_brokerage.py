@@ -1,7 +1,5 @@
 """The application's artefacts are found, built when stale, and its tools' words reach the user."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

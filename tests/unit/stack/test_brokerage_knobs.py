@@ -1,7 +1,5 @@
 """The application's knobs: what they become, how they are read back, what a stack cannot have."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

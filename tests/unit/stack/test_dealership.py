@@ -1,7 +1,5 @@
 """dealership: its knobs, its supplier emulator, what the audits are told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

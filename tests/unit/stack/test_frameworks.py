@@ -1,7 +1,5 @@
 """Frameworks as servers: who runs on them, what is written for levels, what is read from their answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

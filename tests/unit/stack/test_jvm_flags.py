@@ -1,7 +1,5 @@
 """Product flags of a JVM as knobs: from what it prints, and those of the JVM that is here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

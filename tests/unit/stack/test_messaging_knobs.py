@@ -1,7 +1,5 @@
 """Messaging without a server: what Liberty is told, where stores are, how the queue is drained, completion times."""
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator

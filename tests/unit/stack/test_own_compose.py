@@ -1,7 +1,5 @@
 """Services of a compose file: what their stack file is refused for, and their life by an engine that is a fake."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What is wrong with an application of one's own before it is up: told with the line of its stack file."""
 
-from __future__ import annotations
-
 import socket
 import time
 import zipfile

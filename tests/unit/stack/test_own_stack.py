@@ -1,7 +1,5 @@
 """Stack files: what they are refused for, and an application of one's own that is started, varied and audited."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

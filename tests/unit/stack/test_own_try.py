@@ -1,7 +1,5 @@
 """``leadline try``: what of its settings fits into a budget, told before anything starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

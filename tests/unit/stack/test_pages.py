@@ -1,7 +1,5 @@
 """The site of files, and what a study may say of a web server alone; nothing is started."""
 
-from __future__ import annotations
-
 import math
 import socket
 import statistics

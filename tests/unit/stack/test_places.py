@@ -1,7 +1,5 @@
 """Places without a mount: what is warned of, what is refused in a plan, how one is known, where data are not whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Copies of data directories are exact, and never half there."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Distributions: fetched once, verified, unpacked with their run bits, and clear about what went wrong."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

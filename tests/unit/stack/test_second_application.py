@@ -1,7 +1,5 @@
 """An application with names of its own: every server's configuration has them, and nothing of another application."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the servers write for a set of levels, without starting one."""
 
-from __future__ import annotations
-
 import json
 import socket
 import xml.etree.ElementTree as ElementTree

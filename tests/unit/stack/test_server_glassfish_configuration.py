@@ -1,7 +1,5 @@
 """What GlassFish's part writes for a set of levels and reads from an answer, without starting the server."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The JVM's knobs: options for levels, levels from flags."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What WildFly's part writes for a set of levels and reads from an answer, without starting the server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a study may say about web servers, and the parts of them that need no process."""
 
-from __future__ import annotations
-
 import ssl
 import stat
 import sys

@@ -1,7 +1,5 @@
 """How long a guest may take before it is ended, and what a study in guests makes of one that fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

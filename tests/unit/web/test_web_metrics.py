@@ -1,7 +1,5 @@
 """Figures of running studies as Prometheus and OpenTelemetry read them; addresses and tokens that are refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Alarms: a command, a webhook at the address that was named and at no other, and what fires."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

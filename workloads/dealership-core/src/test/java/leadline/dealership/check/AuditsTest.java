@@ -77,7 +77,7 @@ class AuditsTest {
                 Audits.mix(inputs).detail());
     }
 
-    /** What the faults do on a real database is tested by tests/stack/test_dealership_data.py. */
+    /** What the faults do on a real database is tested by tests/stack/test_dealership_faults.py. */
     @Test
     void everyAuditOfTheDataHasAFault() {
         Set<String> planted =
