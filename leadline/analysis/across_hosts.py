@@ -47,6 +47,7 @@ def across_hosts(
         own = effects_of(part.table, part.sample, kind, scale, part.model, family, level, margin)
         effects += [_named(effect, name, count) for effect in own]
     spreads, p_value = _spreads(table, scale, model, hosts.parts)
+    p_value = None if p_value is None else min(1.0, table.responses * p_value)
     differ = p_value is not None and p_value < ALPHA
     holds = " ".join([_scope(hosts), *_missing(table, model, hosts.parts)])
     sentence = _difference(table, spreads, p_value, differ)
@@ -91,7 +92,11 @@ def _difference(table: StudyTable, spreads: Sequence[HostSpread], p_value: float
         return f"Whether effects differ between hosts cannot be tested: each would have to run {FEWEST} blocks or more."
     if not differ:
         return f"Effects do not differ visibly between the hosts (p = {p_value:.2g})."
-    significant = [spread for spread in spreads if spread.p_value is not None and spread.p_value * len(spreads) < ALPHA]
+    significant = [
+        spread
+        for spread in spreads
+        if spread.p_value is not None and spread.p_value * len(spreads) * table.responses < ALPHA
+    ]
     sentences = [
         f"{spread.factor}={table.describe(spread.factor, spread.level)}"
         + ("" if spread.percent is None else f" by {format_number(spread.percent, 2)} %")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from leadline.analysis.discovery import holm
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.scale import Scale
 from leadline.analysis.strata import centred
 from leadline.analysis.table import Floats, Ints, Sample
 from leadline.model import distributions
-from leadline.model.result import Drift, DriftVerdict, drift_verdict
+from leadline.model.result import Drift, DriftVerdict
 
 ALPHA = 0.05
 
@@ -21,7 +24,9 @@ def no_drift(reason: str) -> Drift:
 
 
 def drift(scale: Scale, sample: Sample, level: float) -> Drift:
-    """Slope of the baseline and sentinel trials over time, tested at 5 %."""
+    """Slope of the baseline and sentinel trials over time, which :func:`judged` judges. Its sentence has the figures
+    alone.
+    """
     chosen = sample.only(sample.is_baseline)
     values, blocks, hours = scale.into(chosen.values), chosen.blocks, chosen.hours
     if chosen.slotted:  # slots of one trial follow each other too closely to be counted apart
@@ -44,19 +49,32 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
     reach = float(distributions.t.ppf((1 + level) / 2, line.df)) * error
     p_value = float(2 * distributions.t.sf(abs(total) / error, line.df))
     change, interval = scale.percent(total), scale.interval(total, reach, level)
-    drifts = p_value < ALPHA
     if change is None or interval is None:
         words = "too steep to be given in percent" if scale.log else "a change from a baseline of zero"
-        return Drift(None, span, None, p_value, drifts, f"Drift over {count} baseline trials: {words}.")
+        return Drift(None, span, None, p_value, False, f"over {count} baseline trials: {words}")
     figures = f"{_signed(change)} % in {_span(span)} [{_signed(interval.low)}, {_signed(interval.high)}]"
     inside = ", seen inside blocks" if within else ""
+    return Drift(change, span, interval, p_value, False, f"over {count} baseline trials: {figures}{inside}")
+
+
+def judged(drifts: Sequence[Drift]) -> list[Drift]:
+    """The drifts of a study's responses, tested together at 5 %."""
+    adjusted = holm([one.p_value for one in drifts])
+    tests = sum(p_value is not None for p_value in adjusted)
+    return [_judged(one, p_value, tests) for one, p_value in zip(drifts, adjusted, strict=True)]
+
+
+def _judged(slope: Drift, p_adjusted: float | None, tests: int) -> Drift:
+    if p_adjusted is None:
+        return slope
+    found = replace(slope, p_adjusted=p_adjusted, detected=p_adjusted < ALPHA)
     heads = {
-        DriftVerdict.DRIFTED: f"The baseline drifted over its {count} trials",
-        DriftVerdict.NONE_SEEN: f"No drift can be seen over {count} baseline trials",
-        DriftVerdict.INCONCLUSIVE: f"{count} baseline trials are too few or too noisy to detect drift",
+        DriftVerdict.DETECTED: "A test at 5 % detects a drift",
+        DriftVerdict.INCONCLUSIVE: "Too few or too noisy trials to detect a drift",
     }
-    text = f"{heads[drift_verdict(drifts, interval)]}: {figures}{inside}."
-    return Drift(change, span, interval, p_value, drifts, text)
+    head = heads.get(found.verdict, "No drift detected")
+    over = f", adjusted for {tests} responses" if tests > 1 else ""
+    return replace(found, sentence=f"{head} {slope.sentence} (p = {p_adjusted:.2g}{over}).")
 
 
 def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:

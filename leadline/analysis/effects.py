@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,7 +25,7 @@ from leadline.analysis.comparisons import (
 )
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
-from leadline.analysis.drift import drift, no_drift
+from leadline.analysis.drift import drift, judged, no_drift
 from leadline.analysis.forks import (
     NO_ORDER,
     ONE_WORLD,
@@ -53,6 +54,7 @@ from leadline.model.result import (
     CellMean,
     Component,
     Covariate,
+    Drift,
     Effect,
     Interaction,
     Luck,
@@ -120,27 +122,55 @@ class _Noise:
     groups: tuple[tuple[str, ...], ...] = ()
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one response before any model. ``broken``: trials whose figure is not a finite number. ``reason``:
+    why nothing can be estimated, else empty; ``scale`` is None then.
+    """
+
+    response: str
+    sample: Sample
+    broken: int
+    reason: str
+    scale: Scale | None
+    drift: Drift
+
+
+def measured(table: StudyTable, responses: Sequence[str], level: float) -> list[Measured]:
+    """The figures of all responses of a study, whose drifts are judged together."""
+    found = []
+    for response in responses:
+        sample, broken = sample_of(table, response)
+        reason = _hopeless(table, sample, response)
+        if reason:
+            found.append(Measured(response, sample, broken, reason, None, no_drift(f"Drift cannot be seen: {reason}.")))
+            continue
+        scale = scale_of(response_kind(response), sample)
+        slope = no_drift(NO_ORDER) if table.forks else drift(scale, sample, level)
+        found.append(Measured(response, sample, broken, "", scale, slope))
+    drifts = judged([one.drift for one in found])
+    return [replace(one, drift=slope) for one, slope in zip(found, drifts, strict=True)]
+
+
 def analyse_response(
     table: StudyTable,
-    response: str,
+    figures: Measured,
     level: float,
     margin: float | None = None,
     verdicts_only: bool = False,
     interim: Interim | None = None,
 ) -> tuple[ResponseAnalysis, list[str]]:
     """The analysis of one response, and warnings about its data. ``verdicts_only`` as :func:`analyse` says."""
-    sample, broken = sample_of(table, response)
+    response, sample, over_time = figures.response, figures.sample, figures.drift
     warnings = []
-    if broken:
-        warnings.append(f"{response}: {broken} trials gave a figure that is not a finite number; they are left out.")
+    if figures.broken:
+        warnings.append(f"{response}: {figures.broken} trials gave no finite number; they are left out.")
     kind = response_kind(response)
-    reason = _hopeless(table, sample, response)
-    if reason:
-        return _without(table, sample, kind, reason, level, margin), warnings
-    scale = scale_of(kind, sample)
+    scale = figures.scale
+    if scale is None:
+        return _without(table, figures, kind, level, margin), warnings
     if not scale.log and kind.unit != "share":
         warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
-    over_time = no_drift(NO_ORDER) if table.forks else drift(scale, sample, level)
     whole, every, same = table, sample, identical_levels(table, sample) if table.forks else frozenset()
     if same:
         table = without(whole, same)
@@ -241,12 +271,11 @@ def _of_this_instance(effect: Effect) -> Effect:
 
 def fitted_response(table: StudyTable, response: str, level: float) -> tuple[Scale, Sample, Model, Fit] | None:
     """The model that ``analyse_response`` uses; None where nothing can be estimated."""
-    sample, _ = sample_of(table, response)
-    if _hopeless(table, sample, response):
+    (figures,) = measured(table, [response], level)
+    if figures.scale is None:
         return None
-    scale = scale_of(response_kind(response), sample)
-    chosen = _fitted(table, sample, scale, drift(scale, sample, level).detected)
-    return scale, sample, chosen.model, chosen.fit
+    chosen = _fitted(table, figures.sample, figures.scale, figures.drift.detected)
+    return figures.scale, figures.sample, chosen.model, chosen.fit
 
 
 def _fitted(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
@@ -329,8 +358,9 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
 
 
 def _without(
-    table: StudyTable, sample: Sample, kind: ResponseKind, reason: str, level: float, margin: float | None
+    table: StudyTable, figures: Measured, kind: ResponseKind, level: float, margin: float | None
 ) -> ResponseAnalysis:
+    sample, reason = figures.sample, figures.reason
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
     if table.forks and reason == SAME:
         same = named(table, identical_levels(table, sample))
@@ -344,7 +374,7 @@ def _without(
         counted="slot" if sample.slotted else "trial",
         effects=tuple(sorted(effects, key=lambda effect: effect.verdict is Verdict.FAILED)),
         luck=None,
-        drift=no_drift(f"Drift cannot be seen: {reason}."),
+        drift=figures.drift,
         groups=(),
         residual_cv=None,
         detectable=None,

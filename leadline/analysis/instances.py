@@ -57,8 +57,8 @@ class InstancesFit(MixedFit):
 
 @dataclass(frozen=True)
 class Instances:
-    """The test's outcome. ``fit`` is the one to judge effects by; ``component`` the spread of an effect between
-    instances, None where it was not found.
+    """The test's outcome. ``p_value`` is adjusted for the study's responses (Bonferroni). ``fit`` is the one to judge
+    effects by; ``component`` the spread of an effect between instances, None where it was not found.
     """
 
     fit: Fit
@@ -91,7 +91,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     if between < 1:
         return Instances(fitted, None, False, UNTESTED + "no level is in more than one instance.")
     ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
-    p_value = float(distributions.f.sf(ratio, between, wide.df))
+    p_value = min(1.0, model.table.responses * float(distributions.f.sf(ratio, between, wide.df)))
     exact = replace(within, sigma=wide.sigma)
     chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},

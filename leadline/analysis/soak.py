@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from leadline.analysis.discovery import holm
 from leadline.gcanalysis.trend import Array, Estimate, quantile, thinned, trend
 
 DAY = 86400.0
@@ -119,10 +120,10 @@ class _Tested:
 def judge(series: Sequence[Series], chance: float = CHANCE) -> Soak:
     """The verdict on all series of a run; ``chance``: that it calls any degrading where none is."""
     tested = [_tested(series_drift) for series_drift in series]
-    adjusted = _holm([drift.p_value if drift else None for drift in tested])
+    adjusted = holm([drift.p_value if drift else None for drift in tested])
     several = sum(drift is not None for drift in tested)
     drifts = tuple(
-        _drift(one, found, _Chances(p_value, several, chance))
+        _drift(one, found, _Chances(1.0 if p_value is None else p_value, several, chance))
         for one, found, p_value in zip(series, tested, adjusted, strict=True)
     )
     worse = [drift for drift in drifts if drift.verdict == "degrading"]
@@ -168,16 +169,6 @@ def _p_value(rise: Estimate) -> float:
     t, freedom = rise.value / rise.error, rise.freedom
     score = math.copysign(math.sqrt(freedom * math.log1p(t * t / freedom)), t) * (8 * freedom + 1) / (8 * freedom + 3)
     return 0.5 * math.erfc(score / math.sqrt(2))
-
-
-def _holm(p_values: Sequence[float | None]) -> list[float]:
-    """Adjusted p-values; 1 for those that are not known."""
-    order = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, (p_value, at) in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_value))
-        adjusted[at] = largest
-    return adjusted
 
 
 def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from leadline.analysis.effects import analyse_response
+from leadline.analysis.effects import analyse_response, measured
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
 from leadline.analysis.interim import Interim
@@ -44,7 +44,13 @@ def analyse(
         raise ValueError(f"confidence level {level} is not between 0.5 and 1")
     if equivalence_margin is not None and not 0 < equivalence_margin < 100:
         raise ValueError(f"equivalence margin {equivalence_margin} is not between 0 and 100 percent")
-    table = replace(StudyTable.of(plan, observations, describe), equal_noise=equal_noise, covariates=tuple(covariates))
+    names = list(dict.fromkeys(responses))
+    table = replace(
+        StudyTable.of(plan, observations, describe),
+        equal_noise=equal_noise,
+        covariates=tuple(covariates),
+        responses=len(names),
+    )
     warnings: list[str] = []
     finished = len({observation.trial for observation in table.observations})
     missing = len(plan.trials) - finished
@@ -53,9 +59,9 @@ def analyse(
     if table.strangers:
         warnings.append(f"{table.strangers} trials have a treatment that the plan does not have; they are left out.")
     analyses = []
-    for response in dict.fromkeys(responses):
-        strict = interim(response) if interim is not None else None
-        analysis, lost = analyse_response(table, response, level, equivalence_margin, verdicts_only, strict)
+    for figures in measured(table, names, level):
+        strict = interim(figures.response) if interim is not None else None
+        analysis, lost = analyse_response(table, figures, level, equivalence_margin, verdicts_only, strict)
         analyses.append(analysis)
         warnings += lost
     rates = failure_rates(table, level)

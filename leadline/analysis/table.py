@@ -46,6 +46,7 @@ class StudyTable:
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
     halves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # position -> a duet's half in each slot
     duet: bool = False  # the trials of a block ran at the same time, on halves of the machine
+    responses: int = 1  # of the study: a test that each of them has is adjusted for their number
     hosts: tuple[str, ...] = ()  # where the trials ran, by name; empty on one host, and of forks, which have none
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from leadline.analysis.discovery import holm
 from leadline.figures import words
 from leadline.figures.fits import SystemFit
 from leadline.figures.inversion import Part, corrected_sum
@@ -79,7 +80,7 @@ def sensitivities(table: ResultTable, fits: Sequence[SystemFit], level: float = 
         cells += [_cell(parameter, fit, part, level) for fit, part in zip(fits, parts, strict=True)]
         rows.append(_row(parameter, [part for part in parts if part is not None], level))
     rows = _shared(rows)
-    adjusted = _holm([row.p_value for row in rows])
+    adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p, told=p is not None and p < ALPHA) for row, p in zip(rows, adjusted, strict=True)]
     rows.sort(key=lambda row: (row.plain is None, -(row.corrected or 0.0), -(row.plain or 0.0)))
     plain = sum(row.plain or 0.0 for row in rows)
@@ -152,16 +153,6 @@ def _shared(rows: Sequence[ParameterSensitivity]) -> list[ParameterSensitivity]:
         )
         for row in rows
     ]
-
-
-def _holm(p_values: Sequence[float | None]) -> list[float | None]:
-    ranked = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for rank, (p, index) in enumerate(ranked):
-        largest = max(largest, min(1.0, p * (len(ranked) - rank)))
-        adjusted[index] = largest
-    return adjusted
 
 
 def _sentence(table: ResultTable, rows: Sequence[ParameterSensitivity], noise: float | None) -> str:

@@ -125,9 +125,9 @@ def _little(files: Sequence[TrialFiles]) -> Item:
 def _drift(analysis: StudyAnalysis) -> Item:
     """The worst verdict of all responses, as their own sentences have it."""
     states = {
-        DriftVerdict.DRIFTED: WARN,
+        DriftVerdict.DETECTED: WARN,
         DriftVerdict.INCONCLUSIVE: WARN,
-        DriftVerdict.NONE_SEEN: GOOD,
+        DriftVerdict.NONE_DETECTED: GOOD,
         DriftVerdict.NOT_ESTIMATED: UNKNOWN,
     }
     for verdict, state in states.items():

@@ -87,7 +87,7 @@ class StudyTable:
                 )
             )
         lines += [Text(one_line(sentence)) for sentence in details.noise(one)]
-        doubtful = one.drift.verdict in (DriftVerdict.DRIFTED, DriftVerdict.INCONCLUSIVE)
+        doubtful = one.drift.verdict in (DriftVerdict.DETECTED, DriftVerdict.INCONCLUSIVE)
         lines.append(Text(one_line(one.drift.sentence), style="yellow" if doubtful else ""))
         lines += [Text(one_line(row)) for row in details.interactions(one)]
         lines += [Text(one_line(row)) for row in details.hosts(self._record, one)]

@@ -50,17 +50,20 @@ def concluded(plan: Plan, seed: int, shared: float = 0.0, effects: Mapping[str, 
     return conclude(StudyRecord(1, study, "", plan, 0.0, {}, tuple(trials)))
 
 
-def claims(design: Design, studies: int, shared: float = 0.0) -> tuple[float, float]:
-    """The share of studies without any effect whose tables have a verdict, and whose answer claims something."""
+def claims(design: Design, studies: int, shared: float = 0.0) -> tuple[float, float, float]:
+    """The share of studies without any effect whose tables have a verdict, whose answer claims something, and in which
+    some response's drift is detected.
+    """
     plan = make_plan(FACTORS, design)
-    verdicts = answers = 0
+    verdicts = answers = drifts = 0
     for seed in range(studies):
         found = concluded(plan, seed, shared)
         every = [one for response in found.responses for one in (*response.effects, *response.interactions)]
         verdicts += any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in every)
         firm = found.answer.partition(WEAK)[0]
         answers += " helps" in firm or " hurts" in firm
-    return verdicts / studies, answers / studies
+        drifts += any(one.drift.detected for one in found.responses)
+    return verdicts / studies, answers / studies, drifts / studies
 
 
 def beside_an_effect(studies: int) -> tuple[float, float, float]:
@@ -80,8 +83,9 @@ def beside_an_effect(studies: int) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_answer_claims_seldom_what_is_not_there(name: str) -> None:
-    verdicts, answers = claims(DESIGNS[name], 60)
+    verdicts, answers, drifts = claims(DESIGNS[name], 60)
     assert answers <= 0.12, "5 % and 2.5 times their Monte Carlo error"
+    assert drifts <= 0.12, "the same: of all responses together"
     assert verdicts > answers, "tables hold response by response"
 
 
