@@ -1,4 +1,5 @@
-"""Diminishing returns: a factor's levels in order, what each doubling gains, and the smallest level that is enough.
+"""A factor's levels against each other: which are as good as the best, what each doubling of a size gains, and the
+smallest level that is enough.
 
 All comparisons of a factor's levels are held together: the intervals are simultaneous over all pairs (Tukey-Kramer with
 the design's own correlation, as ``leadline.analysis.groups``), so they hold for whichever level turns out best, and for
@@ -8,9 +9,9 @@ the choice of the smallest that comes close to it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -52,7 +53,8 @@ class Step:
 @dataclass(frozen=True)
 class Returns:
     """``smallest``: the smallest level that is enough; None where the noise is not known, with the reason in
-    ``sentence``. ``steps`` ascend.
+    ``sentence``. ``steps`` ascend; of levels that are no sizes they are as the plan has them. ``pairs``: percent and
+    interval of the first level against the second, of every pair of different levels.
     """
 
     factor: str
@@ -63,6 +65,7 @@ class Returns:
     smallest: Level | None
     margin: float
     sentence: str
+    pairs: Mapping[tuple[Level, Level], tuple[float | None, Interval | None]] = field(default_factory=dict)
     under: str = ""  # the other factors' levels, empty where it is averaged over them
 
 
@@ -73,15 +76,21 @@ def diminishing_returns(
     level: float = 0.95,
     describe: Describe = plain_level,
     margin: float = MARGIN,
+    judged: Callable[[Factor], bool] | None = None,
 ) -> list[Returns]:
-    """Of every factor with three or more levels that are numbers, averaged over the other factors' levels.
+    """Of every factor with three or more levels that ``judged`` chooses, else of every such size, averaged over the
+    other factors' levels.
 
     Where the model has interactions, also within each combination of the other factors' levels (``under``), if there
     are no more than six; each has its own family of pairs. Empty where there is no such factor or nothing can be
     estimated for the response. ``margin`` in percent.
     """
     table = StudyTable.of(plan, observations, describe)
-    places = [place for place, factor in enumerate(table.factors) if _ordered(factor)]
+    places = [
+        place
+        for place, factor in enumerate(table.factors)
+        if len(factor.levels) >= FEWEST and (judged or is_size)(factor)
+    ]
     response_curve = fitted_response(table, response, level) if places else None
     if response_curve is None:
         return []
@@ -90,7 +99,9 @@ def diminishing_returns(
     result = []
     for place in places:
         factor = table.factors[place]
-        order = sorted(range(len(factor.levels)), key=lambda index: float(factor.levels[index]))
+        order = list(range(len(factor.levels)))
+        if is_size(factor):
+            order.sort(key=lambda index: float(factor.levels[index]))
         for under, rows, counts in [_averaged(place, order, model, sample), *_within(place, order, model, sample)]:
             measured = [index for index in order if index in rows]
             if len(measured) < FEWEST:
@@ -142,9 +153,10 @@ def _without(place: int, cell: Cell) -> Cell:
     return (*cell[:place], *cell[place + 1 :])
 
 
-def _ordered(factor: Factor) -> bool:
+def is_size(factor: Factor) -> bool:
+    """Whether the levels are numbers from 0 on, which have an order."""
     numbers = all(isinstance(level, (int, float)) and not isinstance(level, bool) for level in factor.levels)
-    return numbers and len(factor.levels) >= FEWEST and all(float(level) >= 0 for level in factor.levels)
+    return numbers and all(float(level) >= 0 for level in factor.levels)
 
 
 @dataclass(frozen=True)
@@ -190,7 +202,7 @@ def _returns(
     steps = []
     for before, index in zip([None, *known], known, strict=False):
         doublings = change = interval = None
-        if before is not None and (difference := differences.of(before, index)) is not None:
+        if before is not None and is_size(factor) and (difference := differences.of(before, index)) is not None:
             low, high = float(factor.levels[before]), float(factor.levels[index])
             doublings = math.log2(high / low) if low > 0 else None
             value, reach = difference
@@ -218,7 +230,12 @@ def _returns(
     judged = differences.family.law is not None
     smallest = next((step.level for step in steps if step.enough), None) if judged else None
     sentence = _sentence(factor, steps, factor.levels[best], smallest, differences.family, describe, margin)
-    return Returns(factor.name, response, higher, tuple(steps), factor.levels[best], smallest, margin, sentence)
+    pairs = {
+        (factor.levels[one], factor.levels[other]): differences.percent(*found)
+        for one, other in permutations(known, 2)
+        if (found := differences.of(other, one)) is not None
+    }
+    return Returns(factor.name, response, higher, tuple(steps), factor.levels[best], smallest, margin, sentence, pairs)
 
 
 def _sentence(

@@ -1,4 +1,6 @@
-"""The answer of a study: what matters over all its responses, by how much, at which cost, and what stays open."""
+"""The answer of a study: its question in plain words, what matters over all its responses, by how much, at which cost,
+and what stays open.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +8,41 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
+from leadline.analysis.returns import Returns
 from leadline.analysis.scale import response_kind
 from leadline.conclude.hosts import on_hosts, scope_of_hosts
 from leadline.conclude.loads import of_loads
+from leadline.conclude.question import (
+    Asked,
+    Question,
+    instead,
+    plain_change,
+    plain_names,
+    plain_sentence,
+    ranking,
+    unknown,
+)
 from leadline.conclude.wording import MOST, listed, noun, signed, size
 from leadline.model.errors import BLAMED
 from leadline.model.judgement import NO_ANSWER, Judgement
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
+from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interaction, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
+_SAME = (Verdict.EQUIVALENT, Verdict.IDENTICAL)
 _ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the answer needs to know of a study beside its analysis. ``seconds``: wall time of a trial, as it ran."""
+    """What the answer needs to know of a study beside its analysis. ``factors``: those that were analysed; ``returns``:
+    levels of those with three or more against each other. ``seconds``: wall time of a trial, as it ran.
+    """
 
     describe: Describe
     judgement: Judgement
@@ -33,9 +50,19 @@ class Facts:
     outcome: str = ""  # what the stopping rule found
     load: float = 0.0  # seconds of a trial's load up to its end
     loads: tuple[str, ...] = ()  # of a study that varies its load alone: sentences that tell how far it goes
+    factors: tuple[Factor, ...] = ()
+    returns: tuple[Returns, ...] = ()
 
     @classmethod
-    def of(cls, record: StudyRecord, judgement: Judgement, describe: Describe, outcome: str = "") -> Facts:
+    def of(
+        cls,
+        record: StudyRecord,
+        judgement: Judgement,
+        describe: Describe,
+        outcome: str = "",
+        factors: Sequence[Factor] = (),
+        returns: Sequence[Returns] = (),
+    ) -> Facts:
         return cls(
             describe,
             judgement,
@@ -43,6 +70,8 @@ class Facts:
             outcome=outcome,
             load=record.study.workload.before_steady + record.study.workload.steady,
             loads=tuple(of_loads(record, describe)),
+            factors=tuple(factors),
+            returns=tuple(returns),
         )
 
 
@@ -67,14 +96,22 @@ class _Setting:
         return _Setting(self.name, tuple(kept))
 
 
-def answer(analysis: StudyAnalysis, facts: Facts) -> str:
-    """The conclusion in a line: the first response leads only where it has something to say. What puts the figures in
-    doubt comes before them, what was taken out of them after them.
+@dataclass(frozen=True)
+class Answer:
+    """``text``: the conclusion in a line. ``head``: its beginning, up to the sentence that answers the question."""
+
+    text: str
+    head: str
+
+
+def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
+    """The question's answer in plain words, then the figures: the first response leads only where it has something to
+    say. What puts the figures in doubt comes before them, what was taken out of them after them.
     """
     judgement = facts.judgement
     simulated = SIMULATED if analysis.simulated else ""
     if judgement.standing == NO_ANSWER:
-        return f"{simulated}{judgement.sentence}."
+        return Answer(f"{simulated}{judgement.sentence}.", f"{simulated}{judgement.sentence}.")
     sentences = [judgement.sentence] if judgement.sentence else []
     others = analysis.disturbance
     disturbed = [others.sentence.removesuffix(".")] if others is not None and others.found else []
@@ -88,7 +125,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences.append("Of this server instance alone, as no other was started")
     if Scope.THIS_WORLD in scopes:
         sentences.append("Of one world alone: differences without intervals, which another world may not show")
-    settings = _settings(analysis, facts.describe)
+    settings, first = _settings(analysis, facts.describe), len(sentences) + 1
     if analysis.confirmations:
         sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
         sentences += _elsewhere(analysis, settings)
@@ -99,7 +136,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> str:
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
     if taken_out:
         sentences += disturbed
-    return simulated + ". ".join(sentences) + "."
+    text, head = (simulated + ". ".join(part) + "." for part in (sentences, sentences[:first]))
+    return Answer(text, head)
 
 
 def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
@@ -115,23 +153,63 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     if len(silent) == len(analysis.responses):
         return [*_of_failures(settings), *_nothing(silent)]
     if facts.loads:
-        return [*_of_cold(facts), *facts.loads, *_of_failures(settings)]
+        return [*facts.loads, *_of_cold(facts), *_of_failures(settings)]
     first = analysis.responses[0]
+    asked = _asked(analysis, facts)
     told = [one for one in settings if one.of(*_TOLD)]
     moved = [firm for one in told if (firm := one.where(True, analysis)).of(*_TOLD)]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    found = [_matters(one, first, analysis) for one in moved[:MOST]]
+    found = _plain(asked, moved, analysis)
+    if not found and not any(one.verdict in _SAME for one in first.effects):
+        found = unknown([one for one in asked if one.question is not Question.HOW_FAR])
+    found += [_matters(one, first, analysis) for one in moved[:MOST]]
     found += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
     found += _of_cold(facts) if moved else []
     found += _luck(moved)
-    found += _of_interactions(analysis)
+    found += [text for text in _of_interactions(analysis) if text not in found]
     found += _of_failures(settings)
     found += _perhaps(told, analysis)
+    if len(asked) == 1 and len(asked[0].factor.levels) == 2:
+        settings = [_Setting(instead(asked[0], one.effects[0][1]), one.effects) for one in settings]
+        told = [one for one in settings if one.of(*_TOLD)]
     found += _same(analysis, settings, told)
     found += _open(analysis, facts, settings, bool(told))
     return found + _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
+
+
+def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:
+    names = plain_names(facts.factors)
+    returns = {(one.factor, one.response): one for one in facts.returns}
+    judged = [one for one in analysis.responses if not one.reason or _judged(one)]
+    found = []
+    for factor in facts.factors:
+        ranked = tuple(
+            ranking(one, factor, returns.get((factor.name, one.response)), lambda effect: _holds(effect, analysis))
+            for one in judged
+        )
+        found.append(Asked(factor, names[factor.name], ranked, facts.describe))
+    return found
+
+
+def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
+    """A sentence for each factor of which something is known: those that move most first, at most three."""
+    by_factor = {one.effects[0][1].factor: one for one in reversed(moved)}
+    order = [one.effects[0][1].factor for one in moved]
+    found = []
+    for one in sorted(asked, key=lambda one: order.index(one.factor.name) if one.factor.name in order else len(order)):
+        setting = by_factor.get(one.factor.name)
+        if one.question is Question.HOW_FAR or not one.rankings:
+            continue
+        joint = [pair.sentence for pair in _interactions(analysis) if one.factor.name in pair.factors]
+        if joint:
+            found.append(joint[0])
+        elif len(one.factor.levels) > 2:
+            found.append(plain_sentence(one))
+        elif setting is not None:
+            found.append(plain_change(one, setting.of(*_TOLD)))
+    return list(dict.fromkeys(text for text in found if text))[:MOST]
 
 
 def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
@@ -288,19 +366,19 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
     for names, responses in groups:
         who = "all settings" if len(names) == len(settings) > 1 else listed(names)
         parts.append(f"{listed(noun(one.response) for one in responses)} of {who}")
-    return [f"Inconclusive: {'; '.join(parts[:MOST])}" + takes]
+    return [f"Not known: {'; '.join(parts[:MOST])}" + takes]
 
 
 def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
-    """What the study finds, and what half of that costs: four times the trials."""
+    """What the design detects, and what half of that costs: four times the trials."""
     known = {one.response: one.detectable for one in responses if one.detectable is not None}
     if not known:
         return ""
     least = {name: f"{size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
-    found = ", ".join(f"{noun(name)} from {size}" for name, size in list(least.items())[: 2 * MOST])
+    found = listed(f"{percent} of {noun(name)}" for name, percent in least.items())
     trials = 4 * (facts.judgement.done or facts.judgement.trials)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
-    return f" (4 of 5 such studies find {found}; half of that takes {trials} trials{time})"
+    return f". This design detects changes of {found} (80 % power); half of that takes {trials} trials{time}"
 
 
 def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:

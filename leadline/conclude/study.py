@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.quantiles import quantile_effects
+from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
@@ -19,7 +20,8 @@ from leadline.conclude.margin import within_margin
 from leadline.conclude.stopping import rule_of
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.disturbance import OTHERS
-from leadline.model.naming import describing
+from leadline.model.load import is_load
+from leadline.model.naming import Describe, describing
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Disturbance, Observation, StudyAnalysis
@@ -48,13 +50,13 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
         interim=rule.interim,
     )
     settled = settled_wash_out(record, seen.slots)
-    told = [settled.sentence] if settled is not None else []
+    noted = [settled.sentence] if settled is not None else []
     stopped = rule.applied(found)
     found = replace(
         stopped.analysis,
         responses=tuple(in_words(within_margin(one), describe) for one in stopped.analysis.responses),
         failures=_failures(record),
-        warnings=(*stopped.notes, *stopped.analysis.warnings, *told),
+        warnings=(*stopped.notes, *stopped.analysis.warnings, *noted),
         simulated=record.simulated,
         disturbance=_disturbance(record, plan, observations, stopped.analysis),
         quantiles=quantile_effects(
@@ -69,7 +71,34 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     found = replace(found, confirmations=confirmations_of(record, found))
     found = judged(record, plan, observations, found, describe)
     assert found.judgement is not None
-    return replace(found, answer=answer(found, Facts.of(record, found.judgement, describe, stopped.outcome)))
+    returns = _returns(record, plan, observations, describe)
+    told = answer(found, Facts.of(record, found.judgement, describe, stopped.outcome, plan.factors, returns))
+    return replace(found, answer=told.text, headline=told.head)
+
+
+def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation], describe: Describe) -> list[Returns]:
+    """All levels of factors with three or more against each other, held together over factors and responses. None of a
+    study that is analysed more than once: intervals for one analysis would be too narrow.
+    """
+    study = record.study
+    factors = [factor.name for factor in plan.factors if len(factor.levels) >= FEWEST and not is_load(factor.name)]
+    if study.design.looked_at or plan.kind == "racing" or not factors:
+        return []
+    level = 1 - 0.05 / (len(factors) * len(study.responses))
+    return [
+        one
+        for response in study.responses
+        for one in diminishing_returns(
+            plan,
+            observations,
+            response,
+            level,
+            describe,
+            100 * study.equivalence,
+            lambda factor: factor.name in factors,
+        )
+        if not one.under
+    ]
 
 
 def _disturbance(

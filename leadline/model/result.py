@@ -474,6 +474,7 @@ class StudyAnalysis:
     trials: int
     failures: Mapping[str, int]  # failure class -> trials
     answer: str = ""
+    headline: str = ""  # the answer's beginning, up to the sentence that answers the question in plain words
     warnings: tuple[str, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()  # of a study that confirms another
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first

@@ -11,15 +11,13 @@ from leadline.model.load import is_load
 from leadline.model.naming import describing, treatment_name
 from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
-from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind, Verdict
+from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind, StudyAnalysis, Verdict
 from leadline.model.study import Study
 from leadline.model.units import format_number
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
 _SHORT = 240  # characters of an answer that needs no lead
-_FINDS = (" helps: ", " hurts: ", "Throughput follows ")
-_EARLY = 4  # sentences among which the first finding leads
 
 
 def kind_of(response: str) -> ResponseKind:
@@ -141,15 +139,8 @@ def moment(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def lead(answer: str) -> tuple[str, str]:
-    """The head of an answer and its rest: up to the first setting that helps or hurts, or how far throughput follows a
-    load, where that comes early, else the first sentence. A short answer is all head.
-    """
-    if len(answer) <= _SHORT:
-        return answer, ""
-    sentences = answer.split(". ")
-    ends = [at for at, one in enumerate(sentences[:_EARLY]) if any(word in one for word in _FINDS)]
-    cut = 1 + (ends[0] if ends else 0)
-    if cut == len(sentences):
-        return answer, ""
-    return ". ".join(sentences[:cut]) + ".", ". ".join(sentences[cut:])
+def lead(analysis: StudyAnalysis) -> tuple[str, str]:
+    """The head of an answer, up to the sentence that answers the question, and its rest. A short answer is all head."""
+    if len(analysis.answer) <= _SHORT or not analysis.headline:
+        return analysis.answer, ""
+    return analysis.headline, analysis.answer.removeprefix(analysis.headline).strip()

@@ -56,7 +56,7 @@ def said(result: StudyAnalysis, describe: Describe = plain_level) -> str:
     return answer(
         dataclasses.replace(result, responses=words),
         Facts(describe, Judgement(trials=result.trials, done=result.trials), 30.0),
-    )
+    ).text
 
 
 def sound(result: StudyAnalysis) -> StudyAnalysis:
@@ -165,7 +165,7 @@ def test_every_unfinished_study_says_something() -> None:
 def test_the_answer_names_effect_interval_and_what_could_have_been_found() -> None:
     result = analyse(PLAN, SimulatedSystem(effects={(POOL, 2): 0.62}).run(PLAN, 3), ["throughput"])
     assert said(result).startswith(f"{POOL}=2 hurts: throughput \u2212")
-    assert "Inconclusive: throughput of " in said(result)
+    assert "Not known: throughput of " in said(result)
     assert f"half of that takes {4 * result.trials} trials, about " in said(result)
 
 

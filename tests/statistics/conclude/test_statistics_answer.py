@@ -107,7 +107,7 @@ def test_a_verdict_of_one_response_among_many_is_told_as_weak_and_alone_it_holds
     assert f"{WEAK} for all comparisons of 5 responses: " in found.answer
     assert f"{weak[0].factor}=20 (p50 +" in found.answer.partition(WEAK)[2]
     facts = Facts(lambda _, level: str(level), Judgement(trials=len(plan.trials), done=len(plan.trials)))
-    assert answer(replace(found, responses=(first,)), facts).startswith(f"{weak[0].factor}=20 hurts: p50 +")
+    assert answer(replace(found, responses=(first,)), facts).text.startswith(f"{weak[0].factor}=20 hurts: p50 +")
 
 
 if __name__ == "__main__":

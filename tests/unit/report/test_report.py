@@ -336,7 +336,10 @@ def test_the_host_tile_says_what_was_changed_and_put_back(
 
 def test_a_drift_that_would_be_hidden_is_not_called_none(study: tuple[StudyRecord, StudyAnalysis]) -> None:
     record, analysis = study
-    for interval, value in ((Interval(-4.0, 5.0, 0.95), "none seen"), (Interval(-95.0, 210.0, 0.95), "inconclusive")):
+    for interval, value in (
+        (Interval(-4.0, 5.0, 0.95), "none detected"),
+        (Interval(-95.0, 210.0, 0.95), "inconclusive"),
+    ):
         first = analysis.responses[0]
         drift = replace(first.drift, percent=0.5, interval=interval, detected=False)
         seen = replace(analysis, responses=(replace(first, drift=drift),))
@@ -383,20 +386,10 @@ def test_changes_carry_their_sign() -> None:
     assert words.trials_text(effect) == "3 (1 failed)"
 
 
-@pytest.mark.parametrize(
-    ("sentences", "leads"),
-    [
-        (["a=1 helps: throughput +9 % [+5, +13]"], 1),
-        (["Other programs used 12 % to 42.5 % of the CPUs", "a=1 hurts: p99 +40 % [+31, +50]", "All else" * 30], 2),
-        (
-            ["Other programs used 12 %" * 9, "Throughput follows load.users to 40, 300 transactions/s", "The CPUs" * 9],
-            2,
-        ),
-        (["Nothing is told apart" * 10, "b" * 40, "c"], 1),
-    ],
-)
-def test_the_first_finding_leads_a_long_answer(sentences: list[str], leads: int) -> None:
-    answer = ". ".join(sentences) + "."
-    lead, rest = words.lead(answer)
-    assert " ".join(each for each in (lead, rest) if each) == answer
-    assert lead == ". ".join(sentences[:leads]) + "."
+def test_the_sentence_that_answers_leads_a_long_answer(study: tuple[StudyRecord, StudyAnalysis]) -> None:
+    _, analysis = study
+    head, more = "Ten are enough: fewer hurt throughput.", "All else is inconclusive. " * 10
+    long = replace(analysis, answer=f"{head} {more}".strip(), headline=head)
+    assert words.lead(long) == (head, more.strip())
+    short = replace(analysis, answer=f"{head} All else is inconclusive.", headline=head)
+    assert words.lead(short) == (short.answer, "")

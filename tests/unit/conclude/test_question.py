@@ -1,0 +1,138 @@
+"""The first sentence of an answer: plain words for the question that factors and design ask, on planted studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.conclude import conclude
+from leadline.conclude.question import Question, question_of
+from leadline.lab.studyfile import parse_study
+from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.plan import Factor
+from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.result import StudyAnalysis
+from leadline.simulate import bound, parse_truth, simulate_observations
+from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.truth import Truth
+
+POOL, HEAP, COLLECTOR = "server.datasource.max_connections", "jvm.heap", "jvm.collector"
+CACHE, VERSION = "server.datasource.statement_cache", "app.version"
+KNOBS = [
+    Knob(POOL, Kind.INTEGER, ApplyCost.RESTART, "n", default=10, minimum=1),
+    Knob(HEAP, Kind.SIZE, ApplyCost.RESTART, "h", default=512 * 2**20, minimum=1),
+    Knob(COLLECTOR, Kind.CHOICE, ApplyCost.RESTART, "c", default="g1", choices=("g1", "parallel", "serial", "zgc")),
+    Knob(CACHE, Kind.INTEGER, ApplyCost.RESTART, "n", default=60, minimum=0),
+    Knob(VERSION, Kind.CHOICE, ApplyCost.RESTART, "v", default="2.0", choices=("2.0", "2.1")),
+]
+LEVELS = {POOL: "[10, 5, 20, 70]", HEAP: "[512m, 256m, 1g]", COLLECTOR: "[g1, parallel, serial, zgc]"}
+LEVELS |= {CACHE: "[60, 0]", VERSION: "['2.0', '2.1']"}
+QUIET = "trials: 0.4%, latency_trials: 0.5%, seconds: 1%, latency_seconds: 1%"
+NOISY = "trials: 3%, latency_trials: 6%"
+
+
+def concluded(factor: str, effects: str, noise: str, design: str = "replicates: 6, seed: 3") -> StudyAnalysis:
+    """``effects``: ``5: throughput -12%, p99 30%; 70: p99 40%``."""
+    text = (
+        "study: s\nquestion: q\nworkload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\n"
+        f"responses: [throughput, p50, p99]\nfactors: {{ {factor}: {LEVELS[factor]} }}\ndesign: {{ {design} }}\n"
+    )
+    file = parse_study(text, "s.yaml")
+    planned = SimulatedTestbed(Truth(), Path(), service_knobs=KNOBS, host=[]).plan(file)
+    planted = []
+    for one in effects.split(";") if effects else []:
+        level, _, changes = one.strip().partition(": ")
+        percent = ", ".join("{}: {}".format(*change.split()) for change in changes.split(", "))
+        planted.append(f"{{ when: {{ {factor}: {level} }}, percent: {{ {percent} }} }}")
+    known = parse_truth(f"truth:\n  seed: 4\n  noise: {{ {noise} }}\n  effects: [{', '.join(planted)}]\n", "t.yaml")
+    held = bound(known, planned.plan.factors, {knob.name: knob for knob in KNOBS}, "t.yaml")
+    seen = simulate_observations(planned.plan, held, file.study.workload)
+    trials = tuple(
+        TrialRecord(n, trial, "done", 1, one.started, one.started + 30.0, responses=one.responses)
+        for n, (trial, one) in enumerate(zip(planned.plan.trials, seen, strict=True), 1)
+    )
+    return conclude(StudyRecord(1, file.study, file.text, planned.plan, 0.0, {}, trials))
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "question"),
+    [
+        (POOL, (10, 5, 20), Question.HOW_LARGE),
+        (HEAP, (2**28, 2**29, 2**30), Question.HOW_LARGE),
+        (COLLECTOR, ("g1", "serial", "zgc"), Question.WHICH_OF),
+        (POOL, (10, 20), Question.DOES_IT_MATTER),
+        ("jvm.compressed_oops", (True, False), Question.DOES_IT_MATTER),
+        (VERSION, ("2.0", "2.1"), Question.DID_IT_CHANGE),
+        ("host", ("before", "after"), Question.DID_IT_CHANGE),
+        ("load.users", (10, 20, 40), Question.HOW_FAR),
+    ],
+)
+def test_the_question_follows_from_name_and_levels(name: str, levels: tuple[Level, ...], question: Question) -> None:
+    assert question_of(Factor(name, levels, levels[0])) is question
+
+
+@pytest.mark.parametrize(
+    ("factor", "effects", "noise", "head"),
+    [
+        (
+            *(POOL, "5: throughput -12%, p99 30%", QUIET),
+            "10 connections are enough: fewer hurt throughput (5: −12 %), more gain nothing (throughput and the p99 "
+            "response time within 2 %).",
+        ),
+        (
+            *(POOL, "5: throughput -12%; 70: p99 40%", QUIET),
+            "10 connections are enough: fewer hurt throughput (5: −12 %), more gain nothing (throughput and the p99 "
+            "response time within 2 %), and hurt the p99 response time (70: +41 %).",
+        ),
+        (
+            *(POOL, "5: throughput -12%, p99 30%", "trials: 2%, latency_trials: 5%"),
+            "5 connections are too few: they hurt throughput (5: −13 %); which of 10, 20 and 70 is enough is not "
+            "known: 10 lose at most 6.6 % of throughput.",
+        ),
+        (POOL, "", QUIET, "5 connections are enough: fewer were not tried, more gain nothing (throughput within 2 %)."),
+        (POOL, "", NOISY, "Not known: how many connections are enough."),
+        (
+            *(POOL, "5: throughput -10%; 20: throughput 8%; 70: throughput 14%", QUIET),
+            "70 connections are the best of those tried: fewer hurt throughput (5: −21 %, 10: −12 %, 20: −5.1 %), and "
+            "more may gain yet.",
+        ),
+        (
+            *(HEAP, "256m: throughput -10%", QUIET),
+            "A heap of 512m is enough: less hurts throughput (256m: −9.7 %), more gains nothing (throughput within "
+            "2 %).",
+        ),
+        (
+            *(COLLECTOR, "serial: throughput -12%; zgc: throughput -8%, p99 -40%", QUIET),
+            "No collector is best for everything: throughput is best with g1 or parallel and the p99 response time is "
+            "best with zgc.",
+        ),
+        (
+            *(COLLECTOR, "parallel: throughput -6%; serial: throughput -12%; zgc: throughput -8%", QUIET),
+            "The best collector is g1: the others hurt throughput (parallel: −5.8 %, serial: −12 %, zgc: −8.0 %).",
+        ),
+        (COLLECTOR, "", NOISY, "Not known: which collector is best."),
+        (
+            *(CACHE, "0: p50 46%", QUIET),
+            "Statement cache 0 instead of 60 hurts: the median response time is 46 % longer (8.22 instead of 5.63 ms).",
+        ),
+        (CACHE, "", QUIET, "Statement cache 0 instead of 60 makes no difference (within 2 %)."),
+        (CACHE, "", NOISY, "Not known: whether statement cache 0 instead of 60 matters."),
+        (
+            *(VERSION, "'2.1': throughput -9%", QUIET),
+            "Version 2.1 is worse than 2.0: throughput is 8.9 % lower (333 instead of 366 transactions/s).",
+        ),
+        (VERSION, "", NOISY, "Not known: whether version 2.1 differs from 2.0."),
+    ],
+)
+def test_the_first_sentence_answers_in_plain_words(factor: str, effects: str, noise: str, head: str) -> None:
+    found = concluded(factor, effects, noise)
+    assert found.headline == head
+    assert found.answer.startswith(head)
+
+
+def test_of_a_study_looked_at_more_than_once_only_its_own_intervals_count() -> None:
+    design = "replicates: 6, looks: 2, sentinels: null, seed: 3"
+    found = concluded(POOL, "5: throughput -12%", QUIET, design)
+    assert "5 connections are too few" in found.headline or "10 connections are enough" in found.headline
+    assert found.responses[0].effects[-1].level == 5
