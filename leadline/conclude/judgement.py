@@ -331,7 +331,7 @@ def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
             f"; 4 of 5 such studies find {listed(known[:MOST])}." if known else "."
         )
     for one in analysis.responses:
-        if one.drift.verdict is DriftVerdict.DRIFTED:
+        if one.drift.verdict is DriftVerdict.DETECTED:
             yield f"{noun(one.response)[0].upper()}{noun(one.response)[1:]}: {one.drift.sentence}"
 
 
