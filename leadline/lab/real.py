@@ -36,6 +36,7 @@ from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
 from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
+from leadline.model.blame import Event, Evidence, Part, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.owners import KnobOwner
@@ -48,6 +49,7 @@ from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack
+from leadline.stack.ends import stopped
 from leadline.stack.options import StackOptions
 from leadline.stack.services import Services
 
@@ -212,6 +214,9 @@ class RealSystem:
         while driver.alive():
             _tell(progress, on_load)
             self._stack.check_alive()
+            if stopped(self._host.files, [driver.pid]):
+                end = Evidence(Event.STOPPED, Part.LOAD)
+                raise blamed(end, f"the driver does not run: {end.how}", progress.last_words())
             if time.monotonic() > deadline:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE, f"the driver did not end within {planned + _OVERTIME:.0f} s"
@@ -219,9 +224,8 @@ class RealSystem:
             time.sleep(pacer.pace(_POLL) if pacer else _POLL)
         _tell(progress, on_load)
         if driver.exit_code() != 0:
-            raise TrialFailure(
-                FailureClass.INFRASTRUCTURE, f"the driver ended with code {driver.exit_code()}", progress.last_words()
-            )
+            end = Evidence(Event.ENDED, Part.LOAD, driver.exit_code())
+            raise blamed(end, f"the driver ended: {end.how}", progress.last_words())
         if pacer:
             pacer.check_complete()
 
@@ -315,8 +319,8 @@ class RealSystem:
                     raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver did not end in time")
                 return None
             if self._driver.exit_code() != 0:
-                text = f"the driver ended with code {self._driver.exit_code()}"
-                raise TrialFailure(FailureClass.INFRASTRUCTURE, text, self._progress.last_words())
+                end = Evidence(Event.ENDED, Part.LOAD, self._driver.exit_code())
+                raise blamed(end, f"the driver ended: {end.how}", self._progress.last_words())
             return load_outcome(read_summary(directory / "driver"))
         except TrialFailure as failure:
             if failure.failure_class is FailureClass.INTERRUPTED:

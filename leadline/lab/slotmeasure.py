@@ -86,10 +86,17 @@ def _store(
     broken = [one.failure is not None or bool(why) for one, why in zip(changes.begun, wrong, strict=True)]
     carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
     machine = _machine(system, directory, found, beside)
+    findings = _restarts(changes, study)
     rows = []
     for at, (one, measured, use) in enumerate(zip(changes.begun, found, machine, strict=True)):
         why = left_out.get(one.slot.index, "")
-        if at in carried:
+        if at in findings:
+            told, own = findings[at]
+            if own:
+                changes.fail(one, blamed(Evidence(Event.REFUSED), told))
+            else:
+                why = why or told
+        elif at in carried:
             why = why or f"the system was not healthy at its start{_since(changes.begun, carried[at])}"
         elif wrong[at]:
             after = [later for later, origin in carried.items() if origin == at]
@@ -100,6 +107,26 @@ def _store(
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
     if len(carried) == len(changes.begun):
         raise blamed(Evidence(Event.WRONG), f"no slot counts: {wrong[0]}, before any level was changed")
+
+
+def _restarts(changes: SlotChanges, study: Study) -> dict[int, tuple[str, bool]]:
+    """Slots after whose change the server started the application anew: what is told of it, and whether a level of the
+    slot's own brought it about, rather than the way back from another's.
+    """
+    begun = changes.begun
+    # What changed at another time, and nothing happened, is not to blame where something else changed with it.
+    innocent = {name for one in begun[1:] if not one.restarted for name in changes.changed(one)}
+    usual = {name: changes.knobs[name].parse(study.factors[name][0]) for name in changes.changing}
+    found = {}
+    for at, one in enumerate(begun):
+        if one.restarted:
+            names = changes.changed(one)
+            names = [name for name in names if name not in innocent] or names
+            now = {name: one.slot.treatment[name] for name in names}
+            levels = " and ".join(f"{name} to {changes.knobs[name].format(level)}" for name, level in now.items())
+            told = f"the change of {levels} restarts the application: not live here"
+            found[at] = (told, any(level != usual[name] for name, level in now.items()))
+    return found
 
 
 def carried_over(broken: Sequence[bool], unhealthy: Sequence[bool]) -> dict[int, int | None]:

@@ -80,7 +80,10 @@ class Evidence:
         if number is not None and number not in _OF_CRASHES:
             return f"ended from outside by signal {number}{_name(number)}"
         if self.asked:
-            return f"asked from outside to end (exit code {self.exit_code})"
+            told = "" if self.exit_code is None else f" (exit code {self.exit_code})"
+            return f"asked from outside to end{told}"
+        if self.ready and self.exit_code == 0:
+            return "ended in order, which leadline did not ask for (exit code 0)"
         return f"exit code {self.exit_code}"
 
 
@@ -112,7 +115,7 @@ def failure_class(evidence: Evidence) -> FailureClass:
 
 def blamed(evidence: Evidence, message: str, words: str = "") -> TrialFailure:
     """The failure to raise; ``words``: what a service said."""
-    return TrialFailure(failure_class(evidence), message, words)
+    return TrialFailure(failure_class(evidence), message, words, evidence.event)
 
 
 def unanswered(error: BaseException) -> Event:

@@ -72,11 +72,14 @@ BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 @dataclass(eq=False)
 class TrialFailure(LeadlineError):
-    """Ends a trial with its class, one sentence, and the evidence (a server's own words)."""
+    """Ends a trial with its class, one sentence, and the evidence (a server's own words). ``event``: what was seen, by
+    the words of ``leadline.model.blame``, where that is told.
+    """
 
     failure_class: FailureClass
     message: str
     evidence: str = ""
+    event: str = ""
 
     def __str__(self) -> str:
         return self.message

@@ -40,6 +40,12 @@ class Ready(Strict):
     within: Within | None = Field(default=None, description="from its start; the study's ready_timeout if absent")
 
 
+class Stop(Strict):
+    """How it ends: SIGTERM, and SIGKILL after this time."""
+
+    within: Within | None = Field(default=None, description="30 s, or as long as its start took, if absent")
+
+
 class OwnDatabase(Strict):
     """Where its data are, and how each trial gets the same ones."""
 

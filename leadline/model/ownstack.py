@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema
 from leadline.model.bounds import FilePath, Label, Strict, count
 from leadline.model.errors import KeyedError, nearest, quoted
 from leadline.model.ownknob import PREFIX, OwnKnob
-from leadline.model.ownparts import Attach, Audit, Command, Compose, Name, OwnDatabase, Ready, SettingsFile, Text
+from leadline.model.ownparts import Attach, Audit, Command, Compose, Name, OwnDatabase, Ready, SettingsFile, Stop, Text
 
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
@@ -100,6 +100,7 @@ class OwnStack(Strict):
         default="/", description="where it begins below its address; of a `war` that is `context_root`"
     )
     ready: Ready = Ready()
+    stop: Stop = Stop()
     directory: FilePath | None = Field(
         default=None, description="copied to a fresh one in which it runs, at every start; empty if absent"
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
@@ -38,6 +39,7 @@ from leadline.stack.web import knobs as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind
 
+_STARTS = 5  # times the median of its starts that one more may take
 _LOOK = 1.0  # seconds between two looks at all processes of the services
 
 
@@ -58,6 +60,7 @@ class Stack(Parts):
         self._memory_kills = 0
         self._members: dict[str, set[int]] = {}  # processes of each service, as last seen
         self._look_again = 0.0  # monotonic
+        self._starts: dict[str, list[float]] = {}  # seconds that each service took, on this host
 
     def processes(self) -> Mapping[str, Process]:
         """``database``, ``server``, ``web`` and the application's companions, those that have been started."""
@@ -331,8 +334,8 @@ class Stack(Parts):
         for role in self._processes.keys() - self.companions.keys():
             service = self._main(role)
             for pid, evidence in ends.lost_members(self._host.files, service.words(), self._memory_kills):
-                which = f"process {pid}" if pid else "a process"
-                raise blamed(evidence, f"{service.name} lost {which}: {evidence.how}", service.log_tail())
+                lost = "was" if evidence.asked else f"lost process {pid}:" if pid else "lost a process:"
+                raise blamed(evidence, f"{service.name} {lost} {evidence.how}", service.log_tail())
 
     def _service(self, role: str) -> Service | WebServer | Companion:
         return self.companions[role] if role in self.companions else self._main(role)
@@ -369,7 +372,7 @@ class Stack(Parts):
     def _server_ready(self) -> float:
         try:
             with self._told_of_memory("server"):
-                return self.server.wait_ready(self.options.ready_timeout)
+                return self._started("server", self.server.wait_ready)
         except TrialFailure:
             # What was refused says more than that the server is not ready.
             self.check_connections()
@@ -400,7 +403,14 @@ class Stack(Parts):
             return 0.0
         self._processes["database"] = self.database.start()
         with self._told_of_memory("database"):
-            return self.database.wait_ready(self.options.ready_timeout)
+            return self._started("database", self.database.wait_ready)
+
+    def _started(self, role: str, wait_ready: Callable[[float], float]) -> float:
+        """Seconds of a start. It may take as long as the study says, or several times what earlier ones took here."""
+        before = self._starts.setdefault(role, [])
+        seconds = wait_ready(max(self.options.ready_timeout, _STARTS * median(before) if before else 0.0))
+        before.append(seconds)
+        return seconds
 
     @contextmanager
     def _told_of_memory(self, role: str) -> Iterator[None]:

@@ -65,7 +65,11 @@ def stopped(files: Files, pids: Collection[int]) -> int | None:
 
 
 def lost_members(files: Files, words: str, oom_before: int) -> Iterator[tuple[int, Evidence]]:
-    """Processes of a service that ended under it, by its own words; 0 for one whose number it does not tell."""
+    """Processes of a service that ended under it, by its own words; 0 for one whose number it does not tell, and for
+    the service itself that was asked to end.
+    """
+    if _ASKED.search(words):
+        yield 0, Evidence(Event.ENDED, ready=True, asked=True)
     for found in _LOST.finditer(words):
         if found["told"]:
             yield 0, Evidence(Event.ENDED, Part.MEMBER, exit_code=-15, ready=True)

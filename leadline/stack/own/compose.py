@@ -32,8 +32,7 @@ from leadline.stack.servers import evidence
 
 _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
 _ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")  # which engine is meant
-_START, _ASK, _END = 600.0, 30.0, 120.0  # seconds: images may be built, a question, an end in peace
-_GRACE = 30  # seconds that the containers have after SIGTERM
+_START, _ASK, _END = 600.0, 30.0, 90.0  # seconds: images may be built, a question, an end beyond that of the containers
 
 
 class ComposeServer(CommandServer):
@@ -108,12 +107,12 @@ class ComposeServer(CommandServer):
         kept = self._spec.database.kind in ("keep", "command")
         project = f"leadline-{self._spec.stack}" + ("" if kept else f"-{context.http_port}")
         base = [*full(self._own, compose.command), "--project-name", project, *file]
-        down = [*base, "down", "--timeout", str(_GRACE), *([] if kept else ["--volumes"])]
+        down = [*base, "down", "--timeout", str(round(self.stop_within)), *([] if kept else ["--volumes"])]
         known = {name: os.environ[name] for name in _ENGINE if name in os.environ}
         self._entry = context.host.promise(
             *(CONTAINERS, f"compose project {project}", None),
             restart=down,
-            within=_END,
+            within=_END + self.stop_within,
             folder=str(Path(self._own.file).parent),
             environment={**known, **environment},
         )

@@ -138,6 +138,11 @@ class CommandServer(Parameters):
     def wait_ready(self, timeout: float) -> float:
         return super().wait_ready(self._spec.ready.within or timeout)
 
+    @property
+    def stop_within(self) -> float:
+        """As its stack file says."""
+        return self._spec.stop.within or super().stop_within
+
     def failed_for_good(self, found: evidence.Evidence) -> bool:
         return found.port_taken
 

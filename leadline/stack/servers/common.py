@@ -350,7 +350,7 @@ class JavaServer(Changing[ServiceContext]):
 
     def stop(self) -> bool:
         process, self._process = self._process, None
-        clean = process is None or process.stop(self.stop_grace)
+        clean = process is None or process.stop(self.stop_within)
         if messaging.in_memory(self._settings):  # made before the start, which may have failed
             places.remove(self.context.host, self.context.directory)
         if self._places is not None:
@@ -360,6 +360,11 @@ class JavaServer(Changing[ServiceContext]):
         with suppress(OSError):  # it left something
             self.own_artefacts(self.context).rmdir()
         return clean
+
+    @property
+    def stop_within(self) -> float:
+        """Seconds that an end in order may take."""
+        return max(self.stop_grace, self._took or 0.0)
 
     def log_tail(self, lines: int = 40) -> str:
         return "\n".join(self._evidence(lines).tail)

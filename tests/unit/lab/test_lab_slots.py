@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lab_fakes import CACHE, POOL, FakeClock, FakeHost, FakeSystem
+from lab_fakes import CACHE, POOL, STATEMENTS, FakeClock, FakeHost, FakeSystem
 
 from leadline.conclude.washout import settled_wash_out
 from leadline.lab.planning import plan_study
@@ -313,18 +313,27 @@ def test_a_system_that_was_never_healthy_fails_the_trial_and_no_slot(tmp_path: P
 
 
 def test_a_change_that_restarts_the_application_is_not_live(tmp_path: Path) -> None:
+    text = STUDY.replace("  vm.fake_live: [10, 20, 30]", "  vm.fake_live: [10, 20]\n  server.statements: [10, 5]")
+
     def restart(host: FakeHost, level: Level, write: int) -> None:
-        del host, level
-        system.restarted += write == 4
+        del host, level, write
+        system.restarted += 1  # every change of it, not of the other knob
 
     system = FakeSystem(FakeHostWithFault(restart), effect=live_level)
-    trial = trials(tmp_path, system)[0]
-    (failed,) = (slot for slot in trial.slots if slot.failure)
-    assert failed.failure is FailureClass.CONFIGURATION
-    level = failed.treatment["vm.fake_live"]
-    told = f"a change of vm.fake_live to {level} restarts the application: not live here"
-    assert failed.failure_message == told
-    assert not any(slot.left_out for slot in trial.slots)
+    file = parse_study(text, "live.yaml")
+    planned = plan_study(file, system.host, [POOL, CACHE, STATEMENTS])  # type: ignore[arg-type]
+    store = Store(tmp_path / "lab")
+    study = StudyRun(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext())  # type: ignore[arg-type]
+    trial = store.load(study.execute().study_id).trials[0]
+    failed = [slot for slot in trial.slots if slot.failure]
+    assert failed
+    assert {slot.treatment["vm.fake_live"] for slot in failed} == {20}
+    assert {slot.failure for slot in failed} == {FailureClass.CONFIGURATION}
+    told = "the change of vm.fake_live to 20 restarts the application: not live here"
+    assert {slot.failure_message for slot in failed} == {told}
+    back = {slot.left_out for slot in trial.slots if slot.left_out}
+    assert back == {told.replace("20", "10")}, "the way back is nobody's failure"
+    assert any(slot.treatment["server.statements"] == 5 and not slot.left_out for slot in trial.slots)
 
 
 def test_a_trial_in_which_every_slot_failed_is_failed(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""Whose fault it is, on real services: each killed, stopped and asked to end, under load; the class is asserted.
+
+A short set in every run; every process, signal and phase with LEADLINE_MATRIX=1.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+import server_cells
+from witnesses import matrix
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.stack import probe
+from leadline.stack.assembly import Stack
+from leadline.stack.web import knobs as web
+
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
+
+FULL = matrix("a process, a signal or a phase")
+SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM, "STOP": signal.SIGSTOP}
+FEW = {("backend", "KILL"), ("server", "TERM"), ("database", "STOP")}
+STACKS = {"postgres": "nginx", "mariadb": "httpd"}
+
+
+@pytest.fixture(scope="module", params=["postgres", pytest.param("mariadb", marks=FULL)])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    place = tmp_path_factory.mktemp("faults")
+    stack = server_cells.stack(place, "tomcat", "direct", request.param)
+    stack.options = replace(stack.options, web_servers=(STACKS[request.param],))
+    stack.provision(print)
+    yield stack
+    stack.down()
+
+
+def up(stack: Stack, tmp_path: Path) -> None:
+    stack.reset_data(tmp_path / "trial")
+    stack.up({web.SERVER.name: STACKS[stack.database.name]}, tmp_path / "trial")
+    stack.check_alive()
+    stack.check_members()
+
+
+def victim(stack: Stack, what: str) -> int:
+    """The process to be hit: a service's first one, or a member of one."""
+    role = {"backend": "database", "worker": "web"}.get(what, what)
+    process = stack.processes()[role]
+    if what == role:
+        return process.pid
+    if what == "worker":
+        return next(pid for pid in process.pids() if pid != process.pid)
+    for pid in process.pids():
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        if "leadline" in words and " idle" in words:
+            return pid
+    raise AssertionError("the pool has no session")
+
+
+def judged(stack: Stack) -> TrialFailure:
+    """As the trial's life does: while the load goes on, and after it."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            stack.check_alive()
+            stack.check_members()
+        except TrialFailure as failure:
+            return failure
+        time.sleep(0.05)
+    raise AssertionError("nothing was seen")
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        pytest.param(what, name, marks=() if (what, name) in FEW else FULL)
+        for what in ("server", "database", "backend", "web", "worker")
+        for name in SIGNALS
+        if (what, name) != ("worker", "TERM")  # it ends in order, and another takes its place
+    ],
+)
+def test_no_signal_from_outside_is_a_levels_fault(made: Stack, tmp_path: Path, what: str, name: str) -> None:
+    if what == "backend" and made.database.name != "postgres":
+        pytest.skip("MariaDB's sessions are threads")
+    up(made, tmp_path)
+    try:
+        os.kill(pid := victim(made, what), SIGNALS[name])
+        failure = judged(made)
+    finally:
+        made.down()
+    assert failure.failure_class is FailureClass.INFRASTRUCTURE, failure
+    assert "from outside" in failure.message or "leadline did not ask" in failure.message
+    assert name != "KILL" or "SIGKILL" in failure.message, pid
+
+
+@FULL
+@pytest.mark.parametrize("name", list(SIGNALS))
+def test_a_start_that_a_signal_ends_is_no_levels_fault(
+    made: Stack, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hit: list[int] = []
+
+    def ready(*_: object) -> str:
+        """While the server is asked for its first answer."""
+        if not hit:
+            hit.append(made.processes()["server"].pid)
+            os.kill(hit[0], SIGNALS[name])
+        return "not yet"
+
+    monkeypatch.setattr(probe, "ready", ready)
+    made.reset_data(tmp_path / "trial")
+    made.start_database({}, tmp_path / "trial")
+    monkeypatch.setattr(made, "options", replace(made.options, ready_timeout=5.0))
+    with pytest.raises(TrialFailure) as caught:
+        made.start_server({}, tmp_path / "trial")
+    made.down()
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE, caught.value
+
+
+@FULL
+@pytest.mark.parametrize("what", ["server", "database", "web"])
+def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, what: str) -> None:
+    parent = Path("/sys/fs/cgroup/memory")
+    if not os.access(parent / "memory.limit_in_bytes", os.W_OK):
+        pytest.skip("no control groups of version 1 that this user may make")
+    group = parent / f"somebody-elses-{os.getpid()}"
+    group.mkdir()
+    up(made, tmp_path)
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(2 << 20))
+        (group / "memory.swappiness").write_text("0")
+        for pid in made.processes()[what].pids():
+            (group / "cgroup.procs").write_text(str(pid))
+        with suppress(OSError):
+            urlopen(made.url(), timeout=5)  # what it answers with needs memory
+        failure = judged(made)
+    finally:
+        made.down()
+        group.rmdir()
+    assert failure.failure_class is FailureClass.INFRASTRUCTURE, failure
