@@ -18,6 +18,8 @@ from leadline.analysis.table import Floats, Ints
 from leadline.model import distributions
 
 HEAVY = ("p90", "p95", "p99", "p999", "max")
+FAR = 6.0  # standard deviations by the median absolute deviation beyond which a figure is an outlier
+_SAME = 1e-3  # of a logarithm: no smaller deviation makes an outlier
 _EXACT = 4000  # differences; beyond, the normal law of their count is used
 
 
@@ -53,6 +55,14 @@ def shift(values: Floats, treated: Ints, strata: Ints, levels: tuple[float, ...]
         rank = _rank(tuple(sorted(sizes)), (1 - level) / 2)
         intervals.append((float(ordered[rank - 1]), float(ordered[count - rank])) if rank > 0 else None)
     return Shift(float(np.median(ordered)), tuple(intervals))
+
+
+def outliers(logs: Floats) -> Ints:
+    """Places of the values that lie more than ``FAR`` standard deviations from the median; of fewer than 5, none."""
+    if len(logs) < 5:
+        return np.zeros(0, dtype=np.int64)
+    distance = np.abs(logs - np.median(logs))
+    return np.flatnonzero(distance > FAR * max(_SAME, 1.4826 * float(np.median(distance))))
 
 
 def _rank(sizes: tuple[tuple[int, int], ...], tail: float) -> int:

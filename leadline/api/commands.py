@@ -8,11 +8,11 @@ from typing import Any
 from leadline.host.local import LocalHost
 from leadline.lab import command as lab
 from leadline.lab.command import Command, Comparison, How, commands_of
-from leadline.lab.command_files import compared_file, document
+from leadline.lab.command_files import compared_files, document
 from leadline.model.errors import UsageError
 from leadline.report.command_text import answer, lines
 
-__all__ = ["Command", "Comparison", "How", "answer", "commands_of", "compare", "compared_file", "document", "lines"]
+__all__ = ["Command", "Comparison", "How", "answer", "commands_of", "compare", "compared_files", "document", "lines"]
 
 
 def compare(commands: Sequence[Command], how: How, told: Callable[[str], None]) -> Comparison:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from leadline.cli.combinations import hold
 from leadline.cli.named import name_values
 from leadline.model.errors import UsageError, nearest
 
@@ -106,7 +107,7 @@ class LazyCommands(TyperGroup):
         app.callback()(_nothing)  # a group even where the module has one command
         import_module(f"leadline.cli.commands.{COMMANDS[cmd_name][0]}").register(app)
         group: Any = typer.main.get_command(app)
-        return name_values(group.commands[cmd_name])
+        return hold(name_values(group.commands[cmd_name]), cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         for title, names in GROUPS.items():

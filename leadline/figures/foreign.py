@@ -12,15 +12,15 @@ from typing import Any
 
 from leadline.figures.extremes import Extremes
 from leadline.figures.table import AT_DEFAULT, Parameter, ResultTable, Run, ordered
-from leadline.model.errors import FailureClass, UsageError, nearest
-from leadline.model.result import ResponseKind
+from leadline.model.errors import FailureClass, UsageError, nearest, quoted
+from leadline.model.result import RESPONSES, ResponseKind
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "system": ("system", "kernel", "server"),
     "factor": ("factor", "parameter", "knob"),
     "level": ("level", "value"),
     "response": ("response", "mean", "result"),
-    "replicate": ("replicate", "repeat"),
+    "replicate": ("replicate", "repeat", "run", "fork", "iteration"),
     "block": ("block",),
     "failure": ("failure", "failure_class"),
     "gain": ("gain", "gain_pct", "best_gain"),
@@ -28,15 +28,22 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 BASELINE = ("", "baseline", "default", "defaults")
 INNOCENT = {FailureClass.INFRASTRUCTURE.value, FailureClass.INTERRUPTED.value, FailureClass.BOTTLENECK.value}
-HEAD = "system,factor,level,response (and, if you have them, replicate, block, failure) or system,gain,loss"
+HEAD = (
+    "system,factor,level,response (and, if you have them, replicate, block, failure), or a column for each factor and "
+    "one of the results (--response NAME says which), or system,gain,loss"
+)
+OWN = "="  # in front of the name of a column that is a factor
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row with the canonical column names; ``place`` says where it stands, for messages."""
+    """One row with the canonical column names, and those of columns that are factors behind ``OWN``; ``place`` says
+    where it stands, for messages; ``kind`` what its response is, where the file says it.
+    """
 
     place: str
     cells: Mapping[str, str]
+    kind: ResponseKind | None = None
 
     def number(self, column: str) -> float:
         text = self.cells[column]
@@ -64,7 +71,7 @@ def rows_of_csv(text: str, source: str, response: str | None = None) -> list[Row
         if len(row) != len(head):
             raise UsageError(f"{source}, line {number}: {len(row)} cells where the head has {len(head)}")
         cells = {name: cell.strip() for name, cell in zip(names, row, strict=True) if name}
-        rows.append(Row(f"{source}, line {number}", cells))
+        rows.append(Row(f"{source}, line {number}", cells, _kind(head, names)))
     return rows
 
 
@@ -82,6 +89,8 @@ def rows_of_json(text: str, source: str, response: str | None = None) -> list[Ro
         document = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source}: not JSON: {error}") from error
+    if is_jmh(document):
+        return rows_of_jmh(document, source)
     objects = _find(document, response)
     if objects is None:
         raise UsageError(f"{source}: no list of objects with the keys {HEAD}")
@@ -89,14 +98,15 @@ def rows_of_json(text: str, source: str, response: str | None = None) -> list[Ro
     for number, entry in enumerate(objects, 1):
         names = _canonical(list(entry), source, response)
         cells = {name: _text(value) for name, value in zip(names, entry.values(), strict=True) if name}
-        rows.append(Row(f"{source}, row {number}", cells))
+        rows.append(Row(f"{source}, row {number}", cells, _kind(list(entry), names)))
     return rows
 
 
 def _find(document: Any, response: str | None) -> list[dict[str, Any]] | None:
     if isinstance(document, list) and document and all(isinstance(item, dict) for item in document):
-        names = {_name(str(key), response) for key in document[0]}
-        if "system" in names and names & {"gain", "response"}:
+        names = set(_names(list(map(str, document[0])), response))
+        plain = not any(isinstance(value, dict | list) for value in document[0].values())
+        if names & {"gain", "response"} and ("system" in names or plain):
             return document
     parts = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
     return next((rows for part in parts if (rows := _find(part, response)) is not None), None)
@@ -108,7 +118,7 @@ def _text(value: Any) -> str:
 
 def _canonical(head: Sequence[str], source: str, response: str | None) -> list[str]:
     """The canonical name of each column, empty for one that says nothing to us."""
-    names = [_name(cell, response) for cell in head]
+    names = _names(head, response)
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
         raise UsageError(f"{source}: two columns mean the {twice[0]}; keep one, or name the response by --response")
@@ -117,11 +127,36 @@ def _canonical(head: Sequence[str], source: str, response: str | None) -> list[s
         hint = f"did you mean {near}?" if near else f"it is none of {len(head)}"
         raise UsageError(f"{source}: no column {response!r}; {hint}")
     if "gain" not in names and "response" not in names:
+        several = [cell.strip() for cell in head if cell.strip().lower() in RESPONSES]
+        if len(several) > 1:
+            raise UsageError(f"{source}: the results are in one of {', '.join(several)}: --response {several[0]}")
         cells = [cell for cell, name in zip(head, names, strict=True) if name]  # no more: it may be any other file
         raise UsageError(
             f"{source}: no column for the results (of ours: {', '.join(cells) or 'none'}); the head is {HEAD}"
         )
+    if "factor" not in names and "gain" not in names:
+        names = [
+            name or (OWN + cell.strip() if cell.strip().lower() not in RESPONSES else "")
+            for name, cell in zip(names, head, strict=True)
+        ]
     return names
+
+
+def _names(head: Sequence[str], response: str | None) -> list[str]:
+    """The canonical name of each column, or empty. The only one that is called as a response of ours has the results,
+    where none else has.
+    """
+    names = [_name(cell, response) for cell in head]
+    ours = [at for at, cell in enumerate(head) if cell.strip().lower() in RESPONSES]
+    if response is None and not {"response", "gain"} & set(names) and len(ours) == 1:
+        names[ours[0]] = "response"
+    return names
+
+
+def _kind(head: Sequence[str], names: Sequence[str]) -> ResponseKind | None:
+    """What a column of results is that is called as a response of ours and by no word of ``COLUMNS``."""
+    cell = next((cell.strip().lower() for cell, name in zip(head, names, strict=True) if name == "response"), "")
+    return None if cell in COLUMNS["response"] else RESPONSES.get(cell)
 
 
 def _name(cell: str, response: str | None) -> str:
@@ -154,13 +189,39 @@ def read_gains(rows: Sequence[Row]) -> list[Extremes]:
 
 
 def read_rows(rows: Sequence[Row], kind: ResponseKind) -> ResultTable:
-    """Rows as a table. A row without a factor (or called baseline) is a run at the defaults.
-
-    A row has a response or a failure class. Settings that a system lacks are named in the notes. Raises UsageError.
+    """Rows as a table. A row has a response or a failure class. Settings that a system lacks are named in the notes,
+    and so are columns that were taken for factors. Raises UsageError.
     """
     if not rows:
         raise UsageError("the table has no row")
+    own = sorted({name for row in rows for name in row.cells if name.startswith(OWN)})
+    parameters, levels, notes = _by_columns(rows, own) if own else _by_factor(rows)
     systems = ordered(row.cells.get("system") or "this system" for row in rows)
+    blocks = ordered(row.cells.get("block", "") for row in rows)
+    runs = []
+    for row, at in zip(rows, levels, strict=True):
+        failure = row.cells.get("failure", "")
+        if not failure and not row.cells.get("response"):
+            raise UsageError(f"{row.place}: neither a response nor a failure class")
+        runs.append(
+            Run(
+                system=systems.index(row.cells.get("system") or "this system"),
+                levels=at,
+                value=None if failure else row.number("response"),
+                failure=failure,
+                block=blocks.index(row.cells.get("block", "")),
+                blamed=failure not in INNOCENT,
+            )
+        )
+    table = ResultTable(kind, systems, parameters, tuple(runs))
+    return ResultTable(kind, systems, parameters, tuple(runs), (*notes, *_ragged(table)))
+
+
+_Read = tuple[tuple[Parameter, ...], list[tuple[int, ...]], list[str]]  # parameters; levels of each row; notes
+
+
+def _by_factor(rows: Sequence[Row]) -> _Read:
+    """One changed factor in each row; a row without one (or called baseline) is a run at the defaults."""
     factors: dict[str, dict[str, int]] = {}
     for row in rows:
         factor, level = row.cells.get("factor", ""), row.cells.get("level", "")
@@ -170,30 +231,71 @@ def read_rows(rows: Sequence[Row], kind: ResponseKind) -> ResultTable:
             raise UsageError(f"{row.place}: {factor} has no level")
         levels = factors.setdefault(factor, {})
         levels.setdefault(level, len(levels))
-    names = list(factors)
-    blocks = ordered(row.cells.get("block", "") for row in rows)
-    runs = []
-    for row in rows:
-        at = [AT_DEFAULT] * len(names)
-        factor = row.cells.get("factor", "")
-        if factor in factors:
-            at[names.index(factor)] = factors[factor][row.cells["level"]]
-        failure = row.cells.get("failure", "")
-        if not failure and not row.cells.get("response"):
-            raise UsageError(f"{row.place}: neither a response nor a failure class")
-        runs.append(
-            Run(
-                system=systems.index(row.cells.get("system") or "this system"),
-                levels=tuple(at),
-                value=None if failure else row.number("response"),
-                failure=failure,
-                block=blocks.index(row.cells.get("block", "")),
-                blamed=failure not in INNOCENT,
-            )
+    at = [
+        tuple(
+            known[row.cells["level"]] if row.cells.get("factor", "") == name else AT_DEFAULT
+            for name, known in factors.items()
         )
-    parameters = tuple(Parameter(name, tuple(levels)) for name, levels in factors.items())
-    table = ResultTable(kind, systems, parameters, tuple(runs))
-    return ResultTable(kind, systems, parameters, tuple(runs), tuple(_ragged(table)))
+        for row in rows
+    ]
+    return tuple(Parameter(name, tuple(levels)) for name, levels in factors.items()), at, []
+
+
+def _by_columns(rows: Sequence[Row], columns: Sequence[str]) -> _Read:
+    """A column for each factor, its first level the baseline. One that is the same in all rows, or another in nearly
+    each, tells nothing of a level that is repeated, and is left out.
+    """
+    parameters, chosen, notes = [], [], []
+    for column in columns:
+        name, levels = column.removeprefix(OWN), ordered(row.cells.get(column, "") for row in rows)
+        if 1 < len(levels) <= len(rows) / 2:
+            chosen.append(column)
+            parameters.append(Parameter(name, levels, 0))
+            notes.append(f"The column {name} was taken for a factor, {quoted(levels[0])} for its baseline.")
+        elif len(levels) > 1:
+            notes.append(f"The column {name} was left out: it differs from row to row.")
+    at = [
+        tuple(of.levels.index(row.cells.get(column, "")) for of, column in zip(parameters, chosen, strict=True))
+        for row in rows
+    ]
+    return tuple(parameters), at, notes
+
+
+def is_jmh(document: Any) -> bool:
+    """Whether it is what ``-rf json`` of JMH writes."""
+    return (
+        isinstance(document, list)
+        and bool(document)
+        and all(isinstance(one, dict) and "benchmark" in one and "primaryMetric" in one for one in document)
+    )
+
+
+def rows_of_jmh(document: Sequence[Mapping[str, Any]], source: str) -> list[Row]:
+    """One row for each fork, its figure the mean of its iterations: iterations of one JVM do not repeat each other.
+    Benchmarks and their parameters are factors. Raises UsageError where there are not two of one unit.
+    """
+    try:
+        units = ordered(f"{one['benchmark']} in {one['primaryMetric']['scoreUnit']}" for one in document)
+        kinds = {(one["primaryMetric"]["scoreUnit"], one.get("mode", "")) for one in document}
+        if len(kinds) > 1 or len(document) < 2:
+            raise UsageError(
+                f"{source}: nothing to compare: {', '.join(units)}; it takes two or more results of JMH in one unit: "
+                "benchmarks, or values of a parameter"
+            )
+        return [
+            Row(
+                f"{source}, result {number}, fork {fork}",
+                {OWN + "benchmark": str(one["benchmark"]), "response": str(sum(times) / len(times))}
+                | {f"{OWN}{name}": str(value) for name, value in (one.get("params") or {}).items()},
+                ResponseKind("score", one["primaryMetric"]["scoreUnit"], one.get("mode") == "thrpt", "JMH's score"),
+            )
+            for number, one in enumerate(document, 1)
+            for fork, times in enumerate(one["primaryMetric"]["rawData"], 1)
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        raise UsageError(
+            f"{source}: not what JMH writes by -rf json: `primaryMetric` with numbers in `rawData`"
+        ) from None
 
 
 def _ragged(table: ResultTable) -> list[str]:

@@ -6,11 +6,13 @@ import itertools
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
-from leadline.analysis import analyse
+import numpy as np
+
+from leadline.analysis import analyse, robust
 from leadline.analysis.order import OrderEffect, order_effects
 from leadline.design import make_plan
 from leadline.design.errors import DesignError
@@ -22,19 +24,16 @@ from leadline.model.disturbance import BOUND
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import PROCESS_RESPONSES, Observation, StudyAnalysis
+from leadline.model.result import PROCESS_RESPONSES, Interval, Observation, StudyAnalysis
 
-Order = Literal["random", "abba", "latin", "williams"]
-Cache = Literal["as-is", "warm", "cold"]
+Order = Literal["random", "abba", "latin", "williams", "unknown"]
+Cache = Literal["as-is", "warm", "cold", "unknown"]
 FACTOR = "command"
 FEWEST, MOST = 10, 200  # runs of each command where their number is not given
 TOGETHER = 0.5  # seconds of runs that are told together
 _GROWS = 512  # KiB by which the process that starts programs may grow while it does
 LONG_ENOUGH = 5.0  # seconds of each command that are wanted where they are short
 _SPECIAL = frozenset("|&;<>()$`*?[]#~!{}\n")
-_SEQUENCE = (
-    "all runs of one command came one after the other, so a drift of the machine cannot be told from a difference"
-)
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,9 @@ class Command:
 
 @dataclass(frozen=True)
 class How:
-    """How programs are timed. ``runs`` of each, None for as many as the first runs suggest; ``margin`` in percent."""
+    """How programs are timed. ``runs`` of each, None for as many as the first runs suggest; ``margin`` in percent. Of
+    times that were read from a file, order and cache may be unknown.
+    """
 
     runs: int | None = None
     warmup: int = 1
@@ -66,7 +67,9 @@ class How:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its place in the plan and its figures (``PROCESS_RESPONSES``), or why it failed."""
+    """One run: its place in the plan and its figures (``PROCESS_RESPONSES``), or why it failed. ``started``: seconds;
+    NaN where it is not known.
+    """
 
     position: int
     block: int
@@ -77,10 +80,18 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Relative:
+    """Time compared with the baseline's, in percent, by ranks (Hodges-Lehmann); without an interval for few runs."""
+
+    percent: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Programs compared. ``analysis`` is None where luck cannot be told from a difference, with the reason ``nothing``.
-
-    ``sequence``: the order was not mixed. ``notes``: what the reader must know.
+    ``outliers``: runs far from the others of their command; ``by_ranks``: what they hardly move, for each command that
+    is compared where there are any. ``notes``: what the reader must know.
     """
 
     commands: tuple[Command, ...]
@@ -89,14 +100,20 @@ class Comparison:
     runs: tuple[Run, ...]
     analysis: StudyAnalysis | None
     order: tuple[OrderEffect, ...] = ()
+    outliers: tuple[Run, ...] = ()
+    by_ranks: Mapping[int, Relative] = field(default_factory=dict)
     nothing: str = ""
-    sequence: bool = False
     interrupted: bool = False
     notes: tuple[str, ...] = ()
 
     def of(self, command: int, response: str) -> list[float]:
         """Figures of the runs of a command that did not fail, in their order."""
         return [run.figures[response] for run in self.runs if run.command == command and response in run.figures]
+
+    @property
+    def unordered(self) -> bool:
+        """The order of the runs is not known, so a drift of the machine would look like a difference."""
+        return self.how.order == "unknown"
 
     @property
     def failed(self) -> tuple[Run, ...]:
@@ -213,8 +230,9 @@ def compared(
             if all(sum(run.command == at for run in runs) == 1 for at in range(len(commands)))
             else "too few runs to tell a difference from luck"
         )
-    sequence = bool(plan.notes) and plan.notes[0] == _SEQUENCE
-    found = Comparison(tuple(commands), how, plan, tuple(runs), None, (), nothing, sequence, interrupted, notes)
+    found = Comparison(
+        tuple(commands), how, plan, tuple(runs), None, nothing=nothing, interrupted=interrupted, notes=notes
+    )
     if nothing:
         return found
     responses = [name for name in PROCESS_RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
@@ -228,11 +246,36 @@ def compared(
         verdicts_only=True,
     )
     order: tuple[OrderEffect, ...] = ()
-    if not sequence:
+    if not found.unordered:
         order = order_effects(
             [run.figures["wall"] for run in good], [run.command for run in good], [run.block for run in good]
         )
-    return Comparison(tuple(commands), how, plan, tuple(runs), analysis, order, "", sequence, interrupted, notes)
+    outliers = tuple(run for at in range(len(commands)) for run in _far(good, at))
+    by_ranks = _by_ranks(good, len(commands)) if outliers else {}
+    return replace(found, analysis=analysis, order=order, outliers=outliers, by_ranks=by_ranks)
+
+
+def _far(good: Sequence[Run], command: int) -> list[Run]:
+    runs = [run for run in good if run.command == command]
+    return [runs[at] for at in robust.outliers(np.log([run.figures["wall"] for run in runs]))]
+
+
+def _by_ranks(good: Sequence[Run], commands: int) -> dict[int, Relative]:
+    """Each command but the first; the intervals hold at 95 % together."""
+    logs = np.log([run.figures["wall"] for run in good])
+    blocks = np.array([run.block for run in good])
+    found: dict[int, Relative] = {}
+    for at in range(1, commands):
+        treated = np.array([{0: 0, at: 1}.get(run.command, -1) for run in good])
+        if shift := robust.shift(logs, treated, blocks, (1 - 0.05 / (commands - 1),)):
+            ends = shift.intervals[0]
+            interval = Interval(_percent(ends[0]), _percent(ends[1]), 0.95) if ends else None
+            found[at] = Relative(_percent(shift.estimate), interval)
+    return found
+
+
+def _percent(log: float) -> float:
+    return 100 * math.expm1(log)
 
 
 def _observation(trial: PlannedTrial, run: Run) -> Observation:
@@ -258,7 +301,7 @@ def _plan(commands: int, runs: int, how: How) -> Plan:
         except DesignError as error:
             raise UsageError(f"--order {how.order} with {runs} runs of each of {commands} commands: {error}") from None
     order = sorted(range(commands), key=lambda one: derived(how.seed, "commands", one)) * runs
-    return plan_of_runs(commands, [Run(at, 0, one, 0.0) for at, one in enumerate(order)], sequence=False)
+    return plan_of_runs(commands, [Run(at, 0, one, 0.0) for at, one in enumerate(order)])
 
 
 def _warm(watch: Stopwatch, command: Command, how: How, accept: frozenset[int] | None) -> float:
@@ -316,8 +359,8 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
-def plan_of_runs(commands: int, runs: Sequence[Run], sequence: bool) -> Plan:
-    """The plan of runs that were made before. ``sequence``: those of one command came one after the other."""
+def plan_of_runs(commands: int, runs: Sequence[Run]) -> Plan:
+    """The plan of runs that were made before."""
     factor = Factor(FACTOR, tuple(range(max(commands, 2))), 0)
     seen: dict[Level, int] = {}
     trials = []
@@ -325,4 +368,4 @@ def plan_of_runs(commands: int, runs: Sequence[Run], sequence: bool) -> Plan:
         replicate = seen[run.command] = seen.get(run.command, -1) + 1
         role = Role.TREATMENT if run.command else Role.BASELINE
         trials.append(PlannedTrial(run.position, run.block, replicate, role, Treatment.of({FACTOR: run.command}), 1))
-    return Plan("one-at-a-time", 1, (factor,), tuple(trials), (_SEQUENCE,) if sequence else ())
+    return Plan("one-at-a-time", 1, (factor,), tuple(trials))

@@ -4,16 +4,57 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import Annotated, Any
 
-from leadline.lab.command import Command, Comparison, How, Run, compared, plan_of_runs
-from leadline.model.errors import UsageError
+from pydantic import BaseModel, Field, ValidationError
+
+from leadline.host.textfile import read_text
+from leadline.lab.command import Cache, Command, Comparison, How, Order, Run, compared, plan_of_runs
+from leadline.model.errors import UsageError, quoted
+
+_LARGEST = 64 * 1024**2  # bytes of a file
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Index = Annotated[int, Field(ge=0, le=10**6)]
+
+
+class _Result(BaseModel):
+    """A command of hyperfine's with its times in seconds, and 0, another exit code or null (a signal) for each."""
+
+    command: str
+    mean: _Number | None = None
+    times: list[_Number] = []
+    exit_codes: list[int | None] = []
+    parameters: dict[str, str | int | float] | None = None
+
+
+class _Run(BaseModel):
+    command: _Index
+    block: _Index = 0
+    started: _Number = math.nan
+    figures: dict[str, _Number] = {}
+    failed: str = ""
+
+
+class _Own(BaseModel):
+    order: Order
+    cache: Cache = "unknown"
+    seed: int | None = None
+    runs: list[_Run]
+
+
+class _File(BaseModel):
+    results: list[_Result]
+    leadline: _Own | None = None
 
 
 def document(found: Comparison) -> dict[str, Any]:
-    """What hyperfine's ``--export-json`` writes, and under ``leadline`` the order, all figures and the conclusions."""
+    """What hyperfine's ``--export-json`` writes, and under ``leadline`` the order, all figures and the conclusions.
+    What is not known is absent.
+    """
     results: list[dict[str, Any]] = []
     for at, command in enumerate(found.commands):
         times = found.of(at, "wall")
@@ -39,10 +80,11 @@ def document(found: Comparison) -> dict[str, Any]:
     own = {
         "order": found.how.order,
         "cache": found.how.cache,
-        "seed": found.how.seed,
+        **({} if found.unordered else {"seed": found.how.seed}),
         "margin_percent": found.how.margin,
         "runs": [
-            {"command": run.command, "block": run.block, "started": run.started}
+            {"command": run.command}
+            | ({} if found.unordered else {"block": run.block, "started": run.started})
             | ({"failed": run.why} if run.why else {"figures": dict(run.figures)})
             for run in found.runs
         ],
@@ -50,41 +92,105 @@ def document(found: Comparison) -> dict[str, Any]:
     return {"results": results, "leadline": own}
 
 
-def compared_file(path: Path, margin: float) -> Comparison:
-    """The comparison of a file that hyperfine or :func:`document` wrote. Raises UsageError where it is neither."""
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        results = read["results"]
-        commands = [
-            Command(str(one["command"]), (), False, {k: str(v) for k, v in (one.get("parameters") or {}).items()})
-            for one in results
-        ]
-        own = read.get("leadline")
-        if own:
-            runs = [
-                Run(
-                    at,
-                    int(one["block"]),
-                    int(one["command"]),
-                    float(one["started"]),
-                    one.get("figures", {}),
-                    str(one.get("failed", "")),
-                )
-                for at, one in enumerate(own["runs"])
-            ]
-            how = How(order=own["order"], cache=own["cache"], seed=int(own["seed"]), margin=margin)
+def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = False) -> Comparison:
+    """The comparison of the commands in files that hyperfine or :func:`document` wrote. A run that ended by a signal or
+    with another exit code than 0 has failed, unless ``ignore_failure``. The order is known where a single file holds
+    it. Raises UsageError.
+    """
+    commands: list[Command] = []
+    runs: list[Run] = []
+    how = How(order="unknown", cache="unknown")
+    for path in paths:
+        file = _file(path)
+        own = file.leadline
+        if own is None:
+            made = _runs_of_hyperfine(path, file.results, ignore_failure)
         else:
-            figures = [
-                (at, float(time)) for at, one in enumerate(results) for time in one.get("times") or [one["mean"]]
-            ]
-            runs = [Run(at, 0, command, float(at), {"wall": time}) for at, (command, time) in enumerate(figures)]
-            how = How(margin=margin)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: not what `hyperfine --export-json` writes: {error!r}") from None
-    if not commands or not runs:
+            made = _runs_of_own(path, own, len(file.results))
+            how = How(order=own.order, cache=own.cache, seed=own.seed or 0)
+        runs += [
+            replace(run, position=len(runs) + at, command=len(commands) + run.command) for at, run in enumerate(made)
+        ]
+        commands += [
+            Command(one.command, (), False, {name: str(value) for name, value in (one.parameters or {}).items()})
+            for one in file.results
+        ]
+    if len(paths) > 1:
+        how = How(order="unknown", cache="unknown")
+    if how.order == "unknown":
+        runs = [replace(run, block=0, started=math.nan) for run in runs]
+    return compared(commands, replace(how, margin=margin), plan_of_runs(len(commands), runs), runs, False, ())
+
+
+def _file(path: Path) -> _File:
+    wrong = f"{path}: not what `hyperfine --export-json` writes"
+    try:
+        found = json.loads(read_text(path, _LARGEST))
+    except RecursionError:
+        raise UsageError(f"{wrong}: it is nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{wrong}: no JSON: {error}") from None
+    if isinstance(found, list):
+        found = {"results": found}  # the commands alone, as scripts keep them
+    if not isinstance(found, dict):
+        raise UsageError(f"{wrong}: an object with `results`, a list of commands, is wanted")
+    try:
+        file = _File.model_validate(found)
+    except ValidationError as error:
+        raise UsageError(f"{wrong}: {_sentence(error)}") from None
+    if not file.results:
         raise UsageError(f"{path}: it holds no command")
-    if any(not 0 < run.figures["wall"] < math.inf for run in runs if not run.why):
-        raise UsageError(f"{path}: a time is not a positive number")
-    return compared(commands, how, plan_of_runs(len(commands), runs, sequence=not own), runs, False, ())
+    return file
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first problem: where it is, and what is there."""
+    problem = error.errors(include_url=False)[0]
+    name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+    if problem["type"] == "missing":
+        return f"{name} is missing"
+    return f"{name} is {quoted(problem['input'])}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _runs_of_hyperfine(path: Path, results: Sequence[_Result], ignore_failure: bool) -> list[Run]:
+    runs: list[Run] = []
+    for number, result in enumerate(results):
+        name = f"{path}: results[{number}]"
+        times = result.times or ([result.mean] if result.mean is not None else [])
+        codes = result.exit_codes or [0] * len(times)
+        if len(codes) != len(times):
+            raise UsageError(f"{name}: {len(times)} times and {len(codes)} exit codes; each time has one")
+        for at, (time, code) in enumerate(zip(times, codes, strict=True)):
+            if code != 0 and not ignore_failure:
+                why = "ended by a signal" if code is None else f"exit code {code}"
+                runs.append(Run(at, 0, number, math.nan, {}, why))
+            elif time <= 0:
+                raise UsageError(
+                    f"{name}.times[{at}] ({quoted(result.command)}) is {time:g} s, not more than 0: hyperfine takes "
+                    "the start of the shell off; time a program so short without a shell (`hyperfine -N`)"
+                )
+            else:
+                runs.append(Run(at, 0, number, math.nan, {"wall": time}))
+    if not runs:
+        raise UsageError(f"{path}: it holds no time of a run")
+    return runs
+
+
+def _runs_of_own(path: Path, own: _Own, commands: int) -> list[Run]:
+    """Raises UsageError also where the blocks contradict the order."""
+    seen: set[tuple[int, int]] = set()
+    for at, run in enumerate(own.runs):
+        name = f"{path}: leadline.runs[{at}]"
+        if run.command >= commands:
+            raise UsageError(f"{name}.command is {run.command}; the file has {commands} commands, from 0")
+        if not run.failed and not run.figures.get("wall", 0) > 0:
+            raise UsageError(f"{name}: `figures.wall` is not a time of more than 0 s")
+        if own.order != "unknown" and math.isnan(run.started):
+            raise UsageError(f'{name}: `started` is missing; write "order": "unknown" if the order is not known')
+        if own.order == "random" and commands > 1 and (run.block, run.command) in seen:
+            raise UsageError(
+                f"{name}: block {run.block} has command {run.command} twice, so the order was not random blocks; "
+                'write "order": "unknown" if it is not known'
+            )
+        seen.add((run.block, run.command))
+    return [Run(at, one.block, one.command, one.started, one.figures, one.failed) for at, one in enumerate(own.runs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -102,12 +103,15 @@ def shortened(text: str, longest: int = 60) -> str:
 
 
 def quoted(value: object, longest: int = 60) -> str:
-    """A value for a message, as Python writes it, shortened."""
+    """A value for a message, shortened: a text in single quotes, anything else as JSON and YAML write it."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**40:
         return "a number of more than 40 digits"  # Python refuses to write the longest
     if isinstance(value, str):
         return repr(shortened(value, longest))
-    return shortened(repr(value), longest)
+    try:
+        return shortened(json.dumps(value, default=str, ensure_ascii=False), longest)
+    except (RecursionError, ValueError):  # nested too deeply, or in itself
+        return "something nested"
 
 
 def nearest(word: str, choices: list[str]) -> str | None:

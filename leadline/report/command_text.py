@@ -6,32 +6,45 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 
 from leadline.conclude.wording import listed, signed
-from leadline.lab.command import Comparison
+from leadline.lab.command import Comparison, Relative
 from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
 from leadline.report.words import number
 
-_ORDERS = {"random": "random blocks", "abba": "ABBA blocks", "latin": "Latin squares", "williams": "Williams squares"}
+_UNKNOWN = "in an unknown order"
+_ORDERS = {
+    "random": "random blocks",
+    "abba": "ABBA blocks",
+    "latin": "Latin squares",
+    "williams": "Williams squares",
+    "unknown": _UNKNOWN,
+}
+_CACHES = {
+    "as-is": ", page cache as it was",
+    "warm": ", page cache warm",
+    "cold": ", page cache dropped before each run",
+    "unknown": "",
+}
 _SHOWN = 5  # failures that are told one by one
 
 
 def lines(found: Comparison) -> list[str]:
     """How they were timed, a table of the times, what else differs, the order, failures, notes."""
-    return [*_head(found), *_table(found), *_others(found), *_order(found), *_failures(found), *found.notes]
+    return [
+        *_head(found),
+        *_table(found),
+        *_others(found),
+        *_order(found),
+        *_outliers(found),
+        *_failures(found),
+        *found.notes,
+    ]
 
 
 def _head(found: Comparison) -> Iterator[str]:
     counts = sorted({sum(run.command == at for run in found.runs) for at in range(len(found.commands))})
     times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    order = "one after the other" if found.sequence else _ORDERS[found.how.order]
-    if len(found.commands) == 1:
-        order = "one after the other"
-    cache = (
-        ""
-        if found.sequence
-        else {"as-is": ", page cache as it was", "warm": ", page cache warm"}.get(
-            found.how.cache, ", page cache dropped before each run"
-        )
-    )
+    order = "one after the other" if len(found.commands) == 1 else _ORDERS[found.how.order]
+    cache = _CACHES[found.how.cache]
     yield f"{times} runs of each command, {order}{cache}" + (", interrupted" if found.interrupted else "")
 
 
@@ -84,6 +97,16 @@ def _order(found: Comparison) -> Iterator[str]:
         yield f"Order: {told}" + ("; random blocks keep it out of the comparison" if one.found else ": none seen")
 
 
+def _outliers(found: Comparison) -> Iterator[str]:
+    for at, command in enumerate(found.commands):
+        far = [run for run in found.outliers if run.command == at]
+        if far:
+            of = [run for run in found.runs if run.command == at]
+            places = listed([f"run {of.index(run) + 1}: {_seconds(run.figures['wall'])}" for run in far[:_SHOWN]])
+            more = f" and {len(far) - _SHOWN} more" if len(far) > _SHOWN else ""
+            yield f"Outliers of {command.text}: {len(far)} of {len(of)} runs ({places}{more})"
+
+
 def _failures(found: Comparison) -> Iterator[str]:
     for run in found.failed[:_SHOWN]:
         yield f"Run {run.position + 1} ({found.commands[run.command].text}) failed: {run.why}"
@@ -96,8 +119,9 @@ def answer(found: Comparison) -> str:
     if found.nothing:
         return f"No conclusion: {found.nothing}."
     said = [_said(found, at, effect) for at, effect in sorted(_effects(found, "wall").items())]
-    if found.sequence:
-        said.append("All runs of one command came one after the other: a drift of the machine would look the same.")
+    said += [_robust(found, at, relative) for at, relative in sorted(found.by_ranks.items())]
+    if found.unordered:
+        said.append("The order of the runs is unknown: a drift of the machine would look the same.")
     if found.failed:
         said.insert(0, f"{len(found.failed)} of {len(found.runs)} runs failed.")
     return " ".join(said)
@@ -115,6 +139,12 @@ def _said(found: Comparison, at: int, effect: Effect) -> str:
         return f"'{name}' takes {signed(abs(effect.percent))[1:]} % {less} time than '{baseline}' {interval}."
     open_ = f"No difference in time of '{name}' and '{baseline}' is distinguishable from noise {interval}"
     return f"{open_}; {_takes(found, effect)}."
+
+
+def _robust(found: Comparison, at: int, relative: Relative) -> str:
+    less = "less" if relative.percent < 0 else "more"
+    takes = f"'{found.commands[at].text}' takes {signed(abs(relative.percent))[1:]} % {less} time"
+    return f"By ranks, which outliers hardly move, {takes} {_interval(relative.interval)}."
 
 
 def _takes(found: Comparison, effect: Effect) -> str:

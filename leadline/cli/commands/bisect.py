@@ -13,7 +13,6 @@ from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
-from leadline.model.errors import UsageError
 from leadline.planning.probes import MOST
 
 
@@ -49,8 +48,6 @@ def bisect(
 ) -> None:
     """Find which change between two ends makes the difference: levels of a factor, or settings."""
     wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
-    if levels is not None and factor is None:
-        raise UsageError("--levels: name the factor that they are of: --factor NAME")
     given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
     subject = Study.read(study, given, [f"{factor}={levels}"] if levels is not None else [])
     asked = question(

@@ -58,9 +58,6 @@ def capacity(
             found.write(out)
         _print(found, json, [str(out)] if out is not None else [])
         return
-    for option, given in (("--predict", loads), ("--pool", pools), ("--cpus", cpus), ("--out", out)):
-        if given:
-            raise UsageError(f"{option} is of the queueing model, not of the scalability law: leave it out")
     _print(result.scaling(scaling, levels), json)
 
 

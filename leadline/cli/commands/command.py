@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.commands import How, answer, commands_of, compare, compared_file, document, lines
+from leadline.api.commands import How, answer, commands_of, compare, compared_files, document, lines
 from leadline.cli.options import JsonOption, file_option
 from leadline.cli.output import errors, print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
@@ -68,16 +68,15 @@ def command(
     ] = 2.0,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
     import_json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Compare what hyperfine or --export-json wrote.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Compare what hyperfine or --export-json wrote; the commands of all FILEs."),
     ] = None,
     export_json: Annotated[Path | None, file_option("Write hyperfine's JSON, with all runs.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Time programs as whole processes in a mixed order and compare them, with intervals."""
     if import_json is not None:
-        if commands:
-            raise UsageError("--import-json compares what is in the file; leave the commands out")
-        found = compared_file(import_json, equivalent)
+        found = compared_files(import_json, equivalent, ignore_failure)
     else:
         if not commands:
             raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")

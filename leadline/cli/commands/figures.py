@@ -15,11 +15,11 @@ from leadline.cli.commands.figures_pages import show_pages
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
-from leadline.figures.foreign import COLUMNS, Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.figures.foreign import Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
-from leadline.model.result import RESPONSES, ResponseKind, StudyAnalysis
+from leadline.model.result import ResponseKind, StudyAnalysis
 
 ENDINGS = (".csv", ".json")
 
@@ -74,23 +74,31 @@ def figures(
 ) -> None:
     """Study A's figures: gains against luck, failures, sensitivities, ranking over systems, test of a grouping."""
     if pages:
-        others = {"--response": response, "--groups": groups, "--groups-file": groups_file, "--cv": cv, "--unit": unit}
-        others |= {"--settings": settings, "--replicates": replicates, "--lower-is-better": lower_is_better}
-        show_pages(source, lab, out, system, json, others)
+        show_pages(source, lab, out, system, json)
         return
     concluded: StudyAnalysis | None = None
     grouping = parse_groups([*((f"--groups {each}", each) for each in groups or []), *_lines(groups_file)])
     path = Path(source)
     if path.suffix.lower() in ENDINGS:
-        kind = _kind(response, unit, lower_is_better)
-        found = _of_file(path, response, kind, grouping, cv, settings, replicates)
+        _refuse("a table", {"--system": system})
+        said = ResponseKind(response or "response", unit, not lower_is_better, response or "response")
+        found = _of_file(path, response, said if unit or lower_is_better else None, grouping, cv, settings, replicates)
     elif path.exists() and not path.is_dir():
         raise UsageError(f"{source}: a table ends in {' or '.join(ENDINGS)}")
     else:
+        of_tables = {"--unit": unit, "--lower-is-better": lower_is_better}
+        _refuse("a study", {**of_tables, "--settings": settings, "--replicates": replicates})
         stored = load_lab(lab).study(source)
         found = _of_study(stored.record, response, system, grouping, cv)
         concluded = stored.analysis
     _print(found, out, json, concluded)
+
+
+def _refuse(source: str, options: Mapping[str, object]) -> None:
+    """Raises UsageError for an option that is given and means nothing for this source."""
+    for option, value in options.items():
+        if value:
+            raise UsageError(f"{option} means nothing for {source}: leave it out")
 
 
 def _lines(path: Path | None) -> list[tuple[str, str]]:
@@ -102,18 +110,10 @@ def _read(path: Path) -> str:
     return read_text(path, _LARGEST)
 
 
-def _kind(response: str | None, unit: str, lower_is_better: bool) -> ResponseKind:
-    """What the file's response is: a known one by its name, else as the options say."""
-    known = None if response in COLUMNS["response"] else RESPONSES.get(response or "")  # a column "mean" is no latency
-    if known is not None and not unit and not lower_is_better:
-        return known
-    return ResponseKind(response or "response", unit, not lower_is_better, response or "response")
-
-
 def _of_file(
     path: Path,
     response: str | None,
-    kind: ResponseKind,
+    kind: ResponseKind | None,
     groups: Mapping[str, Sequence[str]],
     cv: float | None,
     settings: int | None,
@@ -126,6 +126,9 @@ def _of_file(
     else:
         rows = rows_of_csv(text, str(path), response)
     if not is_gains(rows):
+        _refuse("a table of runs", {"--settings": settings, "--replicates": replicates})
+        name = response or "response"
+        kind = kind or rows[0].kind or ResponseKind(name, "", True, name)
         return figures_of(read_rows(rows, kind), groups, cv)
     if groups:
         raise UsageError(f"{path}: best gains and worst losses say nothing of single parameters, so no groups of them")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from leadline.api.labs import load_lab
@@ -14,15 +13,10 @@ from leadline.model.errors import UsageError
 _LARGEST = 1024**2  # bytes
 
 
-def show_pages(
-    source: str, lab: Path, out: Path | None, system: str | None, json: bool, others: Mapping[str, object]
-) -> None:
-    """``others``: options that say nothing of this table, by name. Raises UsageError, OSError."""
+def show_pages(source: str, lab: Path, out: Path | None, system: str | None, json: bool) -> None:
+    """Raises UsageError, OSError."""
     from leadline.api import telling
 
-    given = [name for name, value in others.items() if value]
-    if given:
-        raise UsageError(f"{given[0]} says nothing of study C's table: leave it out, or --pages")
     path = Path(source)
     if path.suffix.lower() == ".csv":
         if system is not None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from leadline.api import kernels
 from leadline.cli.options import JsonOption
 from leadline.cli.output import errors, print_json, print_table, say
+from leadline.model.errors import UsageError
 
 _NAME = "LINE-FLAVOUR (6.1-cloud), a release, or the path of a bzImage, a package or a build directory."
 _Name = Annotated[str, typer.Argument(help=_NAME)]
@@ -35,7 +36,11 @@ def kernels_(
     json: JsonOption = False,
 ) -> None:
     """List the kernels that guests can have: line and flavour, version, suite, whether it is here, size."""
-    if context.invoked_subcommand is not None:
+    if below := context.invoked_subcommand:
+        if json or refresh:
+            raise UsageError(
+                f"{'--json' if json else '--refresh'} is of the list; write it behind `{below}` if it has it"
+            )
         return
     found = kernels.listed(_told(json), refresh)
     if json:

@@ -36,8 +36,6 @@ def knobs(
     With --server or --database: its own names and defaults, and the knobs of others that it lacks. Every product flag
     of a JVM is a knob as well: leadline knobs jvm.flag lists them.
     """
-    if stack and (server or database):
-        raise UsageError("--stack names a server and a database already; leave --server and --database out")
     absent: dict[str, list[str]] = {}
     if stack:
         catalogue = knobs_of_stack(stack)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
@@ -125,28 +125,24 @@ def load(
     if schema:
         typer.echo(scenario_schema(), nl=False)
         return
-    if check:
-        if drivers is None:
-            raise UsageError("--check looks at the hosts of --drivers: give that too")
+    if check and drivers is not None:
         _check(drivers)
         return
     output_directory(option_value("--out", [scenario or "", *context.args], OUT))
     failing = [word for condition in fail or () for word in ("--fail", condition)]
     tell = None
     out = Path(option_value("--out", [scenario or "", *context.args], OUT))
-    if html is not None:
-        if find_knee:
-            raise UsageError("--html is of one run: it cannot stand beside --find-knee")
-        if against is None and generator is None and (scenario is None or scenario.startswith("-")):
-            typer.echo(load_page(out, html))
-            return
+    reading = generator is None and (scenario is None or scenario.startswith("-"))
+    if html is not None and against is None and reading:
+        _refuse_run([scenario or "", *context.args], {"--fail": fail, "--limit-errors": limit_errors, "--json": json})
+        typer.echo(load_page(out, html))
+        return
     if against is not None:
-        if find_knee:
-            raise UsageError("--against compares two runs: it cannot stand beside --find-knee")
         from leadline.cli.commands.load_against import comparing
 
         tell = comparing(against, out)
-        if generator is None and (scenario is None or scenario.startswith("-")):
+        if reading:
+            _refuse_run([scenario or "", *context.args], {"--fail": fail, "--limit-errors": limit_errors})
             tell(json)
             if html is not None:
                 load_page(out, html)
@@ -154,38 +150,25 @@ def load(
         if json:
             raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
     page = None if html is None else partial(load_page, out, html)
-    own = {"options": options, "program": program}
     if generator is not None:
-        if preset is not None or find_knee:
-            raise UsageError("--generator runs another tool as it is: --preset and --find-knee belong to leadline-load")
-        if drivers is not None:
-            raise UsageError("--drivers are hosts of leadline-load: --generator runs another tool, here and alone")
         from leadline.cli.commands.load_generator import run
 
         arguments = list(context.args)
         if scenario is not None and scenario.startswith("-"):  # no script: the parser took the first option for it
             arguments.insert(0, scenario)
             scenario = None
-        arguments += [f"--{name}={value}" for name, value in own.items() if value is not None]
+        own = {"--options": options, "--program": program}
+        arguments += [f"{name}={value}" for name, value in own.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
         _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell, page)
         return
-    for name, value in own.items():
-        if value is not None:
-            raise UsageError(f"--{name} belongs to --generator; options of leadline-load are written as they are")
     if scenario is None or scenario.startswith("-"):
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
     arguments = [*context.args, *failing]
-    if fail and find_knee:
-        raise UsageError("--fail belongs to a run; --find-knee searches within --limit-p99 and --limit-errors")
     if limit_p99 is not None and not find_knee:
         raise UsageError(
             f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
         )
-    if not find_knee:
-        for option, present in (("--limit", limit), ("--budget", budget), ("--dry-run", dry_run)):
-            if present:
-                raise UsageError(f"{option} belongs to --find-knee")
     if limit_errors is not None and not find_knee:
         arguments += ["--limit-errors", limit_errors]
     if preset is not None:
@@ -199,8 +182,6 @@ def load(
             "--json belongs to --find-knee and --generator; a run writes summary.json (--progress json: its seconds)"
         )
     if drivers is not None:
-        if find_knee:
-            raise UsageError("--find-knee has one driver: it cannot stand beside --drivers")
         passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
         _end(130 if passed is None else int(not passed), tell, page)
         return
@@ -226,6 +207,19 @@ def load(
     if code < 0:
         raise LeadlineError(f"leadline-load was ended by signal {-code}")
     _end(code, tell, page)
+
+
+def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None:
+    """Raises UsageError for what is given of a run, where results that are there are only read."""
+    given = [option for option, value in options.items() if value]
+    rest = iter(word for word in arguments if word)
+    for word in rest:
+        if word == "--out":
+            next(rest, "")
+        elif not word.startswith("--out="):
+            given.append(word)
+    if given:
+        raise UsageError(f"{given[0]} is of a run: name a scenario, or leave it out to read the results in --out")
 
 
 def _end(code: int, tell: Callable[[bool], None] | None, page: Callable[[], Path] | None) -> None:

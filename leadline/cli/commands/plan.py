@@ -48,8 +48,6 @@ def plan(
 ) -> None:
     """Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."""
     if check is not None:
-        if study is not None or out is not None or set_ or factor:
-            raise UsageError("--check takes a saved plan and nothing else; leave the study and its options out")
         _show(_read(check), json, {"source": str(check)}, [f"{check}: the plan is sound"])
         return
     if study is None:

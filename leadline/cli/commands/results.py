@@ -11,6 +11,7 @@ import typer
 from leadline.api.printing import find_browser, print_pdf
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, print_text, say
+from leadline.model.errors import UsageError
 
 HTML, PDF = "html", "pdf"
 
@@ -63,6 +64,8 @@ def report(
     else:
         text = found.report_text(format_)
         if out is None:
+            if json:
+                raise UsageError("--json names the file that is written: give --out too")
             print_text(text)
             return
         out.write_text(text, encoding="utf-8")

@@ -71,10 +71,8 @@ def run(
         subject = Study(
             aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
         )
-    if pool is not None and (simulate is not None or not isinstance(subject, Study)):
-        raise UsageError("--pool is of studies on real hosts: no tuning and no --simulate goes with it")
-    if hosts is not None and pool is None:
-        raise UsageError("--hosts goes with --pool")
+    if pool is not None and not isinstance(subject, Study):
+        raise UsageError(f"--pool is of studies; {study} is a tuning, whose steps run one after the other")
     over = None if pool is None else Over(pool, hosts)
     execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, over=over)
 

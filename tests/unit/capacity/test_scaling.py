@@ -118,7 +118,7 @@ def test_the_command_says_what_more_gains(lab: Path) -> None:
     [
         (("--scaling", "load.user"), "did you mean load.users?"),
         (("--scaling", "jvm.collector"), "no number and no list of CPUs"),
-        (("--scaling", "load.users", "--pool", "3"), "--pool is of the queueing model"),
+        (("--scaling", "load.users", "--pool", "3"), "--pool means nothing beside --scaling"),
     ],
 )
 def test_what_cannot_be_is_told(lab: Path, words: tuple[str, ...], told: str) -> None:

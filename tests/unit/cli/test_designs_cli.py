@@ -96,7 +96,7 @@ def test_refusals_of_a_file_name_its_line(study: Path) -> None:
 
 def test_bad_use_is_told(study: Path, tmp_path: Path) -> None:
     assert "name a study" in refused()
-    assert "nothing else" in refused(study, "--check", tmp_path / "plan.json")
+    assert "means nothing beside --check" in refused(study, "--check", tmp_path / "plan.json")
     assert "cannot be written" in refused(study, "--out", tmp_path / "no" / "plan.json")
 
 

@@ -275,3 +275,56 @@ def test_the_report_of_four_factors_has_a_section_and_fewer_have_none(tmp_path: 
     assert section(few) is None
     failed = [replace(trial, state="failed", failure=FailureClass.WORKLOAD) for trial in record.trials]
     assert section(replace(record, trials=tuple(failed))) is None
+
+
+def tidy(head: str, rows: str) -> str:
+    return f"{head}\n" + "".join(f"{row}\n" for row in rows.split())
+
+
+PAIRS = "old,1,100 old,2,102 old,3,101 new,1,97 new,2,99 new,3,98"
+
+
+def test_a_column_for_each_factor_is_read_as_one_with_factor_and_level(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(tidy("build,run,throughput", PAIRS))
+    ours = PAIRS.replace("old,", ",,").replace("new,", "build,new,")
+    ours = " ".join(",".join(word for at, word in enumerate(row.split(",")) if at != 2) for row in ours.split())
+    (tmp_path / "b.csv").write_text(tidy("factor,level,throughput", ours))
+    told, same = leadline.document(tmp_path / "a.csv"), leadline.document(tmp_path / "b.csv")
+    assert told["extremes"] == same["extremes"]
+    assert "The column build was taken for a factor, 'old' for its baseline." in leadline(tmp_path / "a.csv")
+
+
+def test_a_column_that_differs_from_row_to_row_is_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(tidy("build,seen,p99", "old,8:01,5 old,8:02,6 new,8:03,4 new,8:04,5"))
+    told = leadline(tmp_path / "a.csv")
+    assert "The column seen was left out: it differs from row to row." in told
+    assert leadline.document(tmp_path / "a.csv")["higher_is_better"] is False
+
+
+def benchmark(name: str, *forks: list[float], unit: str = "us/op", **params: str) -> dict[str, object]:
+    metric = {"score": 1.0, "scoreUnit": unit, "rawData": forks}
+    return {"benchmark": name, "mode": "avgt", "params": params or None, "primaryMetric": metric}
+
+
+def test_results_of_jmh_are_compared_by_fork(tmp_path: Path) -> None:
+    forks = [[10.0, 12.0], [11.0, 13.0], [12.0, 14.0]]
+    slower = [[1.1 * time for time in fork] for fork in forks]
+    (tmp_path / "a.json").write_text(json.dumps([benchmark("a", *forks), benchmark("b", *slower)]))
+    told = leadline.document(tmp_path / "a.json")
+    assert told["failures"]["systems"][0]["runs"] == 6
+    assert "us/op" in leadline(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.json", json.dumps([benchmark("a", [1.0]), benchmark("b", [1.0], unit="ops/s")]), "a in us/op, b in ops/s"),
+        ("a.json", json.dumps([benchmark("a", [1.0])]), "nothing to compare"),
+        ("a.json", json.dumps([benchmark("a", []), benchmark("b", [])]), "not what JMH writes"),
+        ("a.csv", tidy("build,p50,p99", "a,1,2 b,1,2"), "the results are in one of p50, p99: --response p50"),
+        ("a.csv", tidy("build,time", "a,1 b,2"), "one of the results (--response NAME says which)"),
+    ],
+)
+def test_what_a_table_lacks_is_named(name: str, text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert said in refused(str(tmp_path / name))

@@ -111,7 +111,7 @@ def test_bad_tables(text: str, words: str) -> None:
 
 
 def test_options_that_say_nothing_here(tmp_path: Path) -> None:
-    assert "--cv says nothing of study C's table" in refused(PUBLISHED, "--pages", "--cv", "3")
+    assert "--cv means nothing beside --pages" in refused(PUBLISHED, "--pages", "--cv", "3")
     assert "--system names a factor of a study" in refused(PUBLISHED, "--pages", "--system", "x")
     other = tmp_path / "table.txt"
     other.write_text("x")

@@ -15,7 +15,7 @@ import pytest
 from leadline.host import timed
 from leadline.host.timing import Stopwatch
 from leadline.lab.command import Comparison, How, commands_of, compare
-from leadline.lab.command_files import compared_file, document
+from leadline.lab.command_files import compared_files, document
 from leadline.model.errors import UsageError
 from leadline.model.result import Verdict
 from leadline.report.command_text import answer, lines
@@ -153,7 +153,7 @@ def test_one_pair_of_times_is_no_conclusion(tmp_path: Path) -> None:
     published = {"results": [{"command": "disk", "times": [4.334]}, {"command": "RAM disk", "times": [4.257]}]}
     file = tmp_path / "published.json"
     file.write_text(json.dumps(published), encoding="utf-8")
-    assert answer(compared_file(file, 2.0)).startswith("No conclusion: one pair")
+    assert answer(compared_files([file], 2.0)).startswith("No conclusion: one pair")
     assert "one command" in answer(compared("true", how=How(runs=3)))
 
 
@@ -163,32 +163,114 @@ def test_files_are_those_of_hyperfine_and_are_read_again(tmp_path: Path) -> None
     found = compared(f"{program} 0", f"{program} 0.02", how=How(runs=6, order="abba"))
     file = tmp_path / "out.json"
     file.write_text(json.dumps(document(found)), encoding="utf-8")
-    again = compared_file(file, 2.0)
+    again = compared_files([file], 2.0)
     assert answer(again) == answer(found)
     assert lines(again)[1:] == [line for line in lines(found)[1:] if line not in found.notes]  # files keep no notes
     read = json.loads(file.read_text(encoding="utf-8"))
     assert [len(one["times"]) for one in read["results"]] == [6, 6]
     del read["leadline"]
     file.write_text(json.dumps(read), encoding="utf-8")
-    assert "came one after the other" in answer(compared_file(file, 2.0))
+    assert "order of the runs is unknown" in answer(compared_files([file], 2.0))
+
+
+TIMES = {"a": [0.100, 0.101, 0.099, 0.102, 0.1], "b": [0.103, 0.104, 0.102, 0.105, 0.103]}
+
+
+def hyperfine(path: Path, times: dict[str, list[float]] = TIMES, **codes: list[int | None]) -> Path:
+    """A file of hyperfine's with an exit code for each time."""
+    results = [{"command": one, "times": of, "exit_codes": codes.get(one, [0] * len(of))} for one, of in times.items()]
+    path.write_text(json.dumps({"results": results}), encoding="utf-8")
+    return path
+
+
+def test_an_order_that_a_file_does_not_hold_stays_unknown_through_every_export(tmp_path: Path) -> None:
+    found = compared_files([hyperfine(tmp_path / "a.json")], 2.0)
+    for number in range(2):
+        assert "in an unknown order" in lines(found)[0]
+        assert not any("none seen" in line or "page cache" in line for line in lines(found))
+        assert "The order of the runs is unknown" in answer(found)
+        kept = document(found)
+        assert kept["leadline"]["order"] == kept["leadline"]["cache"] == "unknown"
+        assert "seed" not in kept["leadline"]
+        assert not any({"started", "block"} & set(run) for run in kept["leadline"]["runs"])
+        (tmp_path / f"{number}.json").write_text(json.dumps(kept), encoding="utf-8")
+        found = compared_files([tmp_path / f"{number}.json"], 2.0)
+
+
+def test_blocks_that_contradict_random_blocks_are_refused(tmp_path: Path) -> None:
+    kept = document(compared_files([hyperfine(tmp_path / "a.json")], 2.0))
+    kept["leadline"] |= {"order": "random", "seed": 1}
+    kept["leadline"]["runs"] = [run | {"block": 0, "started": at} for at, run in enumerate(kept["leadline"]["runs"])]
+    (tmp_path / "b.json").write_text(json.dumps(kept), encoding="utf-8")
+    with pytest.raises(UsageError, match="block 0 has command 0 twice, so the order was not random blocks"):
+        compared_files([tmp_path / "b.json"], 2.0)
+
+
+def test_failed_runs_of_a_file_are_failures_and_no_times(tmp_path: Path) -> None:
+    file = hyperfine(tmp_path / "a.json", a=[0, 0, 0, 0, None], b=[0, 0, 0, 0, 7])
+    found = compared_files([file], 2.0)
+    assert [len(found.of(at, "wall")) for at in (0, 1)] == [4, 4]
+    assert [run.why for run in found.failed] == ["ended by a signal", "exit code 7"]
+    assert answer(found).startswith("2 of 10 runs failed.")
+    assert not compared_files([file], 2.0, ignore_failure=True).failed
+
+
+def test_several_files_are_one_comparison_of_unknown_order(tmp_path: Path) -> None:
+    parts = [hyperfine(tmp_path / f"{name}.json", {name: times}) for name, times in TIMES.items()]
+    together, whole = compared_files(parts, 2.0), compared_files([hyperfine(tmp_path / "c.json")], 2.0)
+    assert lines(together) == lines(whole)
+    assert answer(together) == answer(whole)
+
+
+def test_outliers_are_told_with_an_estimate_that_they_hardly_move(tmp_path: Path) -> None:
+    calm = {"a": [*TIMES["a"], *TIMES["a"]], "b": [*TIMES["b"], *TIMES["b"]]}
+    found = compared_files([hyperfine(tmp_path / "a.json", {**calm, "a": [1.5, *calm["a"][1:]]})], 2.0)
+    assert "Outliers of a: 1 of 10 runs (run 1: 1.50 s)" in lines(found)
+    assert found.by_ranks[1].percent == pytest.approx(3.0, abs=0.5)
+    assert "By ranks, which outliers hardly move, 'b' takes +3" in answer(found).replace("takes 3", "takes +3")
+    assert not compared_files([hyperfine(tmp_path / "b.json", calm)], 2.0).outliers
+
+
+@pytest.mark.parametrize("wrapped", ["\ufeff{}", "[]"])
+def test_a_byte_order_mark_and_the_bare_list_are_read(wrapped: str, tmp_path: Path) -> None:
+    text = hyperfine(tmp_path / "a.json").read_text(encoding="utf-8")
+    text = json.dumps(json.loads(text)["results"]) if wrapped == "[]" else f"\ufeff{text}"
+    (tmp_path / "b.json").write_text(text, encoding="utf-8")
+    assert answer(compared_files([tmp_path / "b.json"], 2.0)) == answer(compared_files([tmp_path / "a.json"], 2.0))
+
+
+OWN = '{"results": [{"command": "a"}], "leadline": {"order": "%s", "runs": [%s]}}'
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{}", "not what `hyperfine --export-json` writes"),
-        ("[", "not what"),
+        ("{}", "not what `hyperfine --export-json` writes: results is missing"),
+        ("[", "not what `hyperfine --export-json` writes: no JSON: Expecting value: line 1 column 2"),
+        ("3", "an object with `results`, a list of commands, is wanted"),
+        ("[" * 9999, "no JSON" if sys.version_info >= (3, 12) else "nested too deeply"),
         ('{"results": []}', "it holds no command"),
-        ('{"results": [{"command": "a", "times": [-1]}]}', "not a positive number"),
+        ('{"results": [{"command": "a"}]}', "it holds no time of a run"),
+        ('{"results": [{"command": "a", "times": [1, -1]}]}', "results[0].times[1] ('a') is -1 s, not more than 0"),
+        ('{"results": [{"command": "a", "times": [0.0]}]}', "hyperfine -N"),
+        ('{"results": [{"command": "a", "times": [null]}]}', "results[0].times[0] is null: "),
+        ('{"results": [{"command": "a", "times": [NaN]}]}', "results[0].times[0] is NaN: "),
+        ('{"results": [{"command": "a", "times": [1, 2], "exit_codes": [0]}]}', "2 times and 1 exit codes"),
+        ('{"results": [{"times": [1]}]}', "results[0].command is missing"),
+        (OWN % ("sorted", ""), "leadline.order is 'sorted': "),
+        (OWN % ("random", '{"command": 1, "figures": {"wall": 1}, "started": 0}'), "command is 1; the file has 1 comm"),
+        (OWN % ("random", '{"command": 0, "figures": {}, "started": 0}'), "is not a time of more than 0 s"),
+        (OWN % ("random", '{"command": 0, "figures": {"wall": 1}}'), "`started` is missing"),
     ],
 )
 def test_files_that_are_none(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError) as error:
-        compared_file(file, 2.0)
+        compared_files([file], 2.0)
     assert str(file) in str(error.value)
     assert words in str(error.value)
+    assert not any(sign in str(error.value) for sign in ("Error(", "None", "nan", "{'"))
 
 
 def test_commands_and_their_parameters() -> None:
@@ -250,4 +332,4 @@ def test_the_condition_of_the_page_cache_is_held_against_what_was_read(tmp_path:
     assert any(note.startswith("Cold in name only") for note in found.notes)  # nothing was dropped
     file = tmp_path / "out.json"
     file.write_text(json.dumps(document(found)), encoding="utf-8")
-    assert "dropped before each run" in lines(compared_file(file, 2.0))[0]
+    assert "dropped before each run" in lines(compared_files([file], 2.0))[0]
