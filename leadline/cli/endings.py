@@ -63,14 +63,14 @@ class Outputs:
 
 
 def last_to_the_end() -> Outputs:
-    """Put streams that outlive their readers in the place of standard output and error. A stream that was closed
-    leads nowhere, and no file that is opened later takes its number.
+    """Put streams that outlive their readers in the place of standard output and error. No file that is opened later
+    takes the number of one that was closed: what is said to a closed standard error leads nowhere.
     """
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+        except OSError:  # what is opened takes the lowest free number; what is written to a closed output is an error
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
     streams = []
     for name, number in (("stdout", 1), ("stderr", 2)):
         before: Any = getattr(sys, name)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import leadline
-from leadline.api.process import one_blas_thread
+from leadline.api.process import one_blas_thread, usual_mask
 from leadline.cli.endings import ended_by_signals, last_to_the_end
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
@@ -46,6 +46,7 @@ def main() -> None:
     """The console script: one clear message for every foreseen error and every signal, its exit code the command's."""
     outputs = last_to_the_end()
     one_blas_thread()
+    usual_mask()
     with ended_by_signals() as first:
         try:
             code = _run()

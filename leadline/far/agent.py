@@ -27,6 +27,7 @@ from leadline.host.checks import findings
 from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
+from leadline.host.private import usual_mask
 from leadline.host.watchdog import Watchdog
 from leadline.lab.observers import observers_of
 from leadline.model.errors import LeadlineError, UsageError
@@ -349,6 +350,7 @@ def _reader(source: BinaryIO) -> Callable[[int], bytes]:
 
 def main() -> None:
     """``disposable`` as the only argument: 0 or 1. Requests on standard input, answers on standard output."""
+    usual_mask()
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints is no answer
     serve(sys.stdin.buffer, sink, sys.argv[1:2] == ["1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     the holder dies. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
+    with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

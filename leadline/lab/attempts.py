@@ -14,6 +14,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
+from leadline.host.private import make_private, tighten
+from leadline.host.secrets import redact_file
 from leadline.lab import schema as t
 from leadline.lab.claims import Claim, Claims, LostClaimError
 from leadline.lab.database import Database, add_rows, new_number
@@ -93,8 +95,10 @@ class AttemptStore(Database):
             )
             connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now, token=token))
         directory = self.directory / relative
+        for folder in (directory.parent.parent, directory.parent, directory):
+            make_private(folder)
         for part in t.PARTS:
-            (directory / part).mkdir(parents=True, exist_ok=True)
+            (directory / part).mkdir(mode=0o700, exist_ok=True)
         return attempt, directory
 
     def _study_of(self, trial_id: int) -> int:
@@ -136,6 +140,10 @@ class AttemptStore(Database):
         """Hash every file below the attempt's directory, and send those that the place of the lab's files lacks. Raises
         TrialFailure(infrastructure) where that cannot be used.
         """
+        for path in directory.rglob("*"):
+            tighten(path)
+            if path.is_file() and not path.is_symlink():
+                redact_file(path)
         rows = hashed(directory)
         files = by_digest(directory, rows)
         self.send(files)

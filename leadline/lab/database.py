@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from leadline.host.lock import exclusive
+from leadline.host.private import make_private
+from leadline.host.scratch import Scratch
 from leadline.lab import postgresql
 from leadline.lab import schema as t
 from leadline.lab.artefacts import Artefacts
@@ -42,10 +48,30 @@ class Database:
             )
         self.address = address_of(self.directory)
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._engine = opened(self.directory if self.address is None else self.address, now)
+            if changes := can_be_written(self.directory):
+                make_private(self.directory, ("services",))
+            place = self.address or (self.directory if changes else self._copied())
+            self._engine = opened(place, now, changes)
         except (OSError, LeadlineError) as error:
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {error}") from error
+
+    def _copied(self) -> Path:
+        """A copy of the rows of a lab that this user may not write to, for as long as this process runs: SQLite would
+        write beside them to read them.
+        """
+        scratch = Scratch()
+        atexit.register(scratch.close)
+        source, target = self.directory / SQLITE, scratch.path / SQLITE
+        try:
+            reader = sqlite3.connect(f"{source.as_uri()}?mode=ro", uri=True)
+            with closing(reader), closing(sqlite3.connect(target)) as copy:
+                reader.backup(copy)
+        except sqlite3.OperationalError:  # nobody has it open, and nobody may make what lies beside it
+            target.unlink(missing_ok=True)
+            for end in ("", "-wal"):
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(f"{source}{end}", f"{target}{end}")
+        return scratch.path
 
     @property
     def database(self) -> str:
@@ -88,8 +114,16 @@ class Database:
             postgresql.alone(connection)
 
 
-def opened(place: Path | Address, now: Callable[[], float]) -> Engine:
-    """The database of a lab: SQLite in the directory ``place`` or PostgreSQL, its tables made or brought up to date.
+def can_be_written(directory: Path) -> bool:
+    """Whether this user may make or change a lab there; one of another user, or on a disk that is read-only, is read
+    from a copy.
+    """
+    return all(os.access(path, os.W_OK) for path in (directory, directory / SQLITE) if path.exists())
+
+
+def opened(place: Path | Address, now: Callable[[], float], changes: bool = True) -> Engine:
+    """The database of a lab: SQLite in the directory ``place`` or PostgreSQL, its tables made or brought up to date;
+    without ``changes`` whatever is written later is refused.
     Raises LeadlineError where it cannot be reached, lacks a right or is of a later leadline, OSError.
     """
     address = place if isinstance(place, Address) else None
@@ -101,10 +135,14 @@ def opened(place: Path | Address, now: Callable[[], float]) -> Engine:
                 postgresql.make_schema(connection, place)
                 bring_up_to_date(connection, now)
         else:
+            os.close(os.open(place / SQLITE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(place / SQLITE))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(place / ".opening.lock", lambda: None), engine.begin() as connection:
                 bring_up_to_date(connection, now)
+            if not changes:
+                engine.dispose()  # those that were opened before
+                event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
     except (ValueError, DBAPIError, BrokenConnection, PoolTimeout) as error:
         raise LeadlineError(_reason(error, address)) from error
     except LeadlineError as error:

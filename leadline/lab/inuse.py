@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from leadline.host.private import private_file
 from leadline.model.errors import LeadlineError
 
 _FOLDER = ".in-use"
@@ -28,8 +29,8 @@ def in_use(lab: Path, what: str, shared: bool = False, patience: float = 0.0) ->
     Raises InUseError where another holds it for ``patience`` seconds, OSError.
     """
     path = lab / _FOLDER / what
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(path, "a", opener=private_file) as lock:
         deadline = time.monotonic() + patience
         while not _locked(lock, shared):
             if time.monotonic() >= deadline:

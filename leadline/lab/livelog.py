@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from leadline.host.private import private_file
+from leadline.host.secrets import redacted
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.model.errors import FailureClass, TrialFailure
@@ -57,9 +59,9 @@ class LiveLog:
     def open(self) -> None:
         """A new file in place of an older run's. Without a place to write to nothing is told."""
         with suppress(OSError):
-            self._path.parent.mkdir(exist_ok=True)
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
             fresh = self._path.with_suffix(".new")
-            self._file = fresh.open("w", encoding="utf-8", buffering=1)
+            self._file = open(fresh, "w", encoding="utf-8", buffering=1, opener=private_file)  # noqa: SIM115
             fresh.replace(self._path)
         self._lines = 0
 
@@ -84,7 +86,7 @@ class LiveLog:
         with suppress(OSError):  # a full disk ends the telling, never the study
             if self._lines > (_MOST if event == "trial" else _LONGEST):
                 self._again()
-            self._file.write(line)
+            self._file.write(redacted(line))
             self._lines += 1
 
     def message(self, text: str) -> None:

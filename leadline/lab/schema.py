@@ -22,6 +22,7 @@ from sqlalchemy import (
     literal_column,
 )
 
+from leadline.host.secrets import redacted
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 
@@ -36,13 +37,13 @@ def without_nul(value: Any) -> Any:
 
 
 class TEXT(TypeDecorator[str]):
-    """What programs and people said."""
+    """What programs and people said, without the secrets that are known."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        return without_nul(value)
+        return redacted(without_nul(value)) if isinstance(value, str) else value
 
 
 studies = Table(

@@ -12,14 +12,14 @@ from ruamel.yaml.comments import CommentedMap
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.lab.yamltree import Places
 from leadline.model.errors import UsageError, nearest, quoted
-from leadline.model.ownstack import IN_SETTINGS, OwnFile, OwnStack, placeholders, unknown_placeholder
+from leadline.model.ownstack import IN_SETTINGS, REFERENCE, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
 from leadline.stack.own.artifact import read_artifact
 from leadline.stack.own.classes import too_new
 from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import configured, war_server
-from leadline.stack.own.words import artifact, beside, command_files, line_of
+from leadline.stack.own.words import artifact, beside, command_files, keep_secrets, line_of, referred
 
 
 def is_stack_file(reference: str) -> bool:
@@ -37,9 +37,11 @@ def read_stack(path: Path) -> OwnFile:
     from leadline.lab.studyfile import load_tree, validated
 
     source = str(path)
-    places = Places(source, load_tree(read_text(path), source, OwnStack))
+    tree = load_tree(read_text(path), source, OwnStack)
+    keep_secrets(tree)
+    places = Places(source, tree)
     found = OwnFile(file=str(path.absolute()), content=validated(OwnStack, places))
-    missing = _missing(found)
+    missing = _missing(found) or _without_value(found)
     problems = [f"{places.where(key)}: {told}" for key, told in missing or _misspelt(found)]
     if problems:
         raise UsageError("\n".join(problems))
@@ -117,6 +119,18 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         text = read_text(beside(own, stack.settings_file.template))
         unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]
         found += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
+    return found
+
+
+def _without_value(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
+    """References that stand for nothing here."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    for key, text in own.content.texts():
+        for name in filter(REFERENCE.fullmatch, placeholders(text)):
+            try:
+                referred(own, name)
+            except UsageError as error:
+                found.append((key, str(error).partition(": ")[2]))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from leadline.host.base import TrialHost
 from leadline.host.paths import cache_dir
+from leadline.host.private import usual_mask
 from leadline.host.registry import HOSTS
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
@@ -119,6 +120,7 @@ class LocalTestbed(MachineTestbed):
 
     @cached_property
     def store(self) -> Store:
+        usual_mask()
         require_none_running(self.directory, self.host)
         return Store(self.directory)
 

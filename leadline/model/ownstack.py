@@ -25,6 +25,8 @@ COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
 _OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+REFERENCE = re.compile(r"(env|file|secret):(.+)")  # a placeholder for a value that no lab keeps
+SECRETIVE = re.compile(r"pass(?:word|wd|phrase)?(?![a-z])|secret|token|credential|(?:api|private|access)_?key", re.I)
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
 IN_SETTINGS = ("port", "folder", "jvm", "args", "environment")  # of a settings file's template
 IN_WAR = ("port", "address", "folder", "directory")
@@ -266,7 +268,7 @@ class OwnStack(Strict):
         placeholders = self._known
         for path, text in self.texts():
             for name in _PLACEHOLDER.findall(text):
-                if name not in placeholders:
+                if name not in placeholders and not REFERENCE.fullmatch(name):
                     raise KeyedError(path, unknown_placeholder(name, placeholders, self.database.kind))
         if self.war is None and self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
             raise KeyedError(

@@ -22,7 +22,7 @@ from leadline.model.ownknob import PREFIX
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import beside, full, line_of
+from leadline.stack.own.words import Words, beside, full, line_of
 from leadline.stack.servers import jvm, jvm_flags
 
 _POLL = 0.1
@@ -122,7 +122,7 @@ class AttachedServer(CommandServer):
         given = [*(f"-D{given}" for given in self._given("system_property")), *self._assigned("-D")]
         settings = {name: level for name, level in self._settings.items() if name.startswith("jvm.")}
         options = [*jvm.options(settings, None, self.jvm.flags), *given]
-        environment = [f"{name}={text}" for name, text in self._spec.environment.items()]
+        environment = [f"{name}={filled(text, Words(self._own, {}))}" for name, text in self._spec.environment.items()]
         return {
             "port": str(self._spec.fixed_port),
             "folder": str(Path(self._own.file).parent),
@@ -133,7 +133,7 @@ class AttachedServer(CommandServer):
 
     def _restart_words(self, values: Mapping[str, str]) -> list[str]:
         known = {**values, "address": "127.0.0.1", "directory": str(self.context.directory), "java": "java"}
-        return [filled(word, known) for word in full(self._own, self._spec.restart or [])]
+        return [filled(word, Words(self._own, known)) for word in full(self._own, self._spec.restart or [])]
 
     def _write_settings(self, values: Mapping[str, str]) -> None:
         """The file with these levels; its contents of before are in the journal first, with the restart they need."""

@@ -19,6 +19,7 @@ from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.foreign import Container
 from leadline.host.jvm import agent_jar
+from leadline.host.textfile import write_private
 from leadline.host.undo_running import CONTAINERS
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
@@ -27,7 +28,7 @@ from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.own.parameters import database_words
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import beside, full, line_of
+from leadline.stack.own.words import Words, beside, full, line_of
 from leadline.stack.servers import evidence
 
 _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
@@ -102,7 +103,7 @@ class ComposeServer(CommandServer):
         self._answer, self._answer_by, self._process = None, None, None
         over = context.directory / "compose.override.yaml"
         environment = self._environment(context)
-        over.write_text(json.dumps({"services": {compose.service: self._over(context, environment)}}))
+        write_private(over, json.dumps({"services": {compose.service: self._over(context, environment)}}))
         file = ["--file", str(beside(self._own, compose.file).absolute())]
         kept = self._spec.database.kind in ("keep", "command")
         project = f"leadline-{self._spec.stack}" + ("" if kept else f"-{context.http_port}")
@@ -144,7 +145,7 @@ class ComposeServer(CommandServer):
             "jvm": options,
             **database_words(context),
         }
-        found = {name: filled(text, values) for name, text in self._spec.environment.items()}
+        found = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
         if not any("${jvm}" in text for text in self._spec.environment.values()):
             found[_OPTIONS] = options
         return found | dict(given.split("=", 1) for given in self._given("environment"))

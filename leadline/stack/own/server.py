@@ -21,7 +21,7 @@ from leadline.stack.own import frameworks
 from leadline.stack.own.catalogue import live_value
 from leadline.stack.own.frameworks import FRAMEWORKS
 from leadline.stack.own.parameters import Parameters, database_words, invoked
-from leadline.stack.own.words import artifact, beside, full, line_of
+from leadline.stack.own.words import Words, artifact, beside, full, line_of
 from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
@@ -97,13 +97,19 @@ class CommandServer(Parameters):
         words: list[str] = []
         placed = [word for word in self._spec.words if word in ("${jvm}", "${args}")]
         for word in full(self._own, self._spec.words, context.directory):
-            words += options if word == "${jvm}" else arguments if word == "${args}" else [filled(word, values)]
+            words += (
+                options
+                if word == "${jvm}"
+                else arguments
+                if word == "${args}"
+                else [filled(word, Words(self._own, values))]
+            )
         if self._spec.java_program:
             words[0] = str(java)
             if not any("${jvm}" in text for _, text in self._spec.texts()):
                 words[1:1] = options
         words += [] if "${args}" in placed else arguments
-        environment = {name: filled(text, values) for name, text in self._spec.environment.items()}
+        environment = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
         environment |= dict(given.split("=", 1) for given in self._given("environment"))
         self.keep("command.txt", f"{shlex.join(words)}\n")
         return words, environment

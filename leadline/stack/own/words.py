@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from leadline.host.textfile import expanded
-from leadline.model.ownstack import OwnFile
+from leadline.host.secrets import hide
+from leadline.host.textfile import expanded, read_text
+from leadline.model.errors import UsageError
+from leadline.model.ownstack import SECRETIVE, OwnFile
+from leadline.model.yamltext import load_yaml
 
+_LONGEST = 1 << 16  # bytes of a secret's file
 _ARCHIVES = (".jar", ".war", ".ear")
 
 
@@ -30,6 +36,54 @@ def line_of(own: OwnFile, key: str, inside: str = "") -> str:
         word = re.compile(rf"(?<![\w.-]){re.escape(inside)}(?![\w.-])")
         at = next((number for number, line in enumerate(lines[at - 1 :], at) if word.search(line)), at)
     return Path(own.file).name if at is None else f"{Path(own.file).name}:{at}"
+
+
+class Words(dict[str, str]):
+    """What stands for the placeholders of a stack file; references are looked up, and hidden from then on. Raises
+    UsageError with the file and its line.
+    """
+
+    def __init__(self, own: OwnFile, words: Mapping[str, str]) -> None:
+        super().__init__(words)
+        self._own = own
+
+    def __missing__(self, name: str) -> str:
+        return referred(self._own, name)
+
+
+def referred(own: OwnFile, reference: str) -> str:
+    """The value of ``env:NAME``, ``file:PATH``, or ``secret:NAME``: of a variable of the stack file itself. Raises
+    UsageError.
+    """
+    kind, _, name = reference.partition(":")
+    where = line_of(own, "environment", reference if kind != "secret" else name)
+    if kind == "env":
+        value = os.environ.get(name)
+        if value is None:
+            raise UsageError(f"{where}: the variable {name} is not set: ${{env:{name}}} stands for its value")
+    elif kind == "file":
+        try:
+            value = read_text(beside(own, name), _LONGEST).rstrip("\n")
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
+    else:
+        tree = load_yaml(read_text(Path(own.file)), own.file)
+        variables = tree.get("environment") if isinstance(tree, dict) else None
+        if not isinstance(variables, dict) or name not in variables:
+            raise UsageError(f"{where}: the stack file has no variable {name} any more")
+        value = str(variables[name])
+    hide(value)
+    return value
+
+
+def keep_secrets(tree: dict[str, Any]) -> None:
+    """Variables of a stack file whose names say that they are secrets become references to the file."""
+    variables = tree.get("environment")
+    if isinstance(variables, dict):
+        for name, value in variables.items():
+            if SECRETIVE.search(str(name)) and isinstance(value, str | int) and "${" not in str(value):
+                hide(str(value))
+                variables[name] = f"${{secret:{name}}}"
 
 
 def command_files(command: Sequence[str]) -> list[int]:

@@ -108,12 +108,18 @@ def test_a_full_disk_under_the_output_is_told() -> None:
     assert done.stderr == b"leadline: the output could not be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_lead_nowhere(closed: str) -> None:
+LOST = b"leadline: the output could not be written: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [("<&-", 0, b""), (">&-", 1, LOST), ("2>&-", 0, b""), ("<&- >&- 2>&-", 1, b""), ("| head -c 0", 0, b"")],
+)
+def test_a_closed_output_is_an_error_a_reader_that_left_is_none(closed: str, code: int, said: bytes) -> None:
     command = f"{sys.executable} -m leadline.cli --version {closed}"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
-    assert done.returncode == 0
-    assert done.stderr == b""
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, check=False)
+    assert done.returncode == code
+    assert done.stderr == said
 
 
 def test_a_foreseen_error_of_the_system_is_one_line(tmp_path: Path) -> None:

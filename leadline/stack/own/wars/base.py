@@ -19,7 +19,7 @@ from leadline.model.places import TEMPORARY
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.jdbc import driver_for
 from leadline.stack.own.parameters import Parameters, database_words, invoked
-from leadline.stack.own.words import beside
+from leadline.stack.own.words import Words, beside
 from leadline.stack.servers import messaging
 
 POOL = "server.datasource."
@@ -116,12 +116,12 @@ class WarServer(Parameters):
 
     def environment(self, context: ServiceContext) -> Mapping[str, str]:
         values = self._values(context)
-        found = {name: filled(text, values) for name, text in self._spec.environment.items()}
+        found = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
         return found | dict(given.split("=", 1) for given in self._given("environment"))
 
     def jvm_options(self, context: ServiceContext) -> list[str]:
         values = self._values(context)
-        own = [f"-D{name}={filled(text, values)}" for name, text in self._spec.properties.items()]
+        own = [f"-D{name}={filled(text, Words(self._own, values))}" for name, text in self._spec.properties.items()]
         return [*super().jvm_options(context), *own, *(f"-D{given}" for given in self._given("system_property"))]
 
     def jars(self) -> list[Path]:

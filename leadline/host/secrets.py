@@ -1,0 +1,42 @@
+"""Secrets that this process knows: whatever it stores, logs or prints has asterisks in their place."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+SHORTEST = 4  # characters: a shorter word would be found everywhere
+_CHUNK = 1 << 22  # bytes of a file at a time
+_known: set[str] = set()
+
+
+def hide(secret: str) -> None:
+    """From now on."""
+    if len(secret) >= SHORTEST:
+        _known.add(secret)
+
+
+def redacted(text: str) -> str:
+    for secret in sorted(_known, key=len, reverse=True):
+        text = text.replace(secret, "*" * len(secret))
+    return text
+
+
+def redact_file(path: Path) -> None:
+    """In its place, bytes for bytes: what another program wrote stays readable to it. Raises OSError."""
+    if not _known:
+        return
+    pattern = re.compile(b"|".join(re.escape(each) for each in sorted(_encodings(), key=len, reverse=True)))
+    longest = max(map(len, _encodings()))
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "r+b") as file:
+        at = 0
+        while part := os.pread(file.fileno(), _CHUNK + longest, at):
+            for found in pattern.finditer(part):
+                os.pwrite(file.fileno(), b"*" * len(found[0]), at + found.start())
+            at += _CHUNK
+
+
+def _encodings() -> set[bytes]:
+    """Also as a JVM's recording has a text of its own."""
+    return {secret.encode(encoding) for secret in _known for encoding in ("utf-8", "utf-16-le", "utf-16-be")}
