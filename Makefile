@@ -7,11 +7,10 @@ CARGO ?= cargo
 # MAKEFLAGS= before cargo: it would warn of make's job server, which it does not need.
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST = $(BIN)/pytest --hypothesis-profile $(HYPOTHESIS)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DRIVER := $(or $(CARGO_TARGET_DIR),driver/target)/release/leadline-load
 HYPOTHESIS ?= same
-# Tests of test-beside that follow those of test-host, so that both chains end at about the same time.
-AFTER_HOST := $(patsubst %,tests/stack/test_%.py,bisect_kernels pool_slurm virtual_time)
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
@@ -24,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-python test-java test-host test-beside lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-quick test-slow test-stack test-java lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -33,15 +32,12 @@ quickstart: install  ## provision, run the built-in study, write its report
 
 install: check-tools $(VENV)/.run $(DRIVER) $(JAVA)  ## everything .venv/bin/leadline needs in this checkout
 
-check: lint $(DRIVER) $(JAVA)  ## the inner loop: formatters, linters, strict types and unit tests, about three minutes
-	$(call say,"unit tests (Python)")
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/unit
+check: lint $(DRIVER) $(JAVA) test-quick  ## the inner loop: formatters, linters, strict types and quick tests, about three minutes
 
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust lint-java test-java $(DRIVER)
-	@$(MAKE) --no-print-directory --jobs 2 test-rust test-python
-	$(call say,"testing with real servers and databases and pages: two chains side by side")
-	@$(MAKE) --no-print-directory --jobs 2 test-host test-beside
+	@$(MAKE) --no-print-directory --jobs 2 test-rust test-quick
+	@$(MAKE) --no-print-directory --jobs 2 test-stack test-slow
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed
@@ -50,21 +46,23 @@ test-rust:
 	$(call say,"testing the driver (Rust)")
 	MAKEFLAGS= $(CARGO) test --quiet --locked --manifest-path driver/Cargo.toml
 
-test-python:  # at a lower priority than the driver's tests beside it, which have deadlines
-	$(call say,"testing leadline (Python)")
-	nice $(BIN)/pytest --numprocesses 3 --dist worksteal --hypothesis-profile $(HYPOTHESIS) tests/golden tests/statistics tests/unit
+# Tests in Python have a lower priority than those of the driver and of real servers beside them, which have deadlines.
+test-quick:
+	$(call say,"testing leadline (Python): what takes no second")
+	nice $(PYTEST) --numprocesses 2 --dist worksteal -m "not slow" tests/unit
+
+test-slow:
+	$(call say,"testing leadline (Python): statistics and whole studies")
+	nice -n 19 $(PYTEST) --numprocesses 2 --dist worksteal -m slow tests/golden tests/statistics tests/unit
 
 test-java: lint-java  # the compiler lints too
 	$(call say,"testing the workloads (Java)")
 	$(MVN) -B -q -f workloads/pom.xml verify
 	@touch $(PROGRAMS) $(JAVA)
 
-test-host:  # tests that take the host's lease or change its settings, one after the other; then some of the others
-	$(BIN)/pytest -vv --no-header --durations=12 -m host tests/stack tests/browser
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST)
-
-test-beside:  # real servers, databases and pages that need nothing to themselves
-	$(BIN)/pytest -vv --no-header --durations=12 -m "not host" $(AFTER_HOST:%=--ignore=%) tests/stack tests/browser
+test-stack:  # those that take the host's lease or change its settings run one after the other, beside the others
+	$(call say,"testing with real servers and databases and pages")
+	$(BIN)/pytest -vv --no-header --durations=30 --numprocesses 3 --dist loadgroup tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java

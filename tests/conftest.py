@@ -61,6 +61,40 @@ HOLD_THE_HOST = {
     "test_switchback",
 }
 
+# Unit tests that take seconds of CPU each: `make test` runs them, `make check` does not.
+SLOW = {
+    "test_api",
+    "test_callbacks",
+    "test_capacity_command",
+    "test_capacity_fit",
+    "test_capacity_network",
+    "test_ci_example",
+    "test_compare_cli",
+    "test_extending",
+    "test_figures_cli",
+    "test_fuzz",
+    "test_lab_kill",
+    "test_layouts",
+    "test_loads",
+    "test_neighbour",
+    "test_own_try",
+    "test_planning_cli",
+    "test_planning_looks",
+    "test_planning_races",
+    "test_pool_run",
+    "test_profile",
+    "test_report",
+    "test_report_ci",
+    "test_report_files",
+    "test_report_profile",
+    "test_simulate_forks",
+    "test_simulate_hosts",
+    "test_simulate_run",
+    "test_simulate_soak",
+    "test_tutorials",
+    "test_verdicts_agree",
+}
+
 # In CI too: what only `make matrix` runs, and what the host itself cannot do. Want of a program is neither.
 SKIPS_IN_CI = re.compile(r"^Skipped: host: |LEADLINE_MATRIX=1")
 
@@ -180,7 +214,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``-m host`` chooses the tests that have to be alone on the host's settings, ``-m "not host"`` all others."""
+    """Mark tests as ``host`` or ``slow``; group them for loadgroup: by file, those that hold the host as one."""
     for item in items:
-        if item.path.stem in HOLD_THE_HOST:
+        stem = item.path.stem
+        if stem in SLOW or {"golden", "statistics"} & set(item.path.parts):
+            item.add_marker(pytest.mark.slow)
+        if stem in HOLD_THE_HOST:
             item.add_marker(pytest.mark.host)
+        item.add_marker(pytest.mark.xdist_group("host" if stem in HOLD_THE_HOST else stem))
+    items.sort(key=lambda item: item.path.stem not in HOLD_THE_HOST)

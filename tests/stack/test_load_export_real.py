@@ -1,23 +1,19 @@
 """An exported scenario, run by the real tool, asks the server for what leadline-load asks."""
 
 import os
-import re
 import shutil
 import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from load_export_broker import BASE, audit, serving
-from witnesses import MATRIX, matrix
+from witnesses import matrix
 
 from leadline.load.driver import find_binary
 from leadline.load.export.write import export_scenario
-from leadline.load.scenario import find_scenario
 
 pytestmark = pytest.mark.stack
 K6 = matrix("k6, whose script tests/unit/load/test_load_export.py looks at alone")
@@ -291,11 +287,11 @@ def run_k6(k6: str, script: Path, url: str, rate: str) -> None:
     assert "Error" not in done.stderr, done.stderr
 
 
-def replay(scenario: Path, url: str, out: Path, starts: Sequence[float], steady: str = "3s") -> None:
+def replay(scenario: Path, url: str, out: Path, starts: Sequence[float]) -> None:
     """Sessions of leadline-load at these seconds."""
     times = out.with_suffix(".times")
     times.write_text("".join(f"{at}\n" for at in starts))
-    load = ["--arrivals", "replay", "--replay", str(times), "--steady", steady, "--url", url, "--out", str(out)]
+    load = ["--arrivals", "replay", "--replay", str(times), "--steady", "3s", "--url", url, "--out", str(out)]
     subprocess.run([str(find_binary()), "run", str(scenario), *load], check=True, timeout=60)
 
 
@@ -316,30 +312,6 @@ def test_hyperfoil_asks_for_the_same(server: tuple[str, type[_Handler]], hyperfo
     assert logins[1] >= 4  # 5 a second for a second
     for key, number in ours.items():
         assert theirs[key] * logins[0] == number * logins[1], key
-
-
-def test_sessions_of_a_built_in_scenario_are_those_of_its_export(hyperfoil: list[str], tmp_path: Path) -> None:
-    """About 40 sessions of 20 transactions each, of leadline-load, Hyperfoil and, where there is one, k6."""
-    for name in ("brokerage-classic", *(["brokerage-json"] if MATRIX else [])):
-        scenario = tmp_path / f"{name}.yaml"
-        text, thinks = re.subn(r"(?m)^  think: 250ms", "  think: 2ms", find_scenario(name).read_text())
-        assert thinks == 1
-        scenario.write_text(text)
-        benchmark = tmp_path / f"{name}.hf.yaml"
-        benchmark.write_text(export_scenario(str(scenario), "hyperfoil"))
-        with serving() as (url, ours), serving() as (other_url, theirs), ThreadPoolExecutor(1) as aside:
-            starts = [at / 40 for at in range(40)]
-            done = aside.submit(replay, scenario, url + BASE, tmp_path / f"{name}.ours", starts, steady="5s")
-            run_hyperfoil(hyperfoil, benchmark, other_url, f"BASE={BASE}", "RATE=20", "DURATION=2s", "CONNECTIONS=20")
-            done.result()
-            audit(ours.book, (40, 40))
-            audit(theirs.book, (20, 80))  # how many it starts depends on how busy the machine is
-        if k6 := shutil.which("k6"):
-            script = tmp_path / f"{name}.js"
-            script.write_text(export_scenario(str(scenario), "k6"))
-            with serving() as (url, handler):
-                run_k6(k6, script, url + BASE, "40")
-                audit(handler.book, (20, 42))
 
 
 def _user(key: str) -> int:

@@ -82,8 +82,19 @@ def test_one_noise_for_all_levels_fails_where_one_has_three_times_as_much() -> N
         assert wrong > 0.07
 
 
-@pytest.mark.parametrize("plan", [THREE, TEN, FACTORIAL], ids=["3 replicates", "10 replicates", "3 x 3"])
-@pytest.mark.parametrize("noise", [one_level(1.0), one_level(3.0), one_level(5.0), the_baseline(5.0)])
+@pytest.mark.parametrize(
+    ("plan", "noise"),
+    [
+        (THREE, one_level(3.0)),
+        (TEN, one_level(5.0)),
+        (FACTORIAL, the_baseline(5.0)),
+        *(
+            pytest.param(plan, noise, marks=LONGER)
+            for plan in (THREE, TEN, FACTORIAL)
+            for noise in (one_level(1.0), one_level(3.0), one_level(5.0), the_baseline(5.0))
+        ),
+    ],
+)
 def test_error_rates_hold_whatever_the_ratio(plan: Plan, noise: Noise) -> None:
     """Bounds of 93 % and 6 %, less and more two Monte Carlo errors."""
     covered, wrong, _ = rates(plan, noise)

