@@ -153,7 +153,12 @@ impl Engine<'_> {
             let first = session.step_again(self.scenario);
             self.go_to(slot, first, now);
         } else {
-            self.end(slot, Outcome::Failed(ErrorKind::Check), &format!("logged out ({sign}), and the login failed"), now);
+            self.end(
+                slot,
+                Outcome::Failed(ErrorKind::Check),
+                &format!("logged out ({sign}), and the login failed"),
+                now,
+            );
         }
         true
     }

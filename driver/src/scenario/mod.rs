@@ -68,9 +68,9 @@ impl LoggedOut {
             return Some(format!("status {status}"));
         }
         let redirect = location.and_then(|location| among(&self.redirect, location));
-        redirect.map(|text| format!("a redirect to `{text}`")).or_else(|| {
-            among(&self.contains, body).map(|text| format!("the body contains `{text}`"))
-        })
+        redirect
+            .map(|text| format!("a redirect to `{text}`"))
+            .or_else(|| among(&self.contains, body).map(|text| format!("the body contains `{text}`")))
     }
 }
 

@@ -142,7 +142,10 @@ fn who_is_logged_out_logs_in_again() {
             assert_eq!(run.summary["errors"], serde_json::json!({}), "{sign}: {}", run.summary);
             let again = run.number("/requests/logins_again");
             assert!((1.0..=40.0).contains(&again), "{sign}: {again}");
-            assert_eq!(run.number("/requests/count") as u64, run.total("login", "ok") + run.total("look", "ok") + again as u64);
+            assert_eq!(
+                run.number("/requests/count") as u64,
+                run.total("login", "ok") + run.total("look", "ok") + again as u64
+            );
         }
     }
 }
