@@ -19,7 +19,7 @@ from leadline.host.facts import host_facts
 from leadline.host.files import LocalFiles
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
-from leadline.host.knobs.files import FileKnobs, machine_of
+from leadline.host.knobs.files import FileKnobs, cannot_act, machine_of
 from leadline.host.lease import Lease
 from leadline.host.mounts import Mount, mount_of, mounts, place_of
 from leadline.host.noise import busy
@@ -221,12 +221,12 @@ class LocalHost:
         return self._family[knob.name].read(knob)
 
     def writable(self, name: str) -> str:
-        """Empty if the knob can be set here, else the reason."""
+        """Empty if the knob can be set here and may act, else the reason."""
         path = self.knob_path(name)
         if not path.exists():
             return f"this kernel has no {name} ({path} does not exist)"
         if os.access(path, os.W_OK):
-            return ""
+            return cannot_act(name, self.root)
         return f"{name} needs root" if os.geteuid() != 0 else f"{path} is read-only here"
 
     def check_level(self, name: str, raw: object) -> Level:

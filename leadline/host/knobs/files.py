@@ -85,6 +85,27 @@ def _of_this_kernel(knob: Knob, root: Path) -> Knob:
     return knob
 
 
+_NEEDS = {
+    "vm.swappiness": "swap",
+    "vm.page-cluster": "swap",
+    "kernel.numa_balancing": "nodes",
+    "vm.zone_reclaim_mode": "nodes",
+}
+
+
+def cannot_act(name: str, root: Path) -> str:
+    """Why no level of the knob changes anything on this machine; empty where one may, or where that is not known."""
+    need = _NEEDS.get(name)
+    try:
+        if need == "swap" and len((root / "proc/swaps").read_text().splitlines()) == 1:
+            return f"{name} acts on swap only, and this host has none (/proc/swaps)"
+        if need == "nodes" and (root / "sys/devices/system/node/online").read_text().strip() == "0":
+            return f"{name} acts between NUMA nodes only, and this host has one (/sys/devices/system/node/online)"
+    except OSError:
+        pass
+    return ""
+
+
 def _kernel_version(root: Path) -> tuple[int, int]:
     """``(6, 12)``; (0, 0) if unknown."""
     try:

@@ -188,3 +188,23 @@ def test_the_page_cache_needs_permission(host: LocalHost) -> None:
     put(host.root, "proc/sys/vm/drop_caches", "")
     host.drop_page_cache()
     assert (host.root / "proc/sys/vm/drop_caches").read_text() == "3"
+
+
+@pytest.mark.parametrize(
+    ("knob", "file", "lacking", "there"),
+    [
+        ("vm.swappiness", "proc/swaps", "Filename Type Size", "Filename Type Size\n/swap file 9"),
+        ("vm.page-cluster", "proc/swaps", "Filename Type Size", "Filename Type Size\n/dev/zram0 partition 9"),
+        ("kernel.numa_balancing", "sys/devices/system/node/online", "0", "0-1"),
+        ("vm.zone_reclaim_mode", "sys/devices/system/node/online", "0", "0,2"),
+    ],
+)
+def test_a_knob_that_cannot_act_is_not_set(
+    knob: str, file: str, lacking: str, there: str, host: LocalHost, root: Path
+) -> None:
+    put(root, f"proc/sys/{knob.replace('.', '/', 1)}", "0")
+    assert host.writable(knob) == ""  # nothing tells
+    put(root, file, lacking)
+    assert host.writable(knob).startswith(f"{knob} acts ")
+    put(root, file, there)
+    assert host.writable(knob) == ""
