@@ -141,7 +141,7 @@ class PlannedHost(Protocol):
         """What limits of knobs depend on."""
 
     def writable(self, name: str) -> str:
-        """Empty if the knob can be set here and may act, else the reason (not root, read-only, no such file, no swap)."""
+        """Empty if the knob can be set here and may act, else the reason: not root, read-only, no swap."""
 
 
 class TrialHost(PlannedHost, KnobOwner, Protocol):

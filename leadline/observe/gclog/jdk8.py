@@ -12,15 +12,20 @@ from dataclasses import replace
 
 from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint
 from leadline.observe.gclog.decorators import wall_clock
+from leadline.observe.gclog.order import check_physics, put_in_order
 from leadline.observe.gclog.parser import bounded
 from leadline.observe.gclog.patterns import OF_OPENJ9, OF_UNIFIED, UNITS, decimal, to_bytes, whole
 
 # Repetitions have bounds: whatever a line holds, looking at it takes time in proportion to its length.
 _STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}): )?(?:(?P<up>\d{1,12}[.,]\d{1,9}): )?"
 _DECIMAL = r"(\d{1,16}(?:[.,]\d{1,9})?)"
-_RECORD = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[(?P<what>Full GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)")
+_RECORD = re.compile(
+    _STAMP + r"(?:#\d{1,9}: )?\[(?P<what>Full GC|Incremental GC|GC pause|GC remark|GC cleanup|GC--|GC)(?P<rest>.*)"
+)
 _ANY = re.compile(_STAMP + r"(?P<rest>.*)")
-_BEGINS = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[(?:Full )?GC")  # of JDK 7 the next word may follow without a space
+_BEGINS = re.compile(
+    _STAMP + r"(?:#\d{1,9}: )?\[(?:Full |Incremental )?GC"
+)  # of JDK 7 the next word may follow without a space
 # A thread beside the application was still writing its line when the record began, or writes one into it.
 _WITHIN = re.compile(
     r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?\d{1,12}[.,]\d{1,9}: (?:#\d{1,9}: )?"
@@ -32,7 +37,10 @@ _REMARK = re.compile(_STAMP + r"(?:#\d{1,9}: )?\[GC[^\[\]]*\[YG occupancy")
 _SCAVENGED = "[young]"
 _HEADER = re.compile(r".* Server VM \((?P<vm>[^)]+)\) for .* JRE \((?P<version>[^)]+)\)")
 _SECONDS = re.compile(r"(\d{1,12}[.,]\d{1,9}) secs *\]?$")
-_HEAP = re.compile(r"(\d{1,16})([BKMG])->(\d{1,16})([BKMG])\((\d{1,16})([BKMG])\)")
+_HEAP = re.compile(r"(\d{1,16})([BKMG])->(\d{1,16})([BKMG])(?:\((\d{1,16})([BKMG])\))?")  # a native image: no size
+_OLD = re.compile(r"\[(?:Tenured|CMS|PSOldGen|ParOldGen)[^\[\]]*?: \d+K->\d+K")  # a collection of all of the heap
+_HISTOGRAM = re.compile(r" num +#instances|-{20}|\s*\d{1,9}: +\d{1,16} +\d{1,16} +\S|Total +\d{1,16} +\d{1,16}\s*$")
+_NATIVE_TIME = re.compile(r"\[\[(\d{6,19}) GC: before ")  # ns, of a native image with -XX:+VerboseGC
 _G1_HEAP = re.compile(rf"Heap: {_DECIMAL}([BKMG])\([\d.,]+[BKMG]\)->{_DECIMAL}([BKMG])\({_DECIMAL}([BKMG])\)")
 _YOUNG = re.compile(r"\[(?:PSYoungGen|DefNew|ParNew)[^\[\]]*?: (\d+)K->(\d+)K\(")
 _TIMES = re.compile(rf"\[Times: user={_DECIMAL} sys={_DECIMAL}, real={_DECIMAL} secs\]")
@@ -44,6 +52,7 @@ _INSIDE = re.compile(r"(?:[\dT:.,+-]{1,30}: ){0,2}\[(?:GC |CMS-)concurrent-[^\[\
 _INNER = re.compile(r"\[[^\[\]]*\]")
 _GROUP = re.compile(r"\s*\(((?:[^()]|\([^()]*\))*)\)")
 _G1_KINDS = {"young": "Normal", "mixed": "Mixed", "initial-mark": "Concurrent Start"}
+_FAILURES = ("concurrent mode failure", "promotion failed")
 _USES = (("PSYoungGen", "Parallel"), ("ParNew", "CMS"), ("CMS", "CMS"), ("DefNew", "Serial"), ("GC pause", "G1"))
 _LONGEST = 200  # lines that one record may go over
 _WIDEST = 8192  # characters of a line
@@ -82,7 +91,9 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
     log = reader.log
     if log.truncated and log.unknown and log.unknown[-1].number >= log.lines - _LONGEST:
         log.unknown.pop()
+    put_in_order(log, [bool(jvm.version) for jvm in log.jvms])
     log.timeless = bool(log.jvms) and all(jvm.last == 0.0 for jvm in log.jvms)
+    check_physics(log)
     return log
 
 
@@ -91,10 +102,12 @@ class _Reader:
         self.log = GcLog()
         self._begin("")
         self._line = 0
+        self._native: float | None = None  # s, when the next collection of a native image began
         self._around: tuple[str, int] | None = None  # a remark whose young collection is being read
 
     def _begin(self, text: str) -> None:
         self._open = text  # a record that is not complete yet
+        self._line_bound = 0  # lines of histograms in it
         self._place = self._depth = 0  # up to where its brackets were counted, and how many are open there
 
     def read(self, text: str) -> None:
@@ -105,13 +118,18 @@ class _Reader:
             self.end()
             self.log.jvms.append(Jvm(version=header["version"]))
             return
+        if "GC: before" in text and (native := _NATIVE_TIME.match(text)):
+            self._native = whole(native[1]) / 1e9
         if self._open:
+            if _HISTOGRAM.match(text):  # of a full collection; names of classes have brackets of their own
+                self._line_bound += 1
+                return
             text = _ADDRESSES.sub("", _BESIDE.sub("", text, count=1))
             if not text:
                 return
             if _BEGINS.match(text) and self._around is None and _scavenges(self._open, text):
                 self._around = self._open, self._line
-            elif _BEGINS.match(text) or self.log.lines - self._line > _LONGEST:
+            elif _BEGINS.match(text) or self.log.lines - self._line > _LONGEST + self._line_bound:
                 self.end()
             else:
                 self._open += text
@@ -182,6 +200,8 @@ class _Reader:
             jvm.first, jvm.first_unix = at, unix
         if at >= jvm.last:
             jvm.last, jvm.last_unix = at, unix
+        elif at < jvm.first:
+            jvm.first, jvm.first_unix = at, unix
         return len(jvms) - 1
 
     def _pause(self, match: re.Match[str], record: str) -> None:
@@ -197,7 +217,7 @@ class _Reader:
             return
         ms = decimal(seconds[1]) * 1e3
         unix = wall_clock(match["wall"]) if match["wall"] else None
-        begin = decimal(match["up"]) if match["up"] else unix
+        begin = decimal(match["up"]) if match["up"] else unix if unix is not None else self._native
         at = begin + ms / 1e3 if begin is not None else 0.0
         ended = unix + ms / 1e3 if unix is not None else None
         jvm = self._jvm(at, ended)
@@ -206,7 +226,8 @@ class _Reader:
         heap = None
         if heaps:
             before, before_unit, after, after_unit, total, unit = heaps[-1]
-            heap = Heap(to_bytes(before, before_unit), to_bytes(after, after_unit), to_bytes(total, unit))
+            size = to_bytes(total, unit) if total else None
+            heap = Heap(to_bytes(before, before_unit), to_bytes(after, after_unit), size)
         young = _YOUNG.search(_INSIDE.sub("", record))
         promoted = None
         if heap and young and name == "Young":
@@ -266,8 +287,11 @@ def _named(what: str, groups: Sequence[str], record: str) -> tuple[str, str, str
         return "Cleanup", "Pause Cleanup", ""
     if cause == "CMS Initial Mark" or (not cause and "CMS-initial-mark" in record):
         return "Initial Mark", "Pause Initial Mark", ""
-    if what == "Full GC":
+    if what == "Full GC" or _OLD.search(_INSIDE.sub("", record)):
+        cause = next((why for why in _FAILURES if f"({why})" in record), cause)
         return "Full", f"Pause Full ({cause})" if cause else "Pause Full", cause
+    if what == "Incremental GC":
+        return "Young", f"Pause Incremental GC ({cause})", cause
     types = [_G1_KINDS[group] for group in groups if group in _G1_KINDS]
     causes = [group for group in groups if group not in _G1_KINDS]
     shown = [*types[-1:], *causes]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -15,6 +16,8 @@ from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, 
 from leadline.model.errors import UsageError
 from leadline.observe.gclog import patterns as known
 from leadline.observe.gclog.decorators import Line, Splitter
+from leadline.observe.gclog.order import SLACK as _SLACK
+from leadline.observe.gclog.order import check_physics, put_in_order
 from leadline.observe.gclog.patterns import (
     decimal,
     first_group,
@@ -29,7 +32,7 @@ from leadline.observe.gclog.patterns import (
 _SKIPPED_TAGS = frozenset(("stats",))
 _LONGEST = 1000  # characters of a message; the JVM's own have some hundreds
 _MOST = 4_000_000  # events: a few GB of a log, and of memory
-_SLACK = 1.0  # s by which lines of several threads may be out of order
+_ROUNDED = 0.002  # s; a time in the log is a whole millisecond
 _BESIDE = 8  # collections that may be under way beside one another
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began, but for steps of the clock
 _TORN = 3  # collections out of place, for several JVMs at once to be believed
@@ -148,12 +151,14 @@ class Reader:
         for state in self._states:
             log.cycles.extend(state.shenandoah.values())
         log.cycles.sort(key=lambda cycle: (cycle.jvm, cycle.at))
+        put_in_order(log, [state.used for state in self._states])
         self._leaps()
         log.timeless = bool(log.jvms) and all(jvm.last == 0.0 and jvm.first_unix is None for jvm in log.jvms)
         if _alternate(log):
             log.alternating = log.timeless = True
         elif self._mixed:
             log.notes.append("lines of several JVMs alternate; the time at which each began distinguishes them")
+        check_physics(log)
         return log
 
     _mixed = False
@@ -187,14 +192,18 @@ class Reader:
         jvm = jvms[self._current]
         if at >= jvm.last:
             jvm.last, jvm.last_unix = at, line.unix
+        elif at < jvm.first:
+            jvm.first, jvm.first_unix = at, line.unix
         self._at = at
 
     def _set_back(self, line: Line, at: float) -> float:
         """The time by a wall clock alone that went back: collections that count on are of the same JVM."""
         jvm = self.log.jvms[self._current]
         numbered = _ID.match(line.message)
-        if numbered and jvm.ids and whole(numbered[1]) < max(jvm.ids) - _BESIDE:
-            return at
+        if numbered and jvm.ids:
+            behind = max(jvm.ids) - whole(numbered[1])
+            if behind > _BESIDE or (behind > 0 and "Pause" in line.message):  # began anew, or a line out of place
+                return at
         self._state.shift -= jvm.last - at
         where = f" at collection {numbered[1]}" if numbered else ""
         note = f"the wall clock was set back by {jvm.last - at:.1f} s{where}: times count on from there"
@@ -276,9 +285,9 @@ class Reader:
         gc_id = optional(match["id"])
         if gc_id is not None:
             self._set_forward(gc_id, ms)
-        name, groups = match["name"], match["groups"].strip()
+        name, groups = known.OF_NATIVE_IMAGES.get(match["name"], match["name"]), match["groups"].strip()
         generation = f"{match['generation']}: " if match["generation"] else ""
-        kind = f"{generation}Pause {name} {groups}".strip()
+        kind = f"{generation}Pause {match['name']} {groups}".strip()
         if gc_id is not None and up is None and name in known.CAUSED and jvm.collector not in ("Z", "Shenandoah"):
             if gc_id < self._state.counted:  # no uptime tells that a JVM has started over, but its collections do
                 self._new_jvm(self._at, self._line.unix, None)
@@ -290,20 +299,23 @@ class Reader:
             jvm.begun.pop(gc_id, None)
             grown = self._state.old.pop(gc_id, None)
             promoted = max(0, grown) if grown is not None and name == "Young" and "(Mixed)" not in groups else None
-        self.log.pauses.append(
-            Pause(
-                at=self._at,
-                unix=self._line.unix,
-                jvm=self._current,
-                gc_id=gc_id,
-                kind=kind,
-                name=name,
-                cause=self._cause(name, groups, gc_id),
-                ms=ms,
-                heap=heap_of(match),
-                promoted=promoted,
-            )
+        pause = Pause(
+            at=self._at,
+            unix=self._line.unix,
+            jvm=self._current,
+            gc_id=gc_id,
+            kind=kind,
+            name=name,
+            cause=self._cause(name, groups, gc_id),
+            ms=ms,
+            heap=heap_of(match),
+            promoted=promoted,
         )
+        inner = self.log.pauses[-1] if self.log.pauses else None
+        if inner is not None and _turned_full(pause, inner):
+            self.log.pauses[-1] = replace(inner, at=pause.at, unix=pause.unix, ms=ms, heap=_around(pause, inner))
+        else:
+            self.log.pauses.append(pause)
 
     def _cause(self, name: str, groups: str, gc_id: int | None) -> str:
         if name in known.CAUSED:
@@ -462,6 +474,26 @@ class Reader:
             heap = Heap(first.before if first else heap.before, heap.after, heap.total) if heap else first
         ms = (self._at - began) * 1e3
         state.shenandoah[gc_id] = Cycle(self._at, self._line.unix, self._current, gc_id, kind, "", ms, heap)
+
+
+def _turned_full(pause: Pause, inner: Pause) -> bool:
+    """Whether a young collection became the full one that was logged before it has ended: one stop (Serial, JDK 11)."""
+    return (
+        pause.name == "Young"
+        and inner.name == "Full"
+        and pause.jvm == inner.jvm
+        and pause.gc_id is not None
+        and inner.gc_id == pause.gc_id + 1
+        and pause.ms >= inner.ms
+        and inner.begin >= pause.begin - _ROUNDED
+    )
+
+
+def _around(pause: Pause, inner: Pause) -> Heap | None:
+    """The heap before the whole stop and after it."""
+    if pause.heap is None or inner.heap is None:
+        return pause.heap or inner.heap
+    return Heap(pause.heap.before, inner.heap.after, inner.heap.total)
 
 
 def _alternate(log: GcLog) -> bool:

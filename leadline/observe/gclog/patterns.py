@@ -12,11 +12,13 @@ PAUSES = frozenset(
         *("Young", "Full", "Mixed", "Remark", "Cleanup", "Initial Mark"),
         *("Mark Start", "Mark End", "Relocate Start"),
         *("Init Mark", "Final Mark", "Init Update Refs", "Final Update Refs", "Final Roots", "Degenerated GC"),
+        *("Incremental GC", "Full GC"),  # of native images
         *("Init Evac", "Final Evac", "Init Traversal", "Final Traversal", "Verify Final Roots"),
     )
 )
 # With these the parentheses after the name end in the cause; elsewhere they tell of the phase.
 CAUSED = frozenset(("Young", "Full", "Mixed", "Initial Mark"))
+OF_NATIVE_IMAGES = {"Incremental GC": "Young", "Full GC": "Full"}
 # Of these a collection has one.
 ONCE = frozenset(("Young", "Full", "Mixed", "Initial Mark", "Mark Start", "Init Mark"))
 G1_TYPES = frozenset(("Normal", "Concurrent Start", "Prepare Mixed", "Mixed", "Concurrent End", "Mixed GC"))
@@ -24,8 +26,8 @@ G1_TYPES = frozenset(("Normal", "Concurrent Start", "Prepare Mixed", "Mixed", "C
 _ID = r"(?:GC\((?P<id>\d+)\) )?(?:(?P<generation>[YyOo]): )?"
 _GROUPS = r"(?P<groups>(?: \((?:[^()]|\([^()]*\))*\))*)"
 _HEAP = (
-    r"(?P<before>\d+)(?P<before_unit>[BKMGT])(?:\(\d+%\))?->"
-    r"(?P<after>\d+)(?P<after_unit>[BKMGT])(?:\(\d+%\)|\((?P<total>\d+)(?P<total_unit>[BKMGT])\))?"
+    r"(?P<before>\d+(?:\.\d+)?)(?P<before_unit>[BKMGT])(?:\(\d+%\))?->"
+    r"(?P<after>\d+(?:\.\d+)?)(?P<after_unit>[BKMGT])(?:\(\d+%\)|\((?P<total>\d+)(?P<total_unit>[BKMGT])\))?"
 )
 PAUSE = re.compile(_ID + r"Pause (?P<name>[A-Z][A-Za-z ]*?)" + _GROUPS + rf"(?: {_HEAP})? (?P<ms>\d+[.,]\d+)ms")
 # Without heap and time it is the line at a pause's beginning.
@@ -68,7 +70,7 @@ Z_CELL = re.compile(r"(\d+)([BKMGT]) \(")
 SPLICED = re.compile(r"\[\d[^\]\[]*\](?:\[[^\]\[]*\])*\[(?:trace|debug|info|warning|error) *\]")
 
 # Pauses as the three formats tell them: in a log of one, a line of another is a pause that is not read.
-OF_JDK_8 = re.compile(r"\[(?:Full )?GC.*\d secs\]")
+OF_JDK_8 = re.compile(r"\[(?:Full |Incremental )?GC.*\d secs\]")
 OF_UNIFIED = re.compile(r"GC\(\d+\) Pause .*\d[.,]\d{1,9}ms\s*$")
 OF_OPENJ9 = re.compile(r"<exclusive-end\b")
 
@@ -123,8 +125,8 @@ def decimal(number: str) -> float:
 
 
 def to_bytes(number: str, unit: str) -> int:
-    """``number`` of ``unit`` (B to T)."""
-    return whole(number) * UNITS[unit]
+    """``number`` of ``unit`` (B to T); a native image's has a fraction."""
+    return round(decimal(number) * UNITS[unit]) if "." in number else whole(number) * UNITS[unit]
 
 
 def heap_of(match: re.Match[str]) -> Heap | None:
