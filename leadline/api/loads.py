@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
+from leadline.load.alternate import run_alternately
 from leadline.load.bounds import Bound, read_bound
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.cluster.spec import read_drivers
-from leadline.load.command import OUT, check_bounds, judge, option_value, run_scenario, scenario_schema
+from leadline.load.command import OUT, check_bounds, judge, of_url, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Found, Limits, Range, Step, steps_at_most
@@ -38,12 +39,14 @@ __all__ = [
     "judge",
     "knee_document",
     "load_page",
+    "of_url",
     "option_value",
     "preset_options",
     "read_bound",
     "read_drivers",
     "read_load",
     "read_summary",
+    "run_alternately",
     "run_generator",
     "run_scenario",
     "run_together",

@@ -1,9 +1,11 @@
-"""CPU that other programs use beside a command that is timed: two looks at /proc, nothing in between."""
+"""CPU that other programs use beside a command or a load: two looks at /proc, nothing in between."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from leadline.host import procfs
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # the parent of kernel threads
+_LISTEN = "0A"  # state of a socket (proc_net_tcp(5))
 _NAMED = 5  # programs, those that used most
 
 
@@ -24,11 +27,12 @@ class Beside:
 
 
 class Bystanders:
-    """From its making to ``used``: programs that are not this process, nor started by it. What interrupts and kernel
-    threads do is nobody's, as in ``leadline.observe.machine``.
+    """From its making to ``used``: programs that are neither this process nor ``known``, nor started by them. What
+    interrupts and kernel threads do is nobody's, as in ``leadline.observe.machine``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Collection[int] = ()) -> None:
+        self._known = frozenset(known)
         self._began, self._table, (self._busy, self._steal) = time.monotonic(), procfs.all_processes(), _host()
 
     def used(self) -> Beside | None:
@@ -37,7 +41,7 @@ class Bystanders:
         whole = (time.monotonic() - self._began) * (os.cpu_count() or 1)
         if whole < _TICK:
             return None
-        own = procfs.family(table, {os.getpid()})
+        own = procfs.family(table, {os.getpid(), *self._known})
         kernel = {pid for pid, stat in table.items() if _KTHREADD in (pid, stat.parent)}
         spent = {pid: self._spent(stat, whole=pid in own) for pid, stat in table.items()}
         ours = sum(spent[pid] for pid in own | kernel)
@@ -55,6 +59,21 @@ class Bystanders:
         if then is not None and then.start != now.start:
             then = None
         return _cpu(now, whole) - (_cpu(then, whole) if then is not None else 0.0)
+
+
+def listening(port: int) -> set[int]:
+    """Processes that listen on a TCP port of this host, as far as this user may see them."""
+    sockets = set()
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError):
+            rows = [line.split() for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+            sockets |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
+    found = set()
+    for pid in procfs.all_processes() if sockets else ():
+        with suppress(OSError):
+            if any(os.readlink(one.path) in sockets for one in os.scandir(f"/proc/{pid}/fd")):  # noqa: PTH115
+                found.add(pid)
+    return found
 
 
 def _cpu(stat: procfs.ProcessStat, whole: bool) -> float:

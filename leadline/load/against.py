@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from leadline.load.others import Others, disturbance, read_others
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.series import SecondResponses, seconds_between
 from leadline.model import distributions
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import UsageError
 
 FORMAT = "leadline-against/1"
@@ -49,13 +51,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``differs``: a sentence for each fact that differs besides the server, or weakens the comparison."""
+    """``differs``: a sentence for each fact that differs besides the server, or weakens the comparison. ``refused``:
+    why there is no verdict, else empty.
+    """
 
     before: str
     now: str
     seconds: tuple[int, int]
     changes: tuple[Change, ...]
     differs: tuple[str, ...]
+    refused: str = ""
     level: float = LEVEL  # at which the intervals hold for all measures together
 
 
@@ -66,6 +71,7 @@ class Load:
     directory: Path
     summary: DriverResult
     seconds: Sequence[SecondResponses]
+    others: Others | None = None
 
 
 def read_load(directory: Path) -> Load:
@@ -83,7 +89,7 @@ def read_load(directory: Path) -> Load:
             f"{directory} cannot be compared: its steady phase has {max(whole, 0)} whole seconds, an interval needs at "
             f"least {_FEWEST}: lengthen --steady"
         )
-    return Load(directory, summary, seconds_between(directory, begin, end))
+    return Load(directory, summary, seconds_between(directory, begin, end), read_others(directory))
 
 
 def compare(before: Load, now: Load, seed: int = 1) -> Comparison:
@@ -93,13 +99,23 @@ def compare(before: Load, now: Load, seed: int = 1) -> Comparison:
         str(now.directory),
         (len(before.seconds), len(now.seconds)),
         changes(before.seconds, now.seconds, _same_arrivals(before, now), seed),
-        _differences(before.summary, now.summary),
+        (*_differences(before.summary, now.summary), *_others(before, now)),
+        disturbance(before.others, now.others),
     )
+
+
+def _others(before: Load, now: Load) -> list[str]:
+    words = [word for word, load in (("before", before), ("now", now)) if load.others is None]
+    if words:
+        return [f"what other programs did was not recorded {' and '.join(words)}: it may differ"]
+    if max(load.others.taken for load in (before, now) if load.others is not None) <= BOUND:
+        return []
+    return [f"the host was not quiet: other programs took {before.others} of the CPUs before and {now.others} now"]
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
     """The comparison as JSON (docs/reference/load.md)."""
-    rows = [asdict(row) | {"distinguishable": row.distinguishable} for row in found.changes]
+    rows = [asdict(row) | {"distinguishable": row.distinguishable and not found.refused} for row in found.changes]
     return {"format": FORMAT, **asdict(found), "changes": rows}
 
 

@@ -6,14 +6,18 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from leadline.host import here
+from leadline.host.bystanders import Bystanders, listening
 from leadline.host.scratch import Scratch
 from leadline.load.driver import as_own_user, find_binary
+from leadline.load.others import keep_others
 from leadline.load.scenario import find_scenario
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError, UsageError, quoted
 
 OUT = "leadline-load.out"  # where results go by default
+USERS = 10  # of a URL without a scenario
 
 
 def run_scenario(scenario: str, options: Sequence[str]) -> int:
@@ -26,10 +30,49 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
         extra += ["--out", OUT]
     if "--progress" not in given and sys.stdout.isatty():
         extra += ["--progress", "text"]
-    found = find_scenario(scenario)
+    found, out = find_scenario(scenario), Path(option_value("--out", options, OUT))
     argv = [str(find_binary()), "run", str(found), *options, *extra]
-    with as_own_user(argv, Path(option_value("--out", options, OUT)), found) as command:
-        return here.foreground(command)[0]
+    beside = Bystanders(server_of(option_value("--url", options, "")))
+    with as_own_user(argv, out, found) as command:
+        code = here.foreground(command)[0]
+    if code in (0, 1) and (out / "summary.json").is_file():
+        keep_others(out, beside.used())
+    return code
+
+
+def of_url(url: str, options: Sequence[str]) -> list[str]:
+    """Options of leadline-load that get one URL again and again with the scenario ``url``: ten users for ten seconds
+    unless the options say otherwise; ``--duration`` is ``--steady``, ``--rate`` comes at constant intervals. Raises
+    UsageError.
+    """
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise UsageError(f"{quoted(url)} names no host: write http://HOST[:PORT][/PATH]")
+    words = [
+        "--steady" + word.removeprefix("--duration") if word.partition("=")[0] == "--duration" else word
+        for word in options
+    ]
+    given = {word.partition("=")[0] for word in words}
+    if "--url" in given:
+        raise UsageError(f"{quoted(url)} is the URL already: leave out --url, or name a scenario")
+    path = parts.path.removeprefix("/") + (f"?{parts.query}" if parts.query else "")
+    words += ["--url", f"{parts.scheme}://{parts.netloc}", "--var", f"path={path}"]
+    if not given & {"--users", "--rate", "--profile", "--replay"}:
+        words += ["--users", str(USERS)]
+    if given & {"--rate"} and "--arrivals" not in given:
+        words += ["--arrivals", "constant"]
+    return words
+
+
+def server_of(url: str) -> set[int]:
+    """Processes of this host that listen where a URL points; none where it points elsewhere."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return set()
+    host = parts.hostname or ""
+    return listening(port) if host in ("localhost", "::1") or host.startswith("127.") else set()
 
 
 def check_bounds(options: Sequence[str]) -> None:

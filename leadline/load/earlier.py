@@ -25,6 +25,7 @@ FILES = (
     "blocked.hlog",
     "steady.hlog",
     "knee.json",
+    "host.json",
 )
 _RUNS = ("drivers/*", "step-[0-9]*-[0-9]*", "confirm-[0-9]*-[0-9]*")  # directories of single runs
 RAW, STARTED = "raw", "started"  # a generator's own files; the mark of its start

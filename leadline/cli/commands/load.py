@@ -18,6 +18,7 @@ from leadline.api.loads import (
     check_drivers,
     find_preset,
     load_page,
+    of_url,
     option_value,
     preset_options,
     read_bound,
@@ -44,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 def load(
     context: typer.Context,
-    scenario: Annotated[str | None, typer.Argument(help="A built-in scenario or a scenario file.")] = None,
+    scenario: Annotated[str | None, typer.Argument(help="A scenario, built in or a file, or a URL.")] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")] = False,
     drivers: Annotated[
         str | None,
@@ -83,6 +84,13 @@ def load(
             help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
         ),
     ] = None,
+    alternate: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="<url> <url>",
+            help="Load two servers in turns, in slots of 5 s, and compare them; --steady is all slots together.",
+        ),
+    ] = None,
     html: Annotated[
         Path | None,
         file_option("Write a report of the load, one HTML file; without a scenario, of the results in --out."),
@@ -119,6 +127,7 @@ def load(
 ) -> None:
     """Load a server and sum up how it did.
 
+    `leadline load http://HOST/PATH` gets one URL: 10 users for 10 s, or --users, --rate, --duration.
     Further options are leadline-load's, above all --url, --users, --rate with --arrivals, --ramp-up, --steady,
     --ramp-down, --var and --out (docs/reference/load.md).
     """
@@ -132,6 +141,18 @@ def load(
     failing = [word for condition in fail or () for word in ("--fail", condition)]
     tell = None
     out = Path(option_value("--out", [scenario or "", *context.args], OUT))
+    if scenario is not None and scenario.startswith(("http://", "https://")):
+        if generator is not None or preset is not None:
+            raise UsageError("a URL alone has neither --generator nor --preset: name a script or a scenario")
+        context.args[:] = of_url(scenario, context.args)
+        scenario = "url"
+    if alternate is not None:
+        if find_knee or drivers or generator or against or html or json:
+            raise UsageError("--alternate loads two servers in turns: only options of leadline-load stand beside it")
+        from leadline.cli.commands.load_against import alternating
+
+        alternating(scenario, alternate, [*context.args, *failing])
+        return
     reading = generator is None and (scenario is None or scenario.startswith("-"))
     if html is not None and against is None and reading:
         _refuse_run([scenario or "", *context.args], {"--fail": fail, "--limit-errors": limit_errors, "--json": json})

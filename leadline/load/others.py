@@ -1,0 +1,68 @@
+"""What other programs did during a load (``host.json`` beside its results), and when that forbids a comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from leadline.host.bystanders import Beside
+from leadline.model.disturbance import DIFFERENCE
+from leadline.model.errors import UsageError
+
+FILE = "host.json"
+_MOST = 64 * 1024  # bytes of it
+_NAMED = 2  # programs in a sentence
+
+
+@dataclass(frozen=True)
+class Others:
+    """Shares 0..1 of all CPUs: of programs that are neither driver nor server, of the hypervisor (steal), and of single
+    programs.
+    """
+
+    others: float
+    steal: float
+    programs: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> float:
+        return min(1.0, self.others + self.steal)
+
+    def __str__(self) -> str:
+        names = [name for name, share in self.programs.items() if share > DIFFERENCE / 2][:_NAMED]
+        return f"{100 * self.taken:.0f} %" + (f" ({', '.join(names)})" if names else "")
+
+
+def keep_others(directory: Path, beside: Beside | None) -> None:
+    """Writes what was seen beside a load to the directory of its results."""
+    if beside is not None:
+        (directory / FILE).write_text(json.dumps(asdict(beside)) + "\n", encoding="utf-8")
+
+
+def read_others(directory: Path) -> Others | None:
+    """None where it was not recorded. Raises UsageError where the file is damaged."""
+    path = directory / FILE
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = json.loads(file.read(_MOST))
+        others, steal, programs = float(found["others"]), float(found["steal"]), found["programs"]
+        shares = {str(name): float(share) for name, share in programs.items()}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise UsageError(f"{path} is damaged: remove it, and the loads are compared without it") from None
+    if not all(math.isfinite(value) and value >= 0 for value in (others, steal, *shares.values())):
+        raise UsageError(f"{path} is damaged: a share is negative or not finite")
+    return Others(others, steal, shares)
+
+
+def disturbance(before: Others | None, now: Others | None) -> str:
+    """Why two loads cannot be compared: other programs took much more of the CPUs beside one of them; else empty."""
+    if before is None or now is None or abs(before.taken - now.taken) <= DIFFERENCE:
+        return ""
+    return (
+        f"not known: other programs took {before} of the CPUs before and {now} now, and what differs may be theirs; "
+        "`leadline load --alternate URL_A URL_B` loads both servers in turns"
+    )
