@@ -59,8 +59,8 @@ def run_alternately(scenario: str, urls: tuple[str, str], options: Sequence[str]
             said = one.stderr.strip().removeprefix("leadline-load: ") or f"code {one.returncode}"
             raise (UsageError if one.returncode == 2 else LeadlineError)(f"{url}: {said}")
     keep_others(out, beside.used())
-    windows = [[(at + WASH_OUT, at + SLOT) for at in slots_of(order, side)] for side in (0, 1)]
-    first, second = (responses_in_windows(out / name, spans) for name, spans in zip("ab", windows, strict=True))
+    measured = [[(at + WASH_OUT, at + SLOT) for at in slots_of(order, side)] for side in (0, 1)]
+    first, second = (responses_in_windows(out / name, spans) for name, spans in zip("ab", measured, strict=True))
     seconds = len(order) * (SLOT - WASH_OUT)
     return Comparison(*urls, (seconds, seconds), paired_changes(first, second), _weakens(out, order))
 
@@ -94,13 +94,14 @@ def paired_changes(first: Sequence[WindowResult | None], second: Sequence[Window
             changes.append(Change(measure, unit, None, None, reason=f"only {len(good)} blocks have a figure of both"))
             continue
         before, now = (float(value) for value in good.mean(axis=0))
-        ends = [100 * math.expm1(value) for value in _interval(np.log(good[:, 1] / good[:, 0]), level)]
-        changes.append(Change(measure, unit, before, now, *ends))
+        change, low, high = (100 * math.expm1(value) for value in _interval(np.log(good[:, 1] / good[:, 0]), level))
+        changes.append(Change(measure, unit, before, now, change, low, high))
     if len(pairs) < FEWEST:
         return (*changes, Change("errors", "share", None, None, reason=f"only {len(pairs)} blocks have figures"))
     errors = np.array([(one.errors, other.errors) for one, other in pairs])
-    ends = [100 * value for value in _interval(errors[:, 1] - errors[:, 0], level)]
-    return (*changes, Change("errors", "share", float(errors[:, 0].mean()), float(errors[:, 1].mean()), *ends))
+    change, low, high = (100 * value for value in _interval(errors[:, 1] - errors[:, 0], level))
+    first_mean, second_mean = (float(value) for value in errors.mean(axis=0))
+    return (*changes, Change("errors", "share", first_mean, second_mean, change, low, high))
 
 
 def _interval(differences: np.ndarray, level: float) -> tuple[float, float, float]:

@@ -20,6 +20,17 @@ def noise(one: ResponseAnalysis) -> list[str]:
     return [one.model, f"Standard deviation between {', '.join(parts)}."]
 
 
+def shared(analysis: StudyAnalysis) -> list[str]:
+    """Notes, and settings that are not distinguishable: once for all responses of which they hold."""
+    said: dict[str, list[str]] = {}
+    for one in analysis.responses:
+        groups = [f"Not distinguishable: {words.several(group)}." for group in one.groups if len(group) > 1]
+        for sentence in (*one.notes, *groups):
+            said.setdefault(sentence, []).append(one.response)
+    every = len(analysis.responses)
+    return [text if len(names) == every else f"{', '.join(names)}: {text}" for text, names in said.items()]
+
+
 def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
     """A row for each level with an interval by ranks; none where no level has enough trials."""
     judged = [(effect, effect.robust) for effect in one.effects if effect.robust is not None]

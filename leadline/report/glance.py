@@ -1,4 +1,4 @@
-"""The figure of the first screen: what every setting does to every response, with intervals, on one scale each."""
+"""The figure of the first screen: what every setting does to every response, with intervals, on one scale a unit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect
         ranked = sorted(
             ranked, key=lambda effect: (effect.factor != load, effect.level if effect.factor == load else 0)
         )
-    axes = tuple(axis(record, one) for one in analysis.responses)
+    axes = tuple(axis(record, one, _of_unit(analysis, one)) for one in analysis.responses)
     by_setting: dict[str, dict[str, Cell]] = {}
     for effect in ranked:
         by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})
@@ -108,13 +108,19 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def axis(record: StudyRecord, one: ResponseAnalysis) -> Axis:
-    """The scale of a response and every effect on it, drawn."""
+def _of_unit(analysis: StudyAnalysis, one: ResponseAnalysis) -> list[ResponseAnalysis]:
+    unit = words.kind_of(one.response).unit
+    return [other for other in analysis.responses if words.kind_of(other.response).unit == unit]
+
+
+def axis(record: StudyRecord, one: ResponseAnalysis, together: Sequence[ResponseAnalysis] = ()) -> Axis:
+    """The scale of a response and every effect on it, drawn. ``together``: the responses that share the scale."""
     kind = words.kind_of(one.response)
-    gain = one.luck.gain_95 * (1 if kind.higher_is_better else -1) if one.luck else 0.0
-    bounds = [bound for effect in one.effects for bound in _bounds(effect)]
-    logarithmic = max(map(abs, [*bounds, 0.0])) > _WIDE
-    low, high = (_bent(value, logarithmic) for value in (min([*bounds, gain, -1.0]), max([*bounds, gain, 1.0])))
+    gain = _luck(one)
+    bounds = [bound for other in together or [one] for effect in other.effects for bound in _bounds(effect)]
+    bounds += [_luck(other) for other in together or [one]]
+    logarithmic = max(map(abs, bounds)) > _WIDE
+    low, high = (_bent(value, logarithmic) for value in (min([*bounds, -1.0]), max([*bounds, 1.0])))
     room = (high - low) * 0.06
 
     def place(value: float) -> float:
@@ -123,8 +129,12 @@ def axis(record: StudyRecord, one: ResponseAnalysis) -> Axis:
     luck = (min(place(0), place(gain)), abs(place(gain) - place(0))) if one.luck else None
     baseline = f"{words.number(one.baseline_mean)} {kind.unit}".strip()
     cells = tuple(_cell(record, effect, place) for effect in one.effects)
-    better = "more is better" if kind.higher_is_better else "less is better"
+    better = "more is better \u2192" if kind.higher_is_better else "\u2190 less is better"
     return Axis(one.response, kind.unit, better, baseline, place(0), luck, logarithmic, cells)
+
+
+def _luck(one: ResponseAnalysis) -> float:
+    return one.luck.gain_95 * (1 if words.kind_of(one.response).higher_is_better else -1) if one.luck else 0.0
 
 
 def _bounds(effect: Effect) -> list[float]:

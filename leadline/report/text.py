@@ -51,6 +51,9 @@ class StudyTable:
         for one in analysis.responses:
             yield Text("")
             yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
+        if shared := details.shared(analysis):
+            yield Text("")
+            yield from (Text(one_line(sentence)) for sentence in shared)
         yield from self._failures()
         for sentence in details.failing(record, analysis):
             yield Text(one_line(sentence))
@@ -91,10 +94,7 @@ class StudyTable:
         lines.append(Text(one_line(one.drift.sentence), style="yellow" if doubtful else ""))
         lines += [Text(one_line(row)) for row in details.interactions(one)]
         lines += [Text(one_line(row)) for row in details.hosts(self._record, one)]
-        lines += [Text(one_line(note)) for note in one.notes]
         lines += [Text(one_line(row)) for row in details.ranks(self._record, one)]
-        shared = [words.several(group) for group in one.groups if len(group) > 1]
-        lines += [Text(f"Not distinguishable: {one_line(text)}.") for text in shared]
         return lines
 
     def _row(self, effect: Effect) -> tuple[str, ...]:
