@@ -80,3 +80,17 @@ SCROLL_THROUGH = """async () => {
     for (let frame = 0; frame < 3; frame++) await new Promise((done) => requestAnimationFrame(done));
   }
 }"""
+
+# What stands beyond the right margin, and is neither hidden nor in a box that scrolls by itself.
+OVER_MARGIN = """() => {
+  const margin = document.documentElement.clientWidth + 1, wrong = [];
+  for (const one of document.querySelectorAll("body *")) {
+    const box = one.getBoundingClientRect();
+    if (box.width === 0 || box.height === 0 || box.right <= margin || !one.checkVisibility()) continue;
+    let at = one.parentElement;
+    while (at && !["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(at).overflowX)) at = at.parentElement;
+    const said = one.textContent.trim().slice(0, 40);
+    if (!at) wrong.push(`${one.tagName}.${one.getAttribute("class")} ${Math.round(box.right)}: ${said}`);
+  }
+  return wrong;
+}"""

@@ -11,7 +11,8 @@ from playwright import sync_api as playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
-from readable import CUT_OFF, READABLE, SCROLL_THROUGH
+from planted_study import POOL, QUIET, planted
+from readable import CUT_OFF, OVER_MARGIN, READABLE, SCROLL_THROUGH
 from report_fixture import NASTY, fake_study
 
 from leadline.model.record import StudyRecord
@@ -19,6 +20,7 @@ from leadline.model.result import StudyAnalysis
 from leadline.report.page import build
 
 pytestmark = pytest.mark.browser
+A4_WIDTH = 703  # CSS pixels between the margins of 12 mm
 
 
 @pytest.fixture(scope="module")
@@ -271,4 +273,49 @@ def test_the_answer_prints_on_two_pages(
     pdf = opened.page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 2
+    opened.context.close()
+
+
+@pytest.fixture(scope="module")
+def sizes_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyAnalysis]:
+    """A study of pool sizes with five responses, of which three have one unit."""
+    folder = tmp_path_factory.mktemp("sizes")
+    responses = "throughput, p50, p90, p99, cpu_per_transaction"
+    record, analysis = planted(POOL, "5: throughput -12%, p99 30%", QUIET, responses=responses)
+    return build(record, analysis, folder / "report.html"), analysis
+
+
+@pytest.mark.parametrize(("width", "media"), [(1400, "screen"), (768, "screen"), (390, "screen"), (A4_WIDTH, "print")])
+def test_the_first_screen_answers_within_the_margins(
+    browser: playwright.Browser, sizes_report: tuple[Path, StudyAnalysis], width: int, media: Any
+) -> None:
+    path, analysis = sizes_report
+    opened = Visit(browser, path, width=width)
+    page = opened.page
+    page.emulate_media(media=media)
+    head = page.locator("#answer b")
+    assert head.inner_text() == analysis.headline
+    assert analysis.headline.startswith("10 connections are enough: fewer hurt throughput")
+    box = head.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 500, "the sentence that answers is seen without scrolling"
+    assert page.evaluate(OVER_MARGIN) == []
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.evaluate(SCROLL_THROUGH)
+    assert page.evaluate(OVER_MARGIN) == []
+    opened.context.close()
+
+
+def test_responses_of_one_unit_share_a_scale_that_says_which_way_is_better(
+    browser: playwright.Browser, sizes_report: tuple[Path, StudyAnalysis]
+) -> None:
+    opened = Visit(browser, sizes_report[0], width=1400)
+    zeros = opened.page.evaluate(
+        "[...document.querySelector('#glance tbody tr').querySelectorAll('.zero')].map(line => line.getAttribute('x1'))"
+    )
+    assert len(zeros) == 5
+    assert zeros[1] == zeros[2] == zeros[3], "p50, p90 and p99"
+    head = opened.page.locator("#glance thead").inner_text()
+    assert "more is better →" in head
+    assert "← less is better" in head
     opened.context.close()

@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from planted_study import CACHE, COLLECTOR, HEAP, NOISY, POOL, QUIET, VERSION, planted
 
-from leadline.conclude import conclude
 from leadline.conclude.question import Question, question_of
-from leadline.lab.studyfile import parse_study
-from leadline.model.knob import ApplyCost, Kind, Knob, Level
+from leadline.model.knob import Level
 from leadline.model.plan import Factor
-from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import StudyAnalysis
-from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truth import Truth
-
-POOL, HEAP, COLLECTOR = "server.datasource.max_connections", "jvm.heap", "jvm.collector"
-CACHE, VERSION = "server.datasource.statement_cache", "app.version"
-KNOBS = [
-    Knob(POOL, Kind.INTEGER, ApplyCost.RESTART, "n", default=10, minimum=1),
-    Knob(HEAP, Kind.SIZE, ApplyCost.RESTART, "h", default=512 * 2**20, minimum=1),
-    Knob(COLLECTOR, Kind.CHOICE, ApplyCost.RESTART, "c", default="g1", choices=("g1", "parallel", "serial", "zgc")),
-    Knob(CACHE, Kind.INTEGER, ApplyCost.RESTART, "n", default=60, minimum=0),
-    Knob(VERSION, Kind.CHOICE, ApplyCost.RESTART, "v", default="2.0", choices=("2.0", "2.1")),
-]
-LEVELS = {POOL: "[10, 5, 20, 70]", HEAP: "[512m, 256m, 1g]", COLLECTOR: "[g1, parallel, serial, zgc]"}
-LEVELS |= {CACHE: "[60, 0]", VERSION: "['2.0', '2.1']"}
-QUIET = "trials: 0.4%, latency_trials: 0.5%, seconds: 1%, latency_seconds: 1%"
-NOISY = "trials: 3%, latency_trials: 6%"
-
-
-def concluded(factor: str, effects: str, noise: str, design: str = "replicates: 6, seed: 3") -> StudyAnalysis:
-    """``effects``: ``5: throughput -12%, p99 30%; 70: p99 40%``."""
-    text = (
-        "study: s\nquestion: q\nworkload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\n"
-        f"responses: [throughput, p50, p99]\nfactors: {{ {factor}: {LEVELS[factor]} }}\ndesign: {{ {design} }}\n"
-    )
-    file = parse_study(text, "s.yaml")
-    planned = SimulatedTestbed(Truth(), Path(), service_knobs=KNOBS, host=[]).plan(file)
-    planted = []
-    for one in effects.split(";") if effects else []:
-        level, _, changes = one.strip().partition(": ")
-        percent = ", ".join("{}: {}".format(*change.split()) for change in changes.split(", "))
-        planted.append(f"{{ when: {{ {factor}: {level} }}, percent: {{ {percent} }} }}")
-    known = parse_truth(f"truth:\n  seed: 4\n  noise: {{ {noise} }}\n  effects: [{', '.join(planted)}]\n", "t.yaml")
-    held = bound(known, planned.plan.factors, {knob.name: knob for knob in KNOBS}, "t.yaml")
-    seen = simulate_observations(planned.plan, held, file.study.workload)
-    trials = tuple(
-        TrialRecord(n, trial, "done", 1, one.started, one.started + 30.0, responses=one.responses)
-        for n, (trial, one) in enumerate(zip(planned.plan.trials, seen, strict=True), 1)
-    )
-    return conclude(StudyRecord(1, file.study, file.text, planned.plan, 0.0, {}, trials))
 
 
 @pytest.mark.parametrize(
@@ -126,13 +81,13 @@ def test_the_question_follows_from_name_and_levels(name: str, levels: tuple[Leve
     ],
 )
 def test_the_first_sentence_answers_in_plain_words(factor: str, effects: str, noise: str, head: str) -> None:
-    found = concluded(factor, effects, noise)
+    _, found = planted(factor, effects, noise)
     assert found.headline == head
     assert found.answer.startswith(head)
 
 
 def test_of_a_study_looked_at_more_than_once_only_its_own_intervals_count() -> None:
     design = "replicates: 6, looks: 2, sentinels: null, seed: 3"
-    found = concluded(POOL, "5: throughput -12%", QUIET, design)
+    _, found = planted(POOL, "5: throughput -12%", QUIET, design)
     assert "5 connections are too few" in found.headline or "10 connections are enough" in found.headline
     assert found.responses[0].effects[-1].level == 5
