@@ -171,10 +171,10 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     found += [text for text in _of_interactions(analysis) if text not in found]
     found += _of_failures(settings)
     found += _perhaps(told, analysis)
+    still = [one for one in settings if one not in told]
     if len(asked) == 1 and len(asked[0].factor.levels) == 2:
-        settings = [_Setting(instead(asked[0], one.effects[0][1]), one.effects) for one in settings]
-        told = [one for one in settings if one.of(*_TOLD)]
-    found += _same(analysis, settings, told)
+        still = [_Setting(instead(asked[0], one.effects[0][1]), one.effects) for one in still]
+    found += _same(analysis, still)
     found += _open(analysis, facts, settings, bool(told))
     return found + _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
 
@@ -329,9 +329,8 @@ def _classes(failed: Sequence[_Setting]) -> str:
     return ", ".join(kind.value for kind in BLAMED if any(kind.value in reason for reason in reasons))
 
 
-def _same(analysis: StudyAnalysis, settings: Sequence[_Setting], moved: Sequence[_Setting]) -> list[str]:
+def _same(analysis: StudyAnalysis, still: Sequence[_Setting]) -> list[str]:
     """``b=2 and c=3 make no difference to throughput (within 2 %)``, responses with the same settings together."""
-    still = [one for one in settings if one not in moved]
     groups = _by_settings(analysis, still, Verdict.EQUIVALENT)
     found = []
     for names, responses in _by_settings(analysis, still, Verdict.IDENTICAL):
