@@ -16,9 +16,11 @@ from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Catalogue, Level
+from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.model.study import Placement
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
+from leadline.stack.own.wars.tomcat import OwnTomcat
 from leadline.stack.servers import agent, common, files
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
@@ -332,3 +334,42 @@ def test_the_agent_is_asked_anew_every_time(tmp_path: Path, monkeypatch: pytest.
     assert agent.ask(LocalHost(), None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
     with pytest.raises(ValueError, match="Expecting value"):  # the answer of before is not taken for one
         agent.ask(LocalHost(), None, 42, tmp_path, {})
+
+
+POOL = '<Resource name="jdbc/mine" type="javax.sql.DataSource" maxTotal="9"/>'
+OTHER = '<Resource name="jdbc/other" type="javax.sql.DataSource" maxTotal="7"/>'
+SERVER = (
+    '<Server><GlobalNamingResources>{}</GlobalNamingResources><Service name="Catalina"><Connector port="8080"/>'
+    '<Engine name="Catalina" defaultHost="localhost"><Host name="localhost" appBase="webapps"/></Engine>'
+    "</Service></Server>"
+)
+
+
+@pytest.mark.parametrize(
+    "places", [["server.xml"], ["context.xml"], ["Catalina/localhost/shop.xml"], ["server.xml", "context.xml"]]
+)
+def test_a_pool_of_ones_own_is_written_where_it_is_defined(
+    places: list[str], context: ServiceContext, tmp_path: Path
+) -> None:
+    conf = tmp_path / "mine" / "conf"
+    (conf / "Catalina" / "localhost").mkdir(parents=True)
+    (conf / "server.xml").write_text(SERVER.format(OTHER + (POOL if "server.xml" in places else "")))
+    for name in places:
+        if name != "server.xml":
+            (conf / name).write_text(f"<Context>{POOL}</Context>")
+    keys = {"stack": "shop", "war": "a.war", "server": "tomcat", "server_config": str(tmp_path / "mine")}
+    content = OwnStack.model_validate({**keys, "data_source": "jdbc/mine"})
+    server = OwnTomcat(OwnFile(file="/a.stack.yaml", content=content))
+    server.configure(replace(context, database=None), {"server.datasource.max_connections": 3})
+    written = {
+        (name, resource.attrib["name"]): resource.attrib["maxTotal"]
+        for name in ("server.xml", *places)
+        for resource in ElementTree.parse(context.directory / "conf" / name).iter("Resource")
+    }
+    assert written == {("server.xml", "jdbc/other"): "7", **{(name, "jdbc/mine"): "3" for name in places}}
+    beans = {
+        f'Catalina:type=DataSource,class=javax.sql.DataSource,name="jdbc/{name}"': {"maxTotal": most}
+        for name, most in (("other", 7), ("mine", 3))
+    }
+    assert server.level_of("server.datasource.max_connections", {"beans": beans}) == 3
+    assert POOL in (conf / places[0]).read_text(), "nothing of the user's is written"

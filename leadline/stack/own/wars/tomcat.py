@@ -1,7 +1,7 @@
 """Tomcat and TomEE over the user's CATALINA_BASE: a copy of it, in whose ``conf`` levels are attributes.
 
-Neither has a file that goes over another, so the levels are written into the copy's ``server.xml`` (TomEE: its
-``tomee.xml`` too).
+Neither has a file that goes over another, so the levels are written into the copy's ``server.xml``, those of the pool
+into each file that defines it: ``server.xml``, ``context.xml``, one of the application's own, or TomEE's ``tomee.xml``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class OwnTomcat(WarServer, Tomcat):
         server = tree_of(directory / _SERVER, directory)
         if server.tag != "Server":
             raise UsageError(f"{directory / _SERVER} begins with <{server.tag}>, not with <Server> as Tomcat's")
-        return [name for each in _data_sources(server) if (name := each.get("name"))]
+        trees = [server, *(tree_of(file, directory) for file in _contexts(directory))]
+        return list(dict.fromkeys(name for tree in trees for each in _data_sources(tree) if (name := each.get("name"))))
 
     def write_over(self, context: ServiceContext, settings: Settings) -> None:
         base, application = context.directory, context.application
@@ -96,19 +97,36 @@ class OwnTomcat(WarServer, Tomcat):
     def write_pool(
         self, base: Path, root: ElementTree.Element, settings: Settings, properties: Mapping[str, str]
     ) -> None:
-        """The levels of the pool: attributes of the user's resource, in ``server.xml`` here."""
-        del base, settings
-        for each in _data_sources(root):
-            if each.get("name") == self.pool:
-                _set(each, _POOL, properties)
+        """The levels of the pool: attributes of the user's resource, wherever it is defined; a context's goes before
+        one of ``server.xml``.
+        """
+        del settings
+        self._set_pool(root, properties)
+        for file in _contexts(base):
+            tree = tree_of(file, base)
+            if self._set_pool(tree, properties):
+                write_private(file, ElementTree.tostring(tree, encoding="unicode", xml_declaration=True))
+
+    def _set_pool(self, tree: ElementTree.Element, properties: Mapping[str, str]) -> bool:
+        """Whether the pool is defined in this tree."""
+        pools = [each for each in _data_sources(tree) if each.get("name") == self.pool]
+        for each in pools:
+            _set(each, _POOL, properties)
+        return bool(pools)
 
     def level_of(self, name: str, answer: Answer) -> Level:
+        if not self.templated:
+            answer = {**answer, "beans": {bean: of for bean, of in answer["beans"].items() if self._is_ours(bean)}}
         if self.templated or name not in _OF_THREADS:
             return super().level_of(name, answer)
         if any("type=Executor" in bean for bean in answer["beans"]):
             return super().level_of(name, answer)
         (pool,) = (bean for bean in answer["beans"].values() if "maxThreads" in bean)
         return int(pool[_OF_THREADS[name]])
+
+    def _is_ours(self, bean: str) -> bool:
+        """False for another pool than the one whose knobs these are."""
+        return "type=DataSource" not in bean or f'name="{self.pool}"' in bean
 
     def question(self) -> Mapping[str, str]:
         own = {"bean.threads": f"Catalina:type=ThreadPool,*|{','.join(_OF_THREADS.values())}"}
@@ -208,6 +226,12 @@ def _access_log(host: ElementTree.Element, on: bool) -> None:
         known = [ElementTree.SubElement(host, "Valve", {**own, "pattern": "common", "rotatable": "false"})]
     for each in known:
         each.set("enabled", str(on).lower())
+
+
+def _contexts(directory: Path) -> list[Path]:
+    """Files besides ``server.xml`` that define data sources: of all applications, and of single ones."""
+    shared = directory / "conf" / "context.xml"
+    return [*([shared] if shared.is_file() else []), *sorted((directory / "conf" / "Catalina").glob("*/*.xml"))]
 
 
 def _data_sources(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
