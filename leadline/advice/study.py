@@ -45,7 +45,7 @@ def checking_study(
         if not finding.testable or finding.knob is None:
             raise UsageError(f"{finding.name} has no setting to try: {finding.remedy or finding.reason}")
         if finding.knob in factors:
-            raise UsageError(f"two findings are of {finding.knob}: choose one with --finding")
+            raise UsageError(f"two findings concern {finding.knob}: choose one with --finding")
         now = finding.now if finding.now is not None else finding.start
         factors[finding.knob] = [_raw(finding.knob, now, knobs), _raw(finding.knob, finding.then, knobs)]
         responses += [name for name in finding.responses if name not in responses]

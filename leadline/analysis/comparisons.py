@@ -33,7 +33,7 @@ NO_NOISE = "no degree of freedom is left for the noise; two or more replicates, 
 EXACT = "repeated trials gave exactly the same figures, so there is no noise to hold a difference against"
 LOST = (
     "its trials cannot be compared with the baseline: no block holds both; running the missing trials, or complete "
-    "blocks (design.blocks: by-replicate), would do"
+    "blocks (design.blocks: by-replicate), help"
 )
 TOO_NOISY = "the noise is too large for an interval in percent"
 

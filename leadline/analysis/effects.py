@@ -66,7 +66,7 @@ from leadline.model.result import (
 
 SAME = (
     "every trial gave the same figure, so there is nothing to compare; a response with a finer scale, or a workload "
-    "that moves it, would do"
+    "that moves it, helps"
 )
 LENTH = (
     "No trial is repeated, so the noise was taken from the effects themselves, most of which are assumed to be none "
@@ -78,19 +78,19 @@ ONE_INSTANCE = (
 )
 ON_ONE_HOST = (
     "fewer than two hosts can compare it with the baseline, which says nothing of others; running the missing trials "
-    "would do"
+    "helps"
 )
 _UNJUDGED = {
     "plot": "it changes only between whole plots, and too few of these are repeated to know their noise; "
-    "two or more replicates would do",
+    "two or more replicates are needed",
     "trial": "it changes only between trials, and too few of these are repeated to know their noise; "
-    "two or more replicates would do",
+    "two or more replicates are needed",
     "block": LOST,
 }
 _ALIASED = (
     "these runs cannot distinguish it from the other factors; running the missing trials, or a "
     "d-optimal or full factorial "
-    "design, would do"
+    "design, helps"
 )
 
 
@@ -347,7 +347,7 @@ def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:
     failed = sum(observation.failure is not None for observation in table.observations)
     if failed == len(table.observations):
         every = f"all {failed} trials" if failed > 1 else "the only trial"
-        return f"{every} failed; any design would do once a baseline trial succeeds"
+        return f"{every} failed; any design works once a baseline trial succeeds"
     if sample.size == 0:
         return f"no trial gave a figure for {response}"
     if not sample.is_baseline.any() and not table.screening:

@@ -30,7 +30,7 @@ class CapacityResult:
 
     @property
     def answer(self) -> str:
-        """The knee and what gives out first, in one sentence."""
+        """The knee and what saturates first, in one sentence."""
         return self._said + text.answer(self.capacity)
 
     def lines(self) -> list[str]:

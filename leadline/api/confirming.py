@@ -67,7 +67,7 @@ def confirmation(
     setup = setup_for(smallest.study.design, smallest.study.workload, overhead_for(smallest.study, noise))
     found = forecast(plan, noise, setup, effect=wanted, power=power)
     if found.need is None or found.need.replicates is None:
-        why = found.reason or "no number of trials within reason would do"
+        why = found.reason or "no reasonable number of trials is enough"
         raise UsageError(
             f"an effect of {wanted:+.2g} % on {name} cannot be confirmed: {why}; name a larger one (--effect)"
         )

@@ -88,5 +88,5 @@ def read(reference: str | Path, overrides: Sequence[str] = (), factors: Sequence
     if found is None:
         return Study.read(reference, overrides, factors)
     if factors:
-        raise UsageError(f"--factor is of studies; {reference} is a tuning, whose knobs are in its steps")
+        raise UsageError(f"--factor works on studies only; {reference} is a tuning, whose knobs are in its steps")
     return Tuning(found)

@@ -1,4 +1,4 @@
-"""What a fitted model says: the knee and what gives out first, errors on loads that were left out, whether it holds."""
+"""What a fitted model says: the knee and what saturates first, errors on loads that were left out, whether it holds."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Capacity:
-    """``knee`` and ``capacity`` (transactions a second) at ``pool``, the baseline's; ``limit``: what gives out first.
+    """``knee`` and ``capacity`` (transactions a second) at ``pool``, the baseline's; ``limit``: what saturates first.
 
     ``doubts``: sentences that say why the model does not hold; ``hold`` is whether there are none.
     """

@@ -39,11 +39,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "advise": (
         "advise",
-        "List what a run suggests to try next, by layer, with the evidence; what later studies said of it.",
+        "List what a run suggests to try next, by layer, with the evidence; and what later studies found.",
     ),
     "capacity": (
         "capacity",
-        "Fit a queueing model to a study of load: knee, what gives out first, untested loads, error on loads left out.",
+        "Fit a queueing model to a study of load: knee, what saturates first, untested loads, error on loads left out.",
     ),
     "figures": (
         "figures",
@@ -52,8 +52,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare two runs of a lab: what moved, with intervals, and which facts differ."),
     "history": ("compare", "A figure over all runs of a study, with change points and what differed between runs."),
     "ui": ("ui", "A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."),
-    "pool": ("pool", "Pools of hosts: how they stand, and what runs there."),
-    "lab": ("labs", "Make a lab; what it holds and takes on the disk; remove and copy studies."),
+    "pool": ("pool", "Pools of hosts: their state, and what runs there."),
+    "lab": ("labs", "Make a lab, list it, show its disk use; remove and copy studies."),
     "doctor": ("host", "What a machine can do and how noisy it is, each finding with the command that mends it."),
     "knobs": ("knobs", "List knobs: unit, range, default, risk, apply cost; for the host's also today's value."),
     "kernels": (

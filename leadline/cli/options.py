@@ -20,7 +20,7 @@ def _directory(given: str | Path) -> Path:
     if not str(given):
         raise UsageError("--lab '': name a directory; . is this one")
     if not str(given).isprintable():
-        raise UsageError(f"--lab {quoted(str(given))}: a name has characters that print, in UTF-8")
+        raise UsageError(f"--lab {quoted(str(given))}: the path contains unprintable characters")
     path = Path(given)
     if os.path.isdir(path):  # noqa: PTH112 - false where it cannot be looked at
         return path  # which may be read where it cannot be written

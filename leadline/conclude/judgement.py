@@ -328,7 +328,7 @@ def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
     if found.underpowered:
         known = [f"{noun(one.response)} from {one.detectable:.2g} %" for one in analysis.responses if one.detectable]
         yield "Nothing is distinguishable from noise" + (
-            f"; 4 of 5 such studies find {listed(known[:MOST])}." if known else "."
+            f"; this design detects {listed(known[:MOST])} (80 % power)." if known else "."
         )
     for one in analysis.responses:
         if one.drift.verdict is DriftVerdict.DETECTED:

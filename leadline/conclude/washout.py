@@ -83,7 +83,7 @@ def _would_do(needed: _Needed, slot: float) -> str:
     """A wash-out that would do; in longer slots where it would leave less than half of one to measure."""
     least = "at least " if needed.seconds >= slot else ""  # what takes longer than a slot cannot be measured in it
     slots = f" in slots of {format_duration(2 * needed.seconds)}" if needed.seconds > slot / 2 else ""
-    return f"{least}{format_duration(needed.seconds)}{slots} would do."
+    return f"{least}{format_duration(needed.seconds)}{slots} is enough."
 
 
 def _estimates(

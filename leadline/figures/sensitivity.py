@@ -13,7 +13,7 @@ from leadline.figures.table import Parameter, ResultTable, Setting
 from leadline.model.result import Interval
 
 ALPHA = 0.05
-NO_REPEATS = "no run is repeated, so what noise adds is not known; two replicates would do, or a noise given by --cv"
+NO_REPEATS = "no run is repeated, so what noise adds is not known; give two replicates, or the noise by --cv"
 ONE_LEVEL = "fewer than two of its levels have a figure"
 
 

@@ -64,7 +64,7 @@ class ResultTable:
             raise UsageError("the table has no finished run")
         if not any(parameter.changed for parameter in self.parameters):
             raise UsageError(
-                "no parameter has a level besides its default, so there is no setting to compare; two levels would do"
+                "no parameter has a level besides its default, so there is no setting to compare; two levels are needed"
             )
         if all(run.value is None for run in self.runs):
             raise UsageError(f"all {len(self.runs)} runs failed, so there is no figure of {self.response.name}")

@@ -129,7 +129,7 @@ def effect_to_find(choices: Sequence[Choice], response: str) -> float:
         without = f"{worst.shrunken or 0.0:+.2g} % without luck"
         seen = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
         raise UsageError(
-            f"nothing to confirm: luck explains what {said(worst.levels)} gained in {response} ({seen}); to run it "
+            f"nothing to confirm: the gain of {said(worst.levels)} in {response} is within chance ({seen}); to run it "
             "all the same, name an effect worth finding, such as --effect 3%"
         )
     return sign * least

@@ -158,7 +158,7 @@ _ELSEWHERE: dict[tuple[str | int, ...], str] = {("stack", "mode"): "a tuning nam
 _LONGEST = 60  # characters of what was found that are quoted
 _MOST = 20  # problems that are told
 _DEEPEST = 8  # parts of a key on the command line
-_NAME = "a name has 1 to 100 characters that print, without spaces at its ends"
+_NAME = "a name has 1 to 100 printable characters, without spaces at its ends"
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

@@ -102,7 +102,7 @@ def check_forks(design: Design) -> None:
     if design.kind != FORKS:
         for key in ("worlds", "of"):
             if getattr(design, key) is not None:
-                raise KeyedError((key,), f"{key} is of forks: write `kind: forks`, or leave {key} out")
+                raise KeyedError((key,), f"{key} works with forks only: write `kind: forks`, or leave {key} out")
         return
     for key, usual, why in (
         ("blocks", "by-replicate", "each world of forks is a block"),

@@ -106,7 +106,7 @@ class Audit(Strict):
         if (self.equals is not None) != (self.command is None) and not (self.http and not self.key):
             raise KeyedError((ways[0],), f"{ways[0]} is compared with `equals`; a command tells by its exit code")
         if self.key is not None and self.http is None:
-            raise KeyedError(("key",), "`key` is of the response of `http`")
+            raise KeyedError(("key",), "`key` belongs to `http`")
         if self.equals is not None:
             try:
                 terms(self.equals)

@@ -239,7 +239,7 @@ class OwnStack(Strict):
             )
         for name in ("directory", "catalogue"):
             if getattr(self, name) is not None:
-                raise KeyedError((name,), f"{name} is of a command; a server has `server_config` and `data`")
+                raise KeyedError((name,), f"{name} belongs to a command; a server has `server_config` and `data`")
         if self.path != "/":
             raise KeyedError(("path",), "of a `war` the key is `context_root`")
         if self.data_source is not None and self.server_config is None and not self.database.private:

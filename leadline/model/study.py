@@ -361,7 +361,7 @@ class Study(Strict):
         if not self.profile:
             return
         if self.command is not None or self.stack.web is not None:
-            raise KeyedError(("profile",), "a profile is of a server's JVM, and this study starts none: leave it out")
+            raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
         if self.stack.ssh is not None:
@@ -371,9 +371,11 @@ class Study(Strict):
         for at, name in enumerate(self.responses):
             if (name in PROCESS_RESPONSES) != (self.command is not None):
                 if self.command is None:
-                    raise KeyedError(("responses", at), f"{name} is of a program: it needs `command` in the study")
+                    raise KeyedError(
+                        ("responses", at), f"{name} is measured for programs only: it needs `command` in the study"
+                    )
                 names = ", ".join(PROCESS_RESPONSES)
-                raise KeyedError(("responses", at), f"{name} is of a load; a command has {names}")
+                raise KeyedError(("responses", at), f"{name} is measured under load only; a command has {names}")
             if name in OF_LIMITS and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
                 problem = f"{name} is told of whole trials, and this design compares slots, turns or forks"
                 raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")

@@ -235,7 +235,7 @@ def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: flo
     whole = max(1, replicates // rows_of_a_square(plan))
     times = found.times_for(log_effect(effect), sigma, power, whole)
     if times is None:
-        return Need(name_of(plan), None, None, None, "no number of trials within reason would do")
+        return Need(name_of(plan), None, None, None, "no reasonable number of trials is enough")
     trials = math.ceil(len(plan.trials) * times - 1e-9)
     seconds = setup.seconds(plan) * trials / len(plan.trials)
     return Need(name_of(plan), round(times * replicates), trials, seconds, repeats=_repeats(plan))

@@ -71,12 +71,12 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
 
 
 def answer(found: Capacity) -> str:
-    """The knee and what gives out first, in one sentence."""
+    """The knee and what saturates first, in one sentence."""
     unit = _unit(found)
     pool = f" with {found.measured.pool} = {found.pool}" if found.pool is not None else ""
     knee = f"Knee at {found.knee:.3g} {unit}{_within(found.knee_interval)}{pool}"
     most = f"capacity {found.capacity:.4g} transactions/s{_within(found.capacity_interval)}"
-    first = f"{_name(found.limit)} gives out first"
+    first = f"{_name(found.limit)} saturates first"
     but = "" if found.holds else "; the model does not hold, see above"
     return f"{knee}, {most}: {first}{but}."
 

@@ -183,7 +183,7 @@ class Watch:
                 if self._worker is None:  # a daemon: a conclusion that takes long does not keep the page from ending
                     self._worker = threading.Thread(target=self._conclude, name="sentences", daemon=True)
                     self._worker.start()
-        return "is being concluded ..."
+        return "analysis under way ..."
 
     def _conclude(self) -> None:
         behind_others()

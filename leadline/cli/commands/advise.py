@@ -29,11 +29,11 @@ def advise(
     lab: LabOption = Path("lab"),
     write: Annotated[Path | None, file_option("Write the study that would check the findings to a file.")] = None,
     finding: Annotated[
-        list[str] | None, typer.Option(help="Of these findings only, by name; for --write all that go together.")
+        list[str] | None, typer.Option(help="Only these findings, by name; for --write all that go together.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List what a run suggests to try next, by layer, with the evidence; what later studies said of it."""
+    """List what a run suggests to try next, by layer, with the evidence; and what later studies found."""
     from leadline.advice.document import document
 
     found = load_lab(lab).study(study).advice()

@@ -36,7 +36,7 @@ def bisect(
         bool, typer.Option("--exact", help="A trial repeated gives the same figures: one probe each.")
     ] = False,
     effect: Annotated[str | None, typer.Option(help="The difference that a dry run plans for: 5%")] = None,
-    trials: Annotated[int, typer.Option(min=6, max=10_000, help="At most, all probes together.")] = MOST,
+    trials: Annotated[int, typer.Option(min=6, max=10_000, help="Most trials, all probes together.")] = MOST,
     lab: LabOption = Path("lab"),
     set_: SetOption = None,
     budget: BudgetOption = None,

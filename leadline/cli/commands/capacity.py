@@ -47,7 +47,7 @@ def capacity(
     out: Annotated[Path | None, file_option("Write the predictions as CSV to a file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Fit a queueing model to a study of load: knee, what gives out first, untested loads, error on loads left out."""
+    """Fit a queueing model to a study of load: knee, what saturates first, untested loads, error on loads left out."""
     levels = dict(_pair(text) for text in at or [])
     loads = [_number("--predict", word, 1e-3, 1e6) for word in _words(predict)]
     pools = [int(_number("--pool", word, 1, 1e5)) for word in _words(pool)]

@@ -29,7 +29,7 @@ def confirm(
     setting: Annotated[
         list[str] | None, typer.Option(help="Confirm this setting, not the best: knob=level[,knob=level]")
     ] = None,
-    best: Annotated[int, typer.Option(min=1, max=20, help="Confirm so many of the best settings.")] = 1,
+    best: Annotated[int, typer.Option(min=1, max=20, help="How many of the best settings to confirm.")] = 1,
     response: Annotated[str | None, typer.Option(help="What it was chosen for; the study's first if absent.")] = None,
     effect: Annotated[
         str | None, typer.Option(help="The effect that must not be missed; the shrunken estimate if absent: 3%")

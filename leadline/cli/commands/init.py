@@ -29,7 +29,9 @@ def init(
         str, typer.Option("--question", metavar="KIND", help=f"What you want to know: {', '.join(QUESTIONS)}.")
     ] = "",
     users: Annotated[int, typer.Option("--users", min=1, max=100_000, help="Users at once.")] = 20,
-    out: Annotated[Path, file_option("The study file; one that is there stays.", "--out", "-o")] = Path("study.yaml"),
+    out: Annotated[Path, file_option("The study file; an existing one is never overwritten.", "--out", "-o")] = Path(
+        "study.yaml"
+    ),
 ) -> None:
     """Write a first study file that runs; ask on a terminal for what is not given."""
     if out.exists():

@@ -32,7 +32,7 @@ def register(parent: typer.Typer) -> None:
 @app.callback(invoke_without_command=True)
 def kernels_(
     context: typer.Context,
-    refresh: Annotated[bool, typer.Option(help="Read Debian's lists anew; else those of the last day do.")] = False,
+    refresh: Annotated[bool, typer.Option(help="Read Debian's lists anew, instead of those of the last day.")] = False,
     json: JsonOption = False,
 ) -> None:
     """List the kernels that guests can have: line and flavour, version, suite, whether it is here, size."""

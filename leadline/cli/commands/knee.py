@@ -37,7 +37,7 @@ def knee(
     critical: Annotated[
         bool, typer.Option("--critical", help="Also critical throughput: 99 % within 10, 25, 50, 100 and 200 ms.")
     ] = False,
-    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="From step to step.")] = 1.5,
+    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="Factor from one load to the next.")] = 1.5,
     resolution: Annotated[str, typer.Option(help="Bisect until this close.")] = "5%",
     repeats: Annotated[int, typer.Option(min=0, max=100, help="More trials beside the limit, for its interval.")] = 8,
     lab: LabOption = Path("lab"),

@@ -24,7 +24,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a questio
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     labs = typer.Typer(
-        help="Make a lab; what it holds and takes on the disk; remove and copy studies.",
+        help="Make a lab, list it, show its disk use; remove and copy studies.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -88,7 +88,7 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
-    """Print what a lab takes on the disk, by study; a tuning with its studies."""
+    """Print the disk use of a lab by study; a tuning counts with its studies."""
     from leadline.api.labs import load_lab, usage
 
     store = load_lab(lab).store
@@ -133,7 +133,7 @@ def rm(
 def prune(
     lab: LabOption = Path("lab"),
     older_than: Annotated[
-        str | None, typer.Option(help="Finished studies that did nothing for so long: 30d, 12h.")
+        str | None, typer.Option(help="Finished studies without activity for this long: 30d, 12h.")
     ] = None,
     to_size: Annotated[
         str | None, typer.Option(help="Oldest finished studies first, until what is left takes this much: 20g.")
@@ -143,7 +143,7 @@ def prune(
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Remove finished studies and tunings by age or size. Those that run or can be gone on with stay."""
+    """Remove finished studies and tunings by age or size. Running and unfinished ones stay."""
     from leadline.api.labs import load_lab, sweep, taken, to_prune, usage
 
     if older_than is None and to_size is None:
@@ -173,7 +173,7 @@ def copy_(
     studies: Annotated[
         list[str], typer.Argument(help="Studies or tunings in the lab: a name (the newest), a number, name@number.")
     ],
-    to: Annotated[Path, typer.Option("--to", help="Lab that gets them; made where it is absent.")],
+    to: Annotated[Path, typer.Option("--to", help="The lab to copy to; made where it is absent.")],
     lab: LabOption = Path("lab"),
     json: JsonOption = False,
 ) -> None:

@@ -20,7 +20,7 @@ _STYLES = {HostState.FREE: "green", HostState.BUSY: "", HostState.DRAINED: "yell
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     pools = typer.Typer(
-        help="Pools of hosts: how they stand, and what runs there.", no_args_is_help=True, rich_markup_mode=None
+        help="Pools of hosts: their state, and what runs there.", no_args_is_help=True, rich_markup_mode=None
     )
     pools.command("hosts", epilog="Example: leadline pool hosts ssh:hosts.yaml")(hosts_)
     pools.command("job", epilog="Example: leadline pool job job.json")(job_)

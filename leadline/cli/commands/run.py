@@ -40,7 +40,7 @@ def run(
         typer.Option(metavar="POOL", help="Give each block to a host of a pool: slurm[:PARTITION] or ssh:FILE.yaml."),
     ] = None,
     hosts: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="With --pool: so many hosts at the same time.")
+        int | None, typer.Option(min=1, max=10_000, help="With --pool: most hosts at the same time.")
     ] = None,
     budget: BudgetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; change nothing.")] = False,
@@ -62,12 +62,12 @@ def run(
     subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
     if host is not None:
         if not isinstance(subject, Study):
-            raise UsageError(f"--host is of studies; {study} is a tuning, which runs where its stack says")
+            raise UsageError(f"--host works on studies only; {study} is a tuning, which runs where its stack says")
         subject, notes = subject.on(host)
         say(*notes, to=errors if json else console)
     if twin:
         if not isinstance(subject, Study):
-            raise UsageError(f"--aa is of studies; {study} is a tuning, whose knobs are in its steps")
+            raise UsageError(f"--aa works on studies only; {study} is a tuning, whose knobs are in its steps")
         subject = Study(
             aa_twin(subject.file, open_testbed(lab, disposable=disposable, subject=subject).plan(subject.file))
         )

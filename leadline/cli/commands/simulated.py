@@ -27,7 +27,7 @@ def simulate(
     factor: FactorOption = None,
     studies: Annotated[int, typer.Option(min=1, max=100_000, help="How many studies are simulated.")] = 200,
     response: Annotated[str, typer.Option(help="The response that is judged.")] = "throughput",
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the first study; each next one has the next.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Seed of the first study; each later one adds 1.")] = 1,
     json: JsonOption = False,
 ) -> None:
     """How often a study would be right: many simulated studies against a known truth."""

@@ -25,7 +25,7 @@ def try_(
     target: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or a stack file.")],
     scenario: Annotated[
         Path | None,
-        typer.Option(metavar="<path>", help="What loads it; from its OpenAPI description if absent."),
+        typer.Option(metavar="<path>", help="The scenario; made from its OpenAPI description if absent."),
     ] = None,
     budget: Annotated[str, typer.Option(help="Wall time of the study: 10m")] = "20m",
     lab: LabOption = Path("lab"),

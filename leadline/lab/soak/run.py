@@ -136,7 +136,7 @@ def plan_soak(file: StudyFile, times: SoakTimes, place: LocalTestbed) -> SoakPla
     """One trial of the study's baseline. Raises UsageError with file and line."""
     study = file.study
     if study.command is not None:
-        raise UsageError(f"{file.source}: a soak is of a stack under load, and {study.study} times a command")
+        raise UsageError(f"{file.source}: a soak needs a stack under load, and {study.study} times a command")
     if study.drivers:
         raise UsageError(f"{file.where(('drivers',))}: a soak is driven from this host alone: leave drivers out")
     for key in _ONCE:

@@ -275,7 +275,7 @@ def test_what_cannot_be_said_is_a_sentence() -> None:
     assert "fewer than two" in found.missing["ranking"]
     assert found.sensitivity is not None
     assert "two levels" in found.sensitivity.sentence
-    with pytest.raises(UsageError, match="two levels would do"):
+    with pytest.raises(UsageError, match="two levels are needed"):
         ResultTable(THROUGHPUT, ("one",), (Parameter("x", ("1",), 0),), (Run(0, (0,), 1.0),))
     with pytest.raises(UsageError, match="all 1 runs failed"):
         ResultTable(THROUGHPUT, ("one",), (Parameter("x", ("1",)),), (Run(0, (0,), None, "workload"),))

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[], Built], str, str]] = {
     "all trials failed": (all_failed, "trials failed", "once a baseline trial succeeds"),
     "constant response": (constant, "every trial gave the same figure", "a response with a finer scale"),
     "missing blocks after a crash": (crashed, "no block holds both", "running the missing trials"),
-    "a kernel in one whole plot": (kernel_once, "too few of these are repeated", "two or more replicates would do"),
+    "a kernel in one whole plot": (kernel_once, "too few of these are repeated", "two or more replicates are needed"),
     "aliased factors": (
         aliased,
         "cannot distinguish it from the other factors",

@@ -54,7 +54,7 @@ def test_bad_input_raises_what_the_command_prints() -> None:
         leadline.plan(leadline.Study.of(KEYS | {"study": "heap", "factors": {"jvm.heapp": ["1g", "2g"]}}))
     with pytest.raises(leadline.UsageError, match="quickstart"):
         leadline.read("quickstrat")
-    with pytest.raises(leadline.UsageError, match="--factor is of studies"):
+    with pytest.raises(leadline.UsageError, match="--factor works on studies only"):
         leadline.read("daytrader", factors=["jvm.heap=1g,2g"])
 
 

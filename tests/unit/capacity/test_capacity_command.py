@@ -83,7 +83,7 @@ def test_the_text_has_demands_errors_and_evidence(lab: Path) -> None:
         "predicted (* measured)",
         " *80 users",
         "mean error: ",
-        "CPU gives out first",
+        "CPU saturates first",
     ):
         assert words in done.stdout
 

@@ -221,6 +221,6 @@ def test_another_kind_of_host_is_of_studies_and_refused_before_anything_is_done(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"--host ssh:nowhere: .*cannot be reached: .*; name an alias of"):
         invoke("run", "aa", "--host", "ssh:nowhere", "--dry-run")
-    with pytest.raises(UsageError, match="--host is of studies; daytrader is a tuning"):
+    with pytest.raises(UsageError, match="--host works on studies only; daytrader is a tuning"):
         invoke("run", "daytrader", "--host", "vm", "--dry-run")
     assert not list(tmp_path.iterdir())

@@ -194,7 +194,7 @@ def test_figures_say_which_estimate_theirs_is(planted: Planted) -> None:
 def test_the_live_page(planted: Planted) -> None:
     watch = Watch(planted.lab)
     deadline = time.monotonic() + 60
-    while (rows := watch.live_document()["studies"])[0]["sentence"] == "is being concluded ...":
+    while (rows := watch.live_document()["studies"])[0]["sentence"] == "analysis under way ...":
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert [row["sentence"] for row in rows] == [planted.result.answer]
@@ -221,5 +221,5 @@ def test_confirm_takes_the_setting_that_the_conclusion_names_or_says_why_not(pla
         treatments = {line.split()[-1] for line in plan.splitlines() if re.match(r" +\d+ +block", line)}
         assert treatments == {"baseline", f"{AGE}=10"}
     else:
-        why = "is not finished" if planted.name == "interrupted" else "nothing to confirm: luck explains"
+        why = "is not finished" if planted.name == "interrupted" else "nothing to confirm: the gain of"
         assert why in Command("confirm").refused(*asked)

@@ -80,7 +80,7 @@ def test_a_program_that_fails_is_a_failure_of_its_treatment(bed: LocalTestbed) -
     [
         ("{length}", "{lenght}", "naps.yaml:4: run: nothing stands for {lenght}; did you mean {length}?"),
         ("short, long]", "short, lang]", "did you mean long?"),
-        ("responses: [wall,", "responses: [p99,", "p99 is of a load; a command has wall, cpu"),
+        ("responses: [wall,", "responses: [p99,", "p99 is measured under load only; a command has wall, cpu"),
         ("question:", "workload: { users: 3 }\nquestion:", "a study of a command has no workload"),
         ("sentinels: null", "switchback: {}", "a command runs alone from start to end"),
         ("unit: {", "java: {", "is no name of a factor of a command"),
@@ -105,7 +105,7 @@ def test_what_is_refused(old: str, new: str, words: str, tmp_path: Path) -> None
 
 
 def test_a_response_of_programs_needs_one() -> None:
-    with pytest.raises(UsageError, match="wall is of a program: it needs `command`"):
+    with pytest.raises(UsageError, match="wall is measured for programs only: it needs `command`"):
         parse_study("study: a\nquestion: b?\nresponses: [wall]\nfactors: { jvm.heap: [1g, 2g] }\n", "a.yaml")
 
 

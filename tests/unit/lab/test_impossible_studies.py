@@ -74,7 +74,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
         (["observe=false"], "a profile is a series, which `observe: false` does not record"),
         (["stack.host=ssh:app"], "a profile is taken on this host, and the server runs on ssh:app"),
         (["stack.host=vm"], "a guest's server is not here"),
-        (["stack={web: httpd}", "factors={}", "settings={}"], "a profile is of a server's JVM"),
+        (["stack={web: httpd}", "factors={}", "settings={}"], "a profile needs a server's JVM"),
     ],
 )
 def test_a_profile_is_of_a_jvm_on_this_host(overrides: Sequence[str], told: str) -> None:
@@ -149,8 +149,8 @@ def test_a_profile_is_planned() -> None:
         ("design.seed=99999999999999999999", "design.seed: 99999999999999999999 is too large"),
         ("design.replicates=100000", "design.replicates: 100,000 is not between 1 and 1,000"),
         ("pseudo_factors={vm.dirty_expire_centisecs: [a, b]}", "is a pseudo-factor and a factor; keep one of them"),
-        ('pseudo_factors={"a\\tb": [a, b]}', "a name has 1 to 100 characters that print"),
-        ("pseudo_factors={' a': [a, b]}", "a name has 1 to 100 characters that print"),
+        ('pseudo_factors={"a\\tb": [a, b]}', "a name has 1 to 100 printable characters"),
+        ("pseudo_factors={' a': [a, b]}", "a name has 1 to 100 printable characters"),
         ("workload.users=*nobody", "the alias *nobody stands for nothing"),
         (
             "workload={arrivals: poisson, rate: 0.001, steady: 10s}",
@@ -322,7 +322,7 @@ def test_the_dry_run_reads_the_truth_and_asks_for_a_lab_that_can_be(tmp_path: Pa
     (tmp_path / "loop").symlink_to("loop")
     assert "Too many levels of symbolic links" in told("quickstart", "--lab", str(tmp_path / "loop"))
     assert "File name too long" in told("quickstart", "--lab", "n" * 300)
-    assert "a name has characters that print" in told("quickstart", "--lab", "a\nb")
+    assert "the path contains unprintable characters" in told("quickstart", "--lab", "a\nb")
     assert "name a directory" in told("quickstart", "--lab", "")
     assert "write it as key=value" in told("quickstart", "--budget", "")
 

@@ -199,7 +199,7 @@ def test_a_given_wash_out_that_is_too_short_is_told_with_what_would_do(tmp_path:
     settled = settled_wash_out(record, slots_of(record))
     assert settled is not None
     assert settled.seconds == 1.0
-    found = re.match(r"The wash-out of 1s is too short: (\d)s in slots of (\d+)s would do\.", settled.sentence)
+    found = re.match(r"The wash-out of 1s is too short: (\d)s in slots of (\d+)s is enough\.", settled.sentence)
     assert found, settled.sentence
     assert int(found[1]) in (3, 4)
     assert int(found[2]) == 2 * int(found[1])

@@ -58,7 +58,7 @@ def test_a_machine_in_real_time() -> None:
             "settings.yaml:3: a study in virtual time compares forks of one guest: write `design: {",
         ),
         ("design={kind: forks}", "forks need worlds, to be compared in: write `worlds: 10`"),
-        ("design.kind=one-at-a-time", "worlds is of forks: write `kind: forks`, or leave worlds out"),
+        ("design.kind=one-at-a-time", "worlds works with forks only: write `kind: forks`, or leave worlds out"),
         ("design.worlds=0", "design.worlds: 0 is not between 1 and 1,000"),
         ("design.replicates=5", "the worlds of forks are the replicates: leave replicates out"),
         ("design.sentinels=6", "a fork has no order in time that a sentinel could watch: leave sentinels out"),
