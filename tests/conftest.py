@@ -64,6 +64,7 @@ HOLD_THE_HOST = {
 # Unit tests that take seconds of CPU each: `make test` runs them, `make check` does not.
 SLOW = {
     "test_api",
+    "test_bisect",
     "test_callbacks",
     "test_capacity_command",
     "test_capacity_fit",
@@ -73,8 +74,11 @@ SLOW = {
     "test_extending",
     "test_figures_cli",
     "test_fuzz",
+    "test_knee",
+    "test_lab_interruption",
     "test_lab_kill",
     "test_layouts",
+    "test_load_knee",
     "test_loads",
     "test_neighbour",
     "test_own_try",
