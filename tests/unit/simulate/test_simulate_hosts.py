@@ -72,7 +72,8 @@ def test_a_setting_that_gains_on_the_mean_and_loses_on_a_host_is_told(tmp_path: 
     assert across.differ
     told = {one.host: one.verdict for one in across.of("server.pool", 20)}
     assert told == {"host-1": Verdict.BETTER, "host-2": Verdict.WORSE, "host-3": Verdict.BETTER}
-    assert "On these 3 hosts, not others: server.pool=20 helps: " in analysis.answer
+    assert "On these 3 hosts, not others: Pool 20 instead of " in analysis.answer
+    assert "server.pool=20 helps: " in analysis.answer
     said = "Host by host server.pool=20 wins on 2 of 3 (throughput), but loses on host-2, −17 % [−18, −15]. "
     assert said in analysis.answer
     assert any(
@@ -87,7 +88,8 @@ def test_many_hosts_are_a_sample(tmp_path: Path) -> None:
     assert (effect.df, effect.scope) == (5, Scope.GENERAL)
     assert throughput.across_hosts is not None
     assert throughput.across_hosts.random
-    assert "On average over hosts like these 6: server.pool=20 helps: " in analysis.answer
+    assert "On average over hosts like these 6: Pool 20 instead of " in analysis.answer
+    assert "server.pool=20 helps: " in analysis.answer
 
 
 def test_hosts_of_one_block_each_are_said_not_to_be_kept_apart(tmp_path: Path) -> None:
