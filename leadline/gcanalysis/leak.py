@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,8 @@ AT_END = 0.975  # the same of the last tenth alone, of which few points tell
 STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak, warm-up and all
 BEHIND = 0.8  # the same without the warm-up, where a cache that still fills is nearly straight
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
+FULL = 0.88  # of the heap's limit still in use behind a collection of the old generation: the heap is full
+LAST = 2  # collections in a row that leave it full: after two without success HotSpot gives up
 WIDEST = 1.0  # of the live set: an interval that allows for a larger rise or fall tells nothing
 
 _MIB = float(1 << 20)
@@ -26,7 +28,8 @@ _MIB = float(1 << 20)
 
 @dataclass(frozen=True)
 class Leak:
-    """``verdict``: "leak", "growing", "levels off", "none", or "undetermined" with the reason in ``sentence``.
+    """``verdict``: "leak", "full", "growing", "levels off", "none", or "undetermined" with the reason in ``sentence``.
+    Of a leak that met the heap's limit, the figures are those of the rise before it.
 
     ``slope``, ``low``, ``high``: bytes/s of the live set; ``p_value`` of no trend, two-sided. ``full_in_s``: seconds
     until the heap is full at this slope, from the log's end.
@@ -76,6 +79,8 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     A live set that rises and then stays (a cache that fills, classes that are loaded) "levels off"; where the later
     half is too short to tell one from the other it is "growing".
     """
+    if heap_max and (full_at := _full_from(points, heap_max)):
+        return _full(points, basis, heap_max, *full_at)
     if not points or points[-1].at <= points[0].at:
         return _undetermined(len(points), basis, "no two collections at different times show what is live")
     times = np.array([point.at for point in points])
@@ -124,6 +129,31 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     else:
         sentence = f"no growth of the live set is shown: {interval}"
     return Leak(verdict, sentence, count, basis, slope, low, high, LEVEL, _p_value(found.rise), full)
+
+
+def _full_from(points: Sequence[LivePoint], limit: int | None) -> tuple[int, int] | None:
+    """Of the last points in a row that are all at the heap's limit the first and the one behind the last; None without.
+    What follows may be an application that has caught its OutOfMemoryError.
+    """
+    if not limit:
+        return None
+    end = next((at for at in range(len(points), 0, -1) if points[at - 1].size >= FULL * limit), 0)
+    begin = next((at for at in range(end, 0, -1) if points[at - 1].size < FULL * limit), 0)
+    return (begin, end) if end - begin >= LAST else None
+
+
+def _full(points: Sequence[LivePoint], basis: str, limit: int, begin: int, end: int) -> Leak:
+    """Points at the limit say nothing of a trend: what rises cannot rise further. The trend is that before them."""
+    before, late = leak(points[:begin], basis), points[begin:end]
+    least = min(point.size for point in late)
+    sentence = (
+        f"the heap was full from {late[0].at:.1f} s on: {len(late)} times in a row, {basis}, at least "
+        f"{least / _MIB:.0f} of {limit / _MIB:.0f} MiB ({100 * least / limit:.0f} %) stayed in use"
+    )
+    if before.verdict == "leak":
+        grew = before.sentence.removesuffix(", to the end of the log").replace("grows", "grew")
+        return replace(before, sentence=f"{grew}; {sentence}", full_in_s=0.0)
+    return Leak("full", sentence, len(points), basis, full_in_s=0.0)
 
 
 def _p_value(rise: Estimate) -> float:

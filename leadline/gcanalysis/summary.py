@@ -22,6 +22,9 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _NOT_ONE_JVM = "the log is of several JVMs: see each of them"
 
 
+_GROWN = 0.8  # of its maximum: a heap that has this much committed is not limited by what is committed
+
+
 @dataclass(frozen=True)
 class Durations:
     """Milliseconds. Percentiles are observed values (nearest rank), keyed "p50" to "p99.9"; empty without values."""
@@ -142,7 +145,11 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     one = len(log.jvms) == 1
     working = working_set(log, points, basis) if one else None
     apart = one and not log.alternating
-    grown = leak(points, basis, heap_max) if apart else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    grown = (
+        leak(points, basis, _limit(log, heap_max))
+        if apart
+        else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    )
     allocated, promoted = allocation(log, inside), promotion(log, inside, span)
     heap_after = _heap_after(log, inside)
     silent, no_time = log.silent, "the lines have no time"
@@ -257,6 +264,20 @@ def _heap_after(log: GcLog, inside: Callable[[_Timed], bool]) -> HeapAfter | Non
         return None
     after = [item[2] for item in sorted(ends)]
     return HeapAfter(len(after), after[0], after[-1], min(after), max(after), sum(after) / len(after))
+
+
+def _limit(log: GcLog, heap_max: int | None) -> int | None:
+    """Bytes that can be in use at once: what is committed when the heap has grown to its end, where a survivor space of
+    Serial and Parallel is left out. Without ``heap_max`` that is when it grows no more from the middle of the log on.
+    """
+    totals = [(pause.name, pause.heap.total) for pause in log.pauses if pause.heap and pause.heap.total]
+    sizes = [total for name, total in totals if name == "Full"] or [total for _, total in totals]
+    if not sizes:
+        return heap_max
+    if heap_max:
+        return max(sizes) if _GROWN * heap_max <= max(sizes) < heap_max else heap_max
+    late = sizes[len(sizes) // 2 :]
+    return max(sizes) if min(late) == max(sizes) else None
 
 
 def _filter(log: GcLog, window: tuple[float, float] | None, clock: str) -> Callable[[_Timed], bool]:

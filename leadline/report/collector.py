@@ -62,7 +62,7 @@ def sentence(files: TrialFiles) -> str:
             f"({words.plural(found.stalls.count, 'stall')})."
         )
     said += [*_heap(found), *_beside_latency(files)]
-    if found.leak.verdict in ("leak", "growing"):
+    if found.leak.verdict in ("leak", "full", "growing"):
         said.append(f"Leak test: {found.leak.sentence}.")
     said += [f"Warning: {text}." for text in found.warnings]
     return " ".join(said)

@@ -12,7 +12,7 @@ def leak(trial: TrialFacts) -> list[Look]:
     if collection is None or collection.leak == "undetermined":
         return []
     sign = None
-    if collection.leak == "leak":
+    if collection.leak in ("leak", "full"):
         figures = {} if collection.live is None else {"live": (collection.live / (1 << 20), "MiB")}
         remedy = "compare two heap dumps of the application (jcmd PID GC.heap_dump); a larger heap only puts it off"
         sign = Sign(collection.leak_sentence, figures, 1.0, remedy=remedy)

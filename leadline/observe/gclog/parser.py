@@ -503,7 +503,8 @@ def _alternate(log: GcLog) -> bool:
     seen: set[tuple[int, int | None, str]] = set()
     twice = 0
     for one in log.pauses:
-        if one.gc_id is not None and (one.name in known.ONCE):
+        # A major collection of generational ZGC may collect the young generation twice.
+        if one.gc_id is not None and one.name in known.ONCE and not one.kind.startswith("Y: "):
             key = (one.jvm, one.gc_id, one.kind.partition(" (")[0])
             twice += key in seen
             seen.add(key)
