@@ -12,7 +12,6 @@ from leadline.host.secrets import hide
 from leadline.host.textfile import expanded, read_text
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import SECRETIVE, OwnFile
-from leadline.model.yamltext import load_yaml
 
 _LONGEST = 1 << 16  # bytes of a secret's file
 _ARCHIVES = (".jar", ".war", ".ear")
@@ -67,6 +66,8 @@ def referred(own: OwnFile, reference: str) -> str:
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from None
     else:
+        from leadline.model.yamltext import load_yaml  # no library of an agent's
+
         tree = load_yaml(read_text(Path(own.file)), own.file)
         variables = tree.get("environment") if isinstance(tree, dict) else None
         if not isinstance(variables, dict) or name not in variables:
