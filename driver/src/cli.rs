@@ -147,6 +147,9 @@ pub struct RunOptions {
     /// run failed; file: only in summary.json.
     #[arg(long, value_name = "WORD", default_value = "exit")]
     pub verdict: Tell,
+    /// Write transactions.csv: every transaction with when it was due, when it ended and how.
+    #[arg(long)]
+    pub transactions: bool,
     /// A parameter of the scenario; may be repeated.
     #[arg(long = "var", value_name = "KEY=VALUE", value_parser = assignment)]
     pub variables: Vec<(String, String)>,

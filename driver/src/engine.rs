@@ -61,6 +61,8 @@ pub struct Settings {
     pub gather: u64,
     /// Responses count from the moment the loop read them, not from the kernel's stamp.
     pub unstamped: bool,
+    /// Every transaction is recorded.
+    pub records: bool,
 }
 
 /// How long users or a rate rise: the ramp-up, where load comes in windows the first of them at most.
@@ -76,9 +78,14 @@ impl Settings {
 
     /// Time of the steady phase in which there is load.
     pub fn loaded(&self) -> u64 {
-        let phases = &self.phases;
-        let in_windows = |w: &Windows| w.passed(phases.steady_end()) - w.passed(phases.ramp_up);
-        self.windows.as_ref().map_or(phases.steady, in_windows)
+        self.loaded_from(self.phases.ramp_up)
+    }
+
+    /// The same after `from`.
+    pub fn loaded_from(&self, from: u64) -> u64 {
+        let (from, end) = (from.max(self.phases.ramp_up), self.phases.steady_end());
+        let in_windows = |w: &Windows| w.passed(end).saturating_sub(w.passed(from));
+        self.windows.as_ref().map_or(end.saturating_sub(from), in_windows)
     }
 }
 
@@ -146,7 +153,7 @@ impl<'a> Engine<'a> {
             sessions: Sessions::new(scenario, settings),
             connections: Connections::new(settings),
             reading: Reading::new(scenario),
-            measurement: Measurement::new(scenario, &settings.phases, outlet),
+            measurement: Measurement::new(scenario, settings, outlet),
             scratch: Vec::new(),
         })
     }
@@ -184,7 +191,7 @@ impl<'a> Engine<'a> {
         self.measurement.result.drained = end;
         self.measurement.result.shared = self.connections.pools.as_ref().map(|pools| (pools.peak, pools.waited));
         if end > self.measurement.slice.start {
-            self.measurement.hand_over(end, self.sessions.live);
+            self.measurement.hand_over(end, self.sessions.live, None);
         }
         Ok(self.measurement.result)
     }
@@ -212,7 +219,7 @@ impl<'a> Engine<'a> {
             if boundary == self.settings.phases.steady_end() {
                 self.measurement.slice.residence += self.under_way(boundary);
             }
-            self.measurement.hand_over(boundary, self.sessions.live);
+            self.measurement.hand_over(boundary, self.sessions.live, self.arrivals.next);
             self.measurement.slice.start = boundary;
             self.measurement.slice.phase = self.settings.phases.at(boundary);
             self.measurement.boundary = boundary_after(&self.settings.phases, boundary);

@@ -143,6 +143,7 @@ fn settings(options: &RunOptions, populations: &Populations) -> Result<Settings,
         lead: options.lead,
         gather: if unstamped { 0 } else { options.gather },
         unstamped,
+        records: options.transactions,
     })
 }
 
@@ -171,7 +172,14 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         earlier::remove_parts(&options.out).map_err(cannot_write)?;
     }
     let mut scheduling = Scheduling::Normal;
-    let files = Files { directory: &options.out, names: &names, started, progress: options.progress };
+    let files = Files {
+        directory: &options.out,
+        names: &names,
+        started,
+        progress: options.progress,
+        phases: settings.phases,
+        records: settings.records,
+    };
     let (result, totals) = std::thread::scope(|scope| {
         let files = &files;
         let writer = scope.spawn(move || writer::run(files, &filled, &emptied));
@@ -197,6 +205,7 @@ fn drive(options: &RunOptions, scenario: &Scenario, settings: &Settings) -> Resu
         replay: options.replay.as_deref(),
         windows: options.windows.as_ref().map(|(_, text)| text.as_str()),
         loaded: settings.loaded(),
+        silence: settings.loaded_from(result.last_ok),
         phases: settings.phases,
         timeout: settings.timeout,
         grid: options.grid,

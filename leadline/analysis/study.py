@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from leadline.analysis.bounds import with_bounds
 from leadline.analysis.effects import analyse_response, measured
 from leadline.analysis.equivalence import MARGIN
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
@@ -62,7 +63,7 @@ def analyse(
     for figures in measured(table, names, level):
         strict = interim(figures.response) if interim is not None else None
         analysis, lost = analyse_response(table, figures, level, equivalence_margin, verdicts_only, strict)
-        analyses.append(analysis)
+        analyses.append(with_bounds(analysis, table.observations))
         warnings += lost
     rates = failure_rates(table, level)
     warnings += failure_warnings(table, rates)

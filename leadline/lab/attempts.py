@@ -20,7 +20,7 @@ from leadline.lab import schema as t
 from leadline.lab.claims import Claim, Claims, LostClaimError
 from leadline.lab.database import Database, add_rows, new_number
 from leadline.lab.inuse import InUseError
-from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_rows
+from leadline.lab.slotrows import WHOLE, SlotMeasured, SlotSet, machine_rows, response_rows
 from leadline.lab.trialfiles import by_digest, hashed, home
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -130,7 +130,7 @@ class AttemptStore(Database):
         """Raises TrialFailure(infrastructure) for a response that is no finite number: nothing is stored."""
         if lost := unsound(values):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured is no number: {lost}")
-        self._insert(t.responses, trial_id, attempt, [{"name": name, "value": v} for name, v in values.items()])
+        self._insert(t.responses, trial_id, attempt, response_rows(values))
 
     def add_machine_use(self, trial_id: int, attempt: int, use: MachineUse | None) -> None:
         """What else the machine did under the load of a trial."""
@@ -209,11 +209,7 @@ class AttemptStore(Database):
     def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
         """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
         key = {"trial_id": trial_id, "attempt": attempt}
-        rows = [
-            {**key, "slot": one.slot, "name": name, "value": value}
-            for one in measured
-            for name, value in one.responses.items()
-        ]
+        rows = [{**key, "slot": one.slot, **row} for one in measured for row in response_rows(one.responses)]
         with self._write(trial_id) as connection:
             for table in (t.slot_responses, t.machine_use):
                 whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)

@@ -387,6 +387,9 @@ class Attempt:
                 f"{errors:.2%} of the transactions failed; the limit is {limits.errors:.2%}",
                 str({name: dict(count) for name, count in outcome.counts.items()}),
             )
+        if outcome.losses and not (self.changes is not None and self.changes.failures):
+            told = f"the load failed: {outcome.losses[0]}"
+            raise TrialFailure(FailureClass.WORKLOAD, told, "\n".join(outcome.losses))
         if outcome.driver_was_limit:
             why = next((line for line in outcome.evidence.splitlines() if line.startswith("limit: ")), "")
             told = "the driver was the limit, so its figures are not the server's"

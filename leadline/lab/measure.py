@@ -70,7 +70,7 @@ def measure(directory: Path, startup: float) -> Measured:
     if end - (begin + cut) < 1.0:
         cut = 0.0
     window = responses_between(driver, begin + cut, end)
-    if window.count == 0:
+    if window.ok == 0:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the steady state")
     responses = {**_figures(window), "startup": startup}
     phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
@@ -119,7 +119,7 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
         steady_state([row.response_mean_ms for row in rows], higher_is_better=False),
     )
     window = responses_over(driver, windows)
-    if window.count == 0:
+    if window.ok == 0:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the turns of this instance")
     begin, end = summary.phases.steady
     phases = Phases(started, started + begin, started + end, started + summary.phases.drained)
@@ -155,7 +155,7 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
             continue
         first, last = float(np.ceil(begin - 1e-6)), float(np.floor(end + 1e-6))
         window = Window(started + first, started + last)
-        if result.count == 0:
+        if result.ok == 0:
             found.append(WindowMeasured(window, reason="no transaction succeeded"))
             continue
         responses = _figures(result)

@@ -40,7 +40,13 @@ def _contents(connection: Connection) -> None:
         connection.execute(insert(t.identity).values(lab=uuid.uuid4().hex))
 
 
-MIGRATIONS: Sequence[Migration] = (_blocks, _contents)
+def _bounds(connection: Connection) -> None:
+    """Of a response is known whether it is only a lower bound."""
+    _add(connection, t.responses.c.at_least)
+    _add(connection, t.slot_responses.c.at_least)
+
+
+MIGRATIONS: Sequence[Migration] = (_blocks, _contents, _bounds)
 
 
 def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:

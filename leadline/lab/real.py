@@ -31,6 +31,7 @@ from leadline.lab.system import (
 from leadline.lab.together import check_drivers, load_together, reach_drivers
 from leadline.lab.web import web_servers
 from leadline.load.asked import asked_in
+from leadline.load.command import judge
 from leadline.load.driver import DriverResult, DriverRun, find_binary, read_summary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
@@ -183,6 +184,7 @@ class RealSystem:
                 cpus,
                 self._trusted(directory),
                 population_urls=self._stack.population_urls(),
+                errors=self._study.limits.errors,
             )
             if self._study.drivers:
                 look, start = self._stack.check_alive, self._host.start
@@ -190,6 +192,7 @@ class RealSystem:
                 self._driver_lost = True
                 load_together(self._study.drivers, run, logs, start, on_load, look, pacer, _POLL, _OVERTIME)
                 self._driver_lost = False
+                judge(out, run.bounds)
                 return load_outcome(read_summary(out))
         self._driver = self._roles["driver"] = self._host.start(run.spec(directory / "logs" / "driver.log"))
         try:
@@ -292,6 +295,7 @@ class RealSystem:
             stretches(one.turns),
             population_urls=self._stack.population_urls(),
             told=True,
+            errors=self._study.limits.errors,
         )
         log = one.directory / "logs" / "driver.log"
 
@@ -429,7 +433,8 @@ def load_outcome(result: DriverResult) -> LoadOutcome:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
     totals = result.total.items()
     counts = {name: {"ok": total.ok, "failed": total.failed, "skipped": total.skipped} for name, total in totals}
-    return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), checks_of(result))
+    losses = result.verdict.losses if result.verdict is not None else ()
+    return LoadOutcome(counts, result.driver.limit, "\n".join(result.driver.evidence), checks_of(result), losses)
 
 
 def checks_of(result: DriverResult) -> list[AuditRecord]:

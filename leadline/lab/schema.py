@@ -153,6 +153,7 @@ responses = Table(
     Column("attempt", Integer, primary_key=True),
     Column("name", NAME, primary_key=True),
     Column("value", Float, nullable=False),
+    Column("at_least", Boolean),  # whether the value is only a lower bound; absent in labs of before
 )
 
 # Slots of a switchback trial: a row from just before its levels are set. Times: unix ns by the clock of the load.
@@ -183,6 +184,7 @@ slot_responses = Table(
     Column("slot", Integer, primary_key=True),
     Column("name", NAME, primary_key=True),
     Column("value", Float, nullable=False),
+    Column("at_least", Boolean),  # whether the value is only a lower bound; absent in labs of before
 )
 
 # What else the machine did, of a trial (slot -1) and its slots. Names as in ``model.disturbance``; "program NAME".

@@ -13,6 +13,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.received import json_as
 from leadline.model.record import SlotRecord
+from leadline.model.result import AtLeast
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,18 @@ class SlotMeasured:
     responses: Mapping[str, float] = field(default_factory=dict)
     left_out: str = ""
     machine: MachineUse | None = None
+
+
+def response_rows(values: Mapping[str, float]) -> list[dict[str, object]]:
+    """Rows of the tables of responses, without trial, attempt and slot."""
+    return [
+        {"name": name, "value": float(value), "at_least": isinstance(value, AtLeast)} for name, value in values.items()
+    ]
+
+
+def response_of(row: RowMapping) -> float:
+    """A response as it was measured."""
+    return AtLeast(row["value"]) if row["at_least"] else float(row["value"])
 
 
 WHOLE = -1  # in the place of a slot: the trial
@@ -75,7 +88,7 @@ def slot_records(
     """The slots of one attempt in order."""
     values: dict[int, dict[str, float]] = {}
     for row in responses:
-        values.setdefault(row["slot"], {})[row["name"]] = row["value"]
+        values.setdefault(row["slot"], {})[row["name"]] = response_of(row)
     baseline = plan.baseline
     records = []
     for row in sorted(slots, key=lambda row: int(row["slot"])):

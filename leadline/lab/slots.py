@@ -95,9 +95,14 @@ class SlotChanges:
         self.hold()
         self.check_some()
 
+    @property
+    def failures(self) -> list[TrialFailure]:
+        """Of the slots that failed."""
+        return [begun.failure for begun in self.begun if begun.failure]
+
     def check_some(self) -> None:
         """Raises TrialFailure where no slot counts."""
-        failures = [begun.failure for begun in self.begun if begun.failure]
+        failures = self.failures
         if failures and len(failures) == len(self.begun):
             kind = Counter(failure.failure_class for failure in failures).most_common(1)[0][0]
             first = next(failure for failure in failures if failure.failure_class is kind)

@@ -23,7 +23,7 @@ from leadline.lab import schema as t
 from leadline.lab.attempts import AttemptStore, unsound
 from leadline.lab.database import add_rows, new_number
 from leadline.lab.rows import check_moments, check_types
-from leadline.lab.slotrows import WHOLE, machine_of, slot_records
+from leadline.lab.slotrows import WHOLE, machine_of, response_of, slot_records
 from leadline.lab.trialfiles import home
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
 from leadline.model.plan import Plan
@@ -271,7 +271,7 @@ class Store(AttemptStore):
             failure=FailureClass(row["failure"]) if row["failure"] else None,
             failure_message=row["failure_message"] or "",
             evidence=row["evidence"] or "",
-            responses={response["name"]: response["value"] for response in of_attempt(t.responses)},
+            responses={row["name"]: response_of(row) for row in of_attempt(t.responses)},
             audits=tuple(AuditRecord(a["name"], a["passed"], a["detail"]) for a in of_attempt(t.audits)),
             readings=tuple(
                 Reading(r["knob"], r["phase"], r["wanted"], r["found"], r["matches"]) for r in of_attempt(t.readings)

@@ -30,6 +30,7 @@ class LoadOutcome:
     driver_was_limit: bool
     evidence: str
     checks: Sequence[AuditRecord]  # arrivals against plan, Little's law
+    losses: Sequence[str] = ()  # why its own verdict is that the run failed, limits of response times left out
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class SecondSeries:
     """Per-second values of a trial's load, ramps included.
 
     ``begins``: unix seconds at which each whole second starts, ascending. ``values``: response -> one value a second,
-    NaN where no transaction ended in it. ``throughput``, ``mean``, ``p50`` and ``p99`` are always there.
+    NaN where none that was due in it is known. ``throughput``, ``mean``, ``p50`` and ``p99`` are always there.
     """
 
     begins: Sequence[float]

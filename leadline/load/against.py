@@ -43,6 +43,7 @@ class Change:
     low: float | None = None
     high: float | None = None
     reason: str = ""
+    at_least: tuple[str, ...] = ()  # "before", "now": those of which only a lower bound is known
 
     @property
     def distinguishable(self) -> bool:
@@ -135,6 +136,13 @@ class _Draws:
     count: float
     failed: float
     blocks: float  # of seconds that count as independent
+    unanswered_from: float = math.inf  # ms: times from here on are lower bounds
+
+    def is_bound(self, measure: str) -> bool:
+        """Whether the figure is only known to be at least so long."""
+        if measure == "mean":
+            return self.unanswered_from < math.inf
+        return measure in dict(_QUANTILES) and self.value[measure] >= self.unanswered_from
 
 
 def changes(
@@ -166,6 +174,11 @@ def changes(
         first, second = one.value.get(measure), other.value.get(measure)
         if first is None or second is None:
             found.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
+            continue
+        bounds = tuple(word for word, run in (("before", one), ("now", other)) if run.is_bound(measure))
+        if bounds:
+            reason = f"{' and '.join(bounds)} only known to be at least so long: transactions got no answer"
+            found.append(Change(measure, unit, first, second, reason=reason, at_least=bounds))
             continue
         centre, half = math.log(second / first), critical * deviations[measure][0]
         change, low, high = (100 * math.expm1(value) for value in (centre, centre - half, centre + half))
@@ -208,17 +221,21 @@ class _Table:
 
     values: np.ndarray  # ms, ascending
     counts: np.ndarray
+    ok: np.ndarray
     failed: np.ndarray
     lengths: np.ndarray  # seconds in each row
+    unanswered_from: float
 
     @classmethod
     def of(cls, seconds: Sequence[SecondResponses]) -> _Table:
         values = np.array(sorted({value for second in seconds for value in second.values_ms}))
         together = math.ceil(len(seconds) / _MOST)
         rows = math.ceil(len(seconds) / together)
-        found = cls(values, np.zeros((rows, len(values))), np.zeros(rows), np.zeros(rows))
+        bound = min((second.unanswered_from for second in seconds), default=math.inf)
+        found = cls(values, np.zeros((rows, len(values))), np.zeros(rows), np.zeros(rows), np.zeros(rows), bound)
         for at, second in enumerate(seconds):
             np.add.at(found.counts[at // together], np.searchsorted(values, second.values_ms), second.counts)
+            found.ok[at // together] += second.ok
             found.failed[at // together] += second.failed
             found.lengths[at // together] += 1
         return found
@@ -244,19 +261,20 @@ class _Table:
         weights = np.zeros((_RESAMPLES + 1, rows))
         weights[0] = 1
         np.add.at(weights, (np.arange(1, _RESAMPLES + 1)[:, None], picked), 1.0)
-        counts, failed = weights @ self.counts.sum(axis=1), weights @ self.failed
+        counts, ok, failed = weights @ self.counts.sum(axis=1), weights @ self.ok, weights @ self.failed
         figures: dict[str, np.ndarray] = {}
-        if len(self.values) and counts.min() > 0:
-            figures["throughput"] = counts / (weights @ self.lengths)
+        if ok.min() > 0:
+            figures["throughput"] = ok / (weights @ self.lengths)
             figures["mean"] = (weights @ (self.counts @ self.values)) / counts
             sums = np.cumsum(weights @ self.counts, axis=1)
             for name, share in _QUANTILES:
                 if counts[0] * (1 - share) >= _TAIL:
                     figures[name] = self.values[(sums < share * counts[:, None] - 1e-9).sum(axis=1)]
         drawn = {name: figure[1:] for name, figure in figures.items()}
-        drawn["errors"] = failed[1:] / np.maximum(counts[1:] + failed[1:], 1.0)
+        drawn["errors"] = failed[1:] / np.maximum(ok[1:] + failed[1:], 1.0)
         value = {name: float(figure[0]) for name, figure in figures.items()}
-        return _Draws(value, drawn, float(counts[0]), float(failed[0]), max(rows / block, 2.0))
+        blocks = max(rows / block, 2.0)
+        return _Draws(value, drawn, float(ok[0]), float(failed[0]), blocks, self.unanswered_from)
 
 
 def _autocorrelation(series: np.ndarray) -> float:

@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _PACKAGE = Path(__file__).parent.parent
+_LOST = 0.01  # share of transactions that the driver lets fail
 _MOST_BESIDE = 500  # files beside a scenario
 
 
@@ -83,6 +84,7 @@ class DriverRun:
     windows: Sequence[tuple[float, float]] = ()  # seconds from the start: load only in these
     population_urls: Mapping[str, str] = field(default_factory=dict)  # of populations with another server
     told: bool = False  # starts when a line `start NANOSECONDS` of unix time comes on its standard input
+    errors: float = 0.0  # share of transactions that may fail; below the driver's own bound that bound stands
 
     @property
     def seconds(self) -> float:
@@ -94,7 +96,13 @@ class DriverRun:
         first = [str(find_binary()), "run", str(find_scenario(self.workload.scenario))]
         where = ["--url", self.url, "--out", str(self.out)]
         options = [word for option in self.options() for word in option]
-        return [*first, *where, *options, "--progress", "json", "--verdict", "file"]
+        return [*first, *where, *options, *self.bounds, "--progress", "json", "--verdict", "file"]
+
+    @property
+    def bounds(self) -> list[str]:
+        """Options of the verdict."""
+        share = f"{self.errors:g}"
+        return ["--limit-errors", share, "--limit-dropped", share] if self.errors > _LOST else []
 
     def options(self) -> list[tuple[str, str]]:
         """Names and values of the options that tell of the load. Raises UsageError for keys that do not fit."""

@@ -19,6 +19,7 @@ FILES = (
     "seconds.csv",
     "outcomes.csv",
     "driver.csv",
+    "transactions.csv",
     "response.hlog",
     "service.hlog",
     "connect.hlog",

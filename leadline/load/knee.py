@@ -62,6 +62,7 @@ class Step:
     evidence: tuple[str, ...] = ()
     confirms: bool = False  # measured after the search, at the load it ended at
     broken: tuple[str, ...] = ()  # the limits that were, the worst one first
+    at_least: tuple[str, ...] = ()  # limits whose figures hang on transactions without an answer: lower bounds
     ratio: float | None = None  # the worst figure over its limit
     runs: tuple[float | None, ...] = ()  # the same of each run
 
@@ -225,7 +226,6 @@ def measure_step(
     load: float,
     seconds: Sequence[SecondResponses],
     limits: Limits,
-    dropped: int = 0,
     driver_limit: bool = False,
     evidence: tuple[str, ...] = (),
     seed: int = 1,
@@ -237,28 +237,32 @@ def measure_step(
     """
     values, table = _table(seconds)
     failed = np.array([second.failed for second in seconds], dtype=float)
-    if len(seconds):
-        failed += dropped / len(seconds)
     draws = np.random.default_rng(seed).multinomial(
         len(seconds), np.full(len(seconds), 1 / max(len(seconds), 1)), size=_RESAMPLES
     )
-    ok = table.sum(axis=1)
+    ok = np.array([second.ok for second in seconds], dtype=float)
     total = ok.sum()
     p99 = _quantile(values, table, draws, 0.99)
     errors = _share(failed, ok, draws)
-    mean = float((values * table.sum(axis=0)).sum() / total) if total else None
+    mean = float((values * table.sum(axis=0)).sum() / table.sum()) if table.any() else None
     times: list[tuple[str, Interval, float]] = []
+    unanswered: set[str] = set()  # limits whose figures are only known to be at least so long
     for bound in limits.all:
-        own = (values, table) if bound.transaction == ALL else _table((single or {}).get(bound.transaction, ()))
-        times.append((bound.name, _quantile(*own, draws, QUANTILES[bound.measure]), bound.ms))
+        own = seconds if bound.transaction == ALL else (single or {}).get(bound.transaction, ())
+        found = _quantile(*_table(own), draws, QUANTILES[bound.measure])
+        times.append((bound.name, found, bound.ms))
+        if found.value is not None and found.value >= min(second.unanswered_from for second in own):
+            unanswered.add(bound.name)
     judged = [*times, ("errors", errors if errors.value is not None else Interval(0.0, 0.0, 0.0), limits.errors)]
     ratios = {name: _ratio(found.value, limit) for name, found, limit in judged if found.value is not None}
+    ratios |= {name: _BEYOND for name in unanswered if ratios[name] <= 1}
     broken = sorted((name for name, ratio in ratios.items() if ratio > 1), key=lambda name: -ratios[name])
     kept = bool(total) and not broken
     if kept:
         sure = all(_outside(found, limit, kept) for _, found, limit in judged)
     else:  # one limit surely broken is enough
-        sure = not total or any(found.low is not None and found.low > limit for _, found, limit in judged)
+        surely = (found.low is not None and found.low > limit for _, found, limit in judged)
+        sure = not total or bool(unanswered.intersection(broken)) or any(surely)
     return Step(
         load,
         len(seconds),
@@ -271,6 +275,7 @@ def measure_step(
         driver_limit,
         evidence,
         broken=tuple(broken),
+        at_least=tuple(sorted(unanswered)),
         ratio=max(ratios.values()) if total else None,
     )
 

@@ -154,7 +154,7 @@ class _Runner:
         seconds: list[SecondResponses] = []
         single: dict[str, list[SecondResponses]] = {}
         runs: list[float | None] = []
-        dropped, driver_limit = 0, False
+        driver_limit = False
         for round_ in range(rounds):
             directory = self._run(round_)
             summary = read_summary(directory)
@@ -164,14 +164,13 @@ class _Runner:
                 name: seconds_between(directory, *summary.phases.steady, name)
                 for name in {bound.transaction for bound in limits.bounds if bound.transaction != ALL}
             }
-            runs.append(measure_step(self._load, new, limits, summary.dropped, single=own).ratio)
+            runs.append(measure_step(self._load, new, limits, single=own).ratio)
             seconds += new
             for name, found in own.items():
                 single.setdefault(name, []).extend(found)
-            dropped += summary.dropped
             driver_limit |= summary.driver.limit
             evidence = summary.driver.evidence
-            step = measure_step(self._load, seconds, limits, dropped, driver_limit, evidence, single=single)
+            step = measure_step(self._load, seconds, limits, driver_limit, evidence, single=single)
             if step.sure or step.driver_limit:
                 break
         return replace(step, runs=tuple(runs))

@@ -12,7 +12,7 @@ from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError, nearest, shortened
 from leadline.model.shapes import PRESETS, Preset
 
-FLAGS = ("--insecure", "--replace")  # options of leadline-load without a value
+FLAGS = ("--insecure", "--replace", "--transactions")  # options of leadline-load without a value
 LOOPBACK = "127.0.0.2-127.0.0.254"
 
 

@@ -42,8 +42,8 @@ NOTHING = Latency(None, None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class TransactionResult:
-    """One transaction, or all, in the steady phase. Latencies are of the successful ones, but of other generators as
-    ``GeneratorNote.missing`` says.
+    """One transaction, or all, of those due in the steady phase. Latencies are of the successful and the unanswered
+    ones, but of other generators as ``GeneratorNote.missing`` says.
     """
 
     ok: int
@@ -54,8 +54,11 @@ class TransactionResult:
     service_ms: Latency  # from its first byte sent
     connect_ms: Latency = NOTHING  # making connections, in transactions that made any
     blocked_ms: Latency = NOTHING  # waiting for connections
-    timeouts: int = 0  # in the response times with what is known: at least so long
+    unanswered: int = (
+        0  # timed out, or under way at the end: in the response times with what is known, at least so long
+    )
     response_at_least: tuple[str, ...] = ()  # figures that are lower bounds for that reason
+    dropped: int = 0  # arrivals that were never started, where this is of all transactions
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class LimitResult:
     bound: float
     value: float | None
     kept: bool | None
-    at_least: bool = False  # the value is a lower bound: timeouts are in it
+    at_least: bool = False  # the value is a lower bound: unanswered transactions are in it
 
 
 @dataclass(frozen=True)
@@ -161,18 +164,21 @@ class ThresholdResult:
     bound: float
     value: float | None
     kept: bool
-    at_least: bool = False  # the value is a lower bound: timeouts are in it
+    at_least: bool = False  # the value is a lower bound: unanswered transactions are in it
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the run passed; ``problems`` has a sentence for each reason why not, the worst one first."""
+    """Whether the run passed; ``problems`` has a sentence for each reason why not, the worst one first. ``losses`` are
+    those that no limit of response times explains: transactions or time of the load were lost.
+    """
 
     passed: bool
     problems: tuple[str, ...]
     limit_errors: float
     limit_dropped: float
     thresholds: tuple[ThresholdResult, ...] = ()
+    losses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -292,7 +298,8 @@ def _result(found: dict[str, Any]) -> DriverResult:
 
 def _verdict(found: dict[str, Any]) -> Verdict:
     thresholds = tuple(ThresholdResult(**threshold) for threshold in found.get("thresholds", ()))
-    return Verdict(**{**found, "problems": tuple(found["problems"]), "thresholds": thresholds})
+    problems, losses = tuple(found["problems"]), tuple(found.get("losses", ()))
+    return Verdict(**{**found, "problems": problems, "losses": losses, "thresholds": thresholds})
 
 
 def _pair(values: Sequence[float]) -> tuple[float, float]:
@@ -309,8 +316,9 @@ def _transaction(part: dict[str, Any]) -> TransactionResult:
         service_ms=Latency(**part["service_ms"]),
         connect_ms=_latency(part, "connect_ms"),
         blocked_ms=_latency(part, "blocked_ms"),
-        timeouts=part.get("timeouts", 0),
+        unanswered=part.get("unanswered", 0),
         response_at_least=tuple(part.get("response_at_least", ())),
+        dropped=part.get("dropped", 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""What leadline-load wrote second by second: rows, and responses of any window of whole seconds."""
+"""What leadline-load wrote second by second: rows, and outcomes of what was due in any window of whole seconds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 
 from leadline.model.errors import LeadlineError
+from leadline.model.result import AtLeast
 
 ALL = "all"  # the row of every second that holds all transactions
 _LOWEST, _HIGHEST, _DIGITS = 64, 3_600_000_000_000, 3  # nanoseconds; the driver's own histograms
@@ -23,7 +24,7 @@ _CURVE = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0,
 
 @dataclass(frozen=True)
 class SecondRow:
-    """All transactions of one second, numbered from the start of the run. Times in ms; nan when none succeeded."""
+    """All transactions due in one second, numbered from the start of the run. Times in ms; nan where none is known."""
 
     second: int
     phase: str
@@ -38,12 +39,17 @@ class SecondRow:
 
 @dataclass(frozen=True)
 class WindowResult:
-    """Transactions that ended in a window. Throughput counts the successful ones a second; times in ms, nan when
-    none succeeded; ``errors`` is the share of ok and failed ones that failed.
+    """What became of all that was due in a window. Throughput counts the successful transactions a second. ``errors``
+    is the share of failed and unanswered transactions and dropped arrivals; skipped ones are left out. Times in ms
+    are of the successful and the unanswered ones, ``AtLeast`` where they hang on the latter; nan where there are none.
     """
 
     seconds: int
-    count: int
+    ok: int
+    failed: int
+    skipped: int
+    dropped: int
+    unanswered: int  # of the failed ones
     throughput: float
     mean: float
     p50: float
@@ -55,6 +61,71 @@ class WindowResult:
     errors: float
 
 
+@dataclass
+class Outcomes:
+    """What became of the transactions of one name, or of all, that were due in some seconds. ``histogram``: response
+    times in ns of the successful and the unanswered ones; ``unanswered_from``: the shortest of the latter in ms.
+    """
+
+    histogram: HdrHistogram
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+    dropped: int = 0
+    unanswered: int = 0
+    unanswered_from: float = math.inf
+
+    @property
+    def errors(self) -> float:
+        """The share that went wrong of all that was due."""
+        wrong = self.failed + self.dropped
+        return wrong / (self.ok + wrong) if wrong else 0.0
+
+    def known(self, ms: float) -> float:
+        """A figure of the response times; typed as a lower bound where it hangs on unanswered transactions."""
+        return AtLeast(ms) if ms >= self.unanswered_from else ms
+
+    def percentile(self, percentile: float) -> float:
+        """In ms."""
+        return self.known(_value(self.histogram, percentile))
+
+    def over(self, seconds: int) -> WindowResult:
+        """The figures: the one way from outcomes to what a lab, a limit or a report says of a window."""
+        times = [math.nan] * 7
+        if total := self.histogram.get_total_count():
+            middles = (count * self.histogram._hdr_median_equiv_value(ns) for ns, count in recorded(self.histogram))
+            mean = float(sum(middles)) / total / _MS
+            latencies = latencies_of(self.histogram, (50.0, 90.0, 95.0, 99.0, 99.9))
+            times = [AtLeast(mean) if self.unanswered else mean, *map(self.known, latencies)]
+        mean, p50, p90, p95, p99, p999, longest = times
+        return WindowResult(
+            seconds=seconds,
+            ok=self.ok,
+            failed=self.failed,
+            skipped=self.skipped,
+            dropped=self.dropped,
+            unanswered=self.unanswered,
+            throughput=self.ok / seconds,
+            mean=mean,
+            p50=p50,
+            p90=p90,
+            p95=p95,
+            p99=p99,
+            p999=p999,
+            max=longest,
+            errors=self.errors,
+        )
+
+    def count(self, row: Mapping[str, str]) -> None:
+        """Add those of a row of seconds.csv."""
+        self.ok += int(row["ok"])
+        self.failed += int(row["failed"])
+        self.skipped += int(row.get("skipped") or 0)
+        self.dropped += int(row.get("dropped") or 0)
+        self.unanswered += int(row.get("unanswered") or 0)
+        self.unanswered_from = min(self.unanswered_from, float(row.get("unanswered_from_ms") or math.inf))
+
+
 def steady_series(directory: Path) -> list[SecondRow]:
     """One row a second over the whole run; ``phase`` tells the steady ones. A last, shorter second is left out."""
     rows = [row for row in _rows(directory) if row["transaction"] == ALL]
@@ -62,73 +133,61 @@ def steady_series(directory: Path) -> list[SecondRow]:
     return found[:-1] if found and found[-1].phase == "ramp_down" else found
 
 
+def outcomes_in(
+    directory: Path, windows: Sequence[Sequence[int]], of: str | None = ALL, log: str = "response"
+) -> list[dict[str, Outcomes]]:
+    """By transaction the outcomes of all that was due in each window, given as its seconds: ``of`` one name, or all
+    together (``ALL``), or, None, all together and each. The files are read once; windows may overlap. ``log`` is
+    ``response`` or ``service``.
+    """
+    holders: dict[int, list[int]] = {}
+    for index, seconds in enumerate(windows):
+        for second in seconds:
+            holders.setdefault(second, []).append(index)
+    found = [{of or ALL: Outcomes(new_histogram())} for _ in windows]
+    for row in _rows(directory):
+        name = row["transaction"]
+        for index in holders.get(int(row["second"]), ()) if of in (None, name) else ():
+            found[index].setdefault(name, Outcomes(new_histogram())).count(row)
+    for start, tag, payload in _read_log(directory / f"{log}.hlog"):
+        names = {None: (ALL, tag), ALL: (ALL,), tag: (tag,)}.get(of, ())
+        for index in holders.get(math.floor(start + 0.0015), ()):
+            for name in names:
+                found[index].setdefault(name, Outcomes(new_histogram())).histogram.decode_and_add(payload)
+    return found
+
+
+def whole_seconds(from_s: float, until_s: float) -> range:
+    """The whole seconds inside [from_s, until_s), seconds since the start of the run."""
+    return range(math.ceil(from_s - _SLACK), math.floor(until_s + _SLACK))
+
+
+def some_seconds(from_s: float, until_s: float) -> range:
+    """The same; raises LeadlineError where there are none."""
+    seconds = whole_seconds(from_s, until_s)
+    if not seconds:
+        raise LeadlineError(f"no whole second lies between {from_s:g} s and {until_s:g} s of the run")
+    return seconds
+
+
 def responses_between(directory: Path, from_s: float, until_s: float) -> WindowResult:
-    """Responses of all transactions in the whole seconds inside [from_s, until_s), seconds since the start."""
-    window = _Window.inside(from_s, until_s)
-    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
-    for histogram in _histograms(directory, window).values():
-        merged.add(histogram)
-    return window.result(merged, _failed(directory, window).get(ALL, 0))
+    """Of all that was due in the whole seconds inside [from_s, until_s), seconds since the start."""
+    return responses_over(directory, [(from_s, until_s)])
 
 
 def responses_over(directory: Path, windows: Sequence[tuple[float, float]]) -> WindowResult:
-    """Responses of all transactions in the whole seconds of all windows together, which do not overlap. Raises
-    LeadlineError where they hold none.
-    """
-    found = [_Window.inside(from_s, until_s) for from_s, until_s in windows]
-    inside = {second for window in found for second in range(window.first, window.end)}
-    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
-    for start, _length, _tag, payload in _read_log(directory / "response.hlog"):
-        if math.floor(start + 0.0015) in inside:
-            merged.decode_and_add(payload)
-    rows = (row for row in _rows(directory) if row["transaction"] == ALL and int(row["second"]) in inside)
-    failed = sum(int(row["failed"]) for row in rows)
-    return _Window(0, len(inside)).result(merged, failed)
+    """Of the whole seconds of all windows together, which do not overlap. Raises LeadlineError where they hold none."""
+    inside = sorted({second for window in windows for second in some_seconds(*window)})
+    return outcomes_in(directory, [inside])[0][ALL].over(len(inside))
 
 
 def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]) -> list[WindowResult | None]:
-    """Responses of all transactions in each of many windows, given and rounded inwards as in ``responses_between``;
-    None for a window without a whole second. The log is read once; windows may overlap.
+    """Of each of many windows, given and rounded inwards as in ``responses_between``; None for a window without a
+    whole second.
     """
-    found = [_Window.whole(from_s, until_s) for from_s, until_s in windows]
-    merged, failed = _merged(directory, found)
-    return [
-        window.result(histogram, count) if window and histogram is not None else None
-        for window, histogram, count in zip(found, merged, failed, strict=True)
-    ]
-
-
-def _merged(directory: Path, windows: Sequence[_Window | None]) -> tuple[list[HdrHistogram | None], list[int]]:
-    """The histogram of each window and how many transactions failed in it."""
-    holders: dict[int, list[int]] = {}
-    for index, window in enumerate(windows):
-        for second in range(window.first, window.end) if window else ():
-            holders.setdefault(second, []).append(index)
-    merged = [HdrHistogram(_LOWEST, _HIGHEST, _DIGITS) if window else None for window in windows]
-    failed = [0] * len(windows)
-    for start, _length, _tag, payload in _read_log(directory / "response.hlog"):
-        for index in holders.get(math.floor(start + 0.0015), ()):
-            histogram = merged[index]
-            if histogram is not None:
-                histogram.decode_and_add(payload)
-    for row in _rows(directory):
-        if row["transaction"] == ALL:
-            for index in holders.get(int(row["second"]), ()):
-                failed[index] += int(row["failed"])
-    return merged, failed
-
-
-def histograms_in_windows(
-    directory: Path, windows: Sequence[tuple[float, float]]
-) -> list[tuple[HdrHistogram, int] | None]:
-    """Response times in ns of all transactions that ended in each window, and how many failed there; windows as in
-    ``responses_in_windows``, None for one without a whole second.
-    """
-    found = [_Window.whole(from_s, until_s) for from_s, until_s in windows]
-    merged, failed = _merged(directory, found)
-    return [
-        (histogram, count) if histogram is not None else None for histogram, count in zip(merged, failed, strict=True)
-    ]
+    seconds = [whole_seconds(*window) for window in windows]
+    found = outcomes_in(directory, seconds)
+    return [one[ALL].over(len(inside)) if inside else None for one, inside in zip(found, seconds, strict=True)]
 
 
 def last_second(directory: Path) -> int | None:
@@ -145,6 +204,15 @@ def new_histogram() -> HdrHistogram:
     return HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
 
 
+def recorded(histogram: HdrHistogram) -> list[tuple[int, int]]:
+    """Every value in ns with its count; as ``get_recorded_iterator``, which walks over all counts."""
+    counts = np.ctypeslib.as_array(histogram.encoder.payload.counts)
+    return [
+        (int(histogram.get_highest_equivalent_value(histogram.get_value_from_index(int(at)))), int(counts[at]))
+        for at in np.flatnonzero(counts)
+    ]
+
+
 def latencies_of(histogram: HdrHistogram, percentiles: Sequence[float]) -> tuple[float, ...]:
     """These percentiles and the largest, in ms, of a histogram that is not empty; as ``get_value_at_percentile``, which
     walks over all counts for each.
@@ -157,30 +225,20 @@ def latencies_of(histogram: HdrHistogram, percentiles: Sequence[float]) -> tuple
 
 def started_unix_ns(directory: Path) -> int | None:
     """Unix nanoseconds at which the run under way (or ended) in ``directory`` began, by its first row; None while it
-    has written none.
+    has written none. driver.csv has a second as soon as it is over, seconds.csv once all that was due in it is.
     """
     try:
-        rows = _rows(directory)
+        rows = _rows(directory, "driver.csv" if (directory / "driver.csv").exists() else "seconds.csv")
     except LeadlineError:
         return None
     return int(rows[0]["time_ns"]) - int(rows[0]["second"]) * 1_000_000_000 if rows else None
 
 
 def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, WindowResult]:
-    """The same for each transaction that ended there."""
-    window = _Window.inside(from_s, until_s)
-    failed = _failed(directory, window)
-    failed.pop(ALL, None)
-    histograms = _histograms(directory, window)
-    names = [*histograms, *(name for name in failed if name not in histograms)]
-    empty = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
-    return {name: window.result(histograms.get(name, empty), failed.get(name, 0)) for name in names}
-
-
-def histograms_by_transaction(directory: Path, from_s: float, until_s: float) -> tuple[int, dict[str, HdrHistogram]]:
-    """Whole seconds inside [from_s, until_s), and response times in ns of each transaction that ended there."""
-    window = _Window.inside(from_s, until_s)
-    return window.end - window.first, _histograms(directory, window)
+    """The same for each transaction that was due there."""
+    seconds = some_seconds(from_s, until_s)
+    found = outcomes_in(directory, [seconds], None)[0]
+    return {name: outcomes.over(len(seconds)) for name, outcomes in found.items() if name != ALL}
 
 
 def percentile_curve(
@@ -189,11 +247,8 @@ def percentile_curve(
     """(percentile, ms) from 0 to 100, dense towards the end as far as the count carries; ``all`` merges every
     transaction. ``log`` is ``response`` or ``service``. Empty when none succeeded.
     """
-    window = _Window.inside(from_s, until_s)
-    merged = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
-    for name, histogram in _histograms(directory, window, log).items():
-        if transaction in (ALL, name):
-            merged.add(histogram)
+    found = outcomes_in(directory, [some_seconds(from_s, until_s)], transaction, log)[0]
+    merged = found[transaction].histogram
     count = merged.get_total_count()
     if count == 0:
         return []
@@ -205,68 +260,12 @@ def percentile_curve(
     return [*((p, _value(merged, p)) for p in points), (100.0, merged.get_max_value() / _MS)]
 
 
-@dataclass(frozen=True)
-class _Window:
-    first: int  # whole seconds: first <= second < end
-    end: int
-
-    @classmethod
-    def inside(cls, from_s: float, until_s: float) -> _Window:
-        window = cls.whole(from_s, until_s)
-        if window is None:
-            raise LeadlineError(f"no whole second lies between {from_s:g} s and {until_s:g} s of the run")
-        return window
-
-    @classmethod
-    def whole(cls, from_s: float, until_s: float) -> _Window | None:
-        first, end = math.ceil(from_s - _SLACK), math.floor(until_s + _SLACK)
-        return cls(first, end) if end > first else None
-
-    def holds(self, start: float, length: float) -> bool:
-        return self.first - 0.0015 <= start and start + length <= self.end + 0.0015
-
-    def result(self, histogram: HdrHistogram, failed: int) -> WindowResult:
-        seconds, count = self.end - self.first, histogram.get_total_count()
-        nan = math.nan
-        p = {q: _value(histogram, q) if count else nan for q in (50.0, 90.0, 95.0, 99.0, 99.9)}
-        return WindowResult(
-            seconds=seconds,
-            count=count,
-            throughput=count / seconds,
-            mean=histogram.get_mean_value() / _MS if count else nan,
-            p50=p[50.0],
-            p90=p[90.0],
-            p95=p[95.0],
-            p99=p[99.0],
-            p999=p[99.9],
-            max=histogram.get_max_value() / _MS if count else nan,
-            errors=failed / (count + failed) if count + failed else 0.0,
-        )
-
-
 def _value(histogram: HdrHistogram, percentile: float) -> float:
     return float(histogram.get_value_at_percentile(percentile)) / _MS
 
 
-def _histograms(directory: Path, window: _Window, log: str = "response") -> dict[str, HdrHistogram]:
-    """Histograms by transaction, merged over the window."""
-    found: dict[str, HdrHistogram] = {}
-    for tag, payload in _intervals(directory / f"{log}.hlog", window):
-        if tag not in found:
-            found[tag] = HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)
-        found[tag].decode_and_add(payload)
-    return found
-
-
-def _intervals(path: Path, window: _Window) -> Iterator[tuple[str, str]]:
-    """Tag and payload of each interval inside the window."""
-    for start, length, tag, payload in _read_log(path):
-        if window.holds(start, length):
-            yield tag, payload
-
-
-def _read_log(path: Path) -> Iterator[tuple[float, float, str, str]]:
-    """Start and length in seconds, tag and payload of each interval (HdrHistogram interval log, version 1.3)."""
+def _read_log(path: Path) -> Iterator[tuple[float, str, str]]:
+    """Start in seconds, tag and payload of each interval (HdrHistogram interval log, version 1.3)."""
     with _open(path) as stream:
         for line in stream:
             if not line.startswith("Tag="):
@@ -274,21 +273,13 @@ def _read_log(path: Path) -> Iterator[tuple[float, float, str, str]]:
             fields = line.rstrip("\n").split(",")
             if len(fields) != 5 or not line.endswith("\n"):
                 continue  # cut off when the driver was killed
-            yield float(fields[1]), float(fields[2]), fields[0].removeprefix("Tag="), fields[4]
+            yield float(fields[1]), fields[0].removeprefix("Tag="), fields[4]
 
 
-def _failed(directory: Path, window: _Window) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in _rows(directory):
-        if window.first <= int(row["second"]) < window.end:
-            found[row["transaction"]] = found.get(row["transaction"], 0) + int(row["failed"])
-    return {name: count for name, count in found.items() if count or name == ALL}
-
-
-def _rows(directory: Path) -> Sequence[Mapping[str, str]]:
-    with _open(directory / "seconds.csv") as stream:
+def _rows(directory: Path, name: str = "seconds.csv") -> Sequence[Mapping[str, str]]:
+    with _open(directory / name) as stream:
         rows = list(csv.DictReader(stream))
-    if rows and not rows[-1].get("skipped"):
+    if rows and None in rows[-1].values():
         rows.pop()  # cut off when the driver was killed
     return rows
 
@@ -319,32 +310,29 @@ def _second(row: Mapping[str, str]) -> SecondRow:
 
 @dataclass(frozen=True)
 class SecondResponses:
-    """Transactions of one whole second, all or of one kind: responses as values (ms) with counts; how many failed."""
+    """Outcomes of what was due in one whole second, of all transactions or of one: response times as values (ms) with
+    counts, of the successful and the unanswered ones; ``failed`` counts the latter too, and dropped arrivals.
+    """
 
     values_ms: tuple[float, ...]
     counts: tuple[int, ...]
     failed: int
+    unanswered: int = 0
+    unanswered_from: float = math.inf  # ms, the shortest of them
+
+    @property
+    def ok(self) -> int:
+        return sum(self.counts) - self.unanswered
 
 
 def seconds_between(directory: Path, from_s: float, until_s: float, transaction: str = ALL) -> list[SecondResponses]:
     """One entry for each whole second inside [from_s, until_s)."""
-    window = _Window.inside(from_s, until_s)
-    merged: dict[int, HdrHistogram] = {}
-    for start, length, tag, payload in _read_log(directory / "response.hlog"):
-        if window.holds(start, length) and transaction in (ALL, tag):
-            second = math.floor(start + 0.0015)
-            merged.setdefault(second, HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)).decode_and_add(payload)
-    failed: dict[int, int] = {}
-    for row in _rows(directory):
-        if row["transaction"] == transaction:
-            second = int(row["second"])
-            failed[second] = failed.get(second, 0) + int(row["failed"])
+    seconds = some_seconds(from_s, until_s)
     found = []
-    for second in range(window.first, window.end):
-        histogram = merged.get(second)
-        # The iterator hands out one object over and over.
-        items = histogram.get_recorded_iterator() if histogram else ()
-        pairs = [(item.value_iterated_to / _MS, item.count_at_value_iterated_to) for item in items]
+    for named in outcomes_in(directory, [(second,) for second in seconds], transaction):
+        one = named[transaction]
+        pairs = [(ns / _MS, count) for ns, count in recorded(one.histogram)]
         values, counts = zip(*pairs, strict=True) if pairs else ((), ())
-        found.append(SecondResponses(tuple(values), tuple(counts), failed.get(second, 0)))
+        wrong = one.failed + one.dropped
+        found.append(SecondResponses(tuple(values), tuple(counts), wrong, one.unanswered, one.unanswered_from))
     return found

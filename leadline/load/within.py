@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hdrh.histogram import HdrHistogram
-
 from leadline.load.bounds import QUANTILES
 from leadline.load.result import LimitResult
-from leadline.load.series import histograms_by_transaction
+from leadline.load.series import ALL, Outcomes, outcomes_in, recorded, some_seconds
+from leadline.model.result import AtLeast
 
 WORST, WITHIN = "limit_use", "within_limits"  # responses
 _MS = 1e6  # nanoseconds
@@ -18,8 +17,8 @@ _MS = 1e6  # nanoseconds
 
 @dataclass(frozen=True)
 class TypeWithin:
-    """One type of transaction. ``within``: transactions a second that ended inside the shortest of its limits, of
-    ``throughput`` in all; ``uses``: percentile by limit, where enough ended to tell the percentile.
+    """One type of transaction. ``within``: successful transactions a second inside the shortest of its limits, of
+    ``throughput`` in all; ``uses``: percentile by limit, where there are enough to tell the percentile.
     """
 
     transaction: str
@@ -29,15 +28,20 @@ class TypeWithin:
 
 
 def within_limits(directory: Path, from_s: float, until_s: float, limits: Sequence[LimitResult]) -> list[TypeWithin]:
-    """Every type that ended in the whole seconds inside [from_s, until_s); empty where no percentile is limited."""
+    """Every type that was due in the whole seconds inside [from_s, until_s); empty where no percentile is limited."""
     stated: dict[str, list[LimitResult]] = {}
     for limit in limits:
         if limit.measure in QUANTILES:
             stated.setdefault(limit.transaction, []).append(limit)
     if not stated:
         return []
-    seconds, histograms = histograms_by_transaction(directory, from_s, until_s)
-    return [_type(name, histograms[name], stated.get(name, []), seconds) for name in sorted(histograms)]
+    seconds = some_seconds(from_s, until_s)
+    named = outcomes_in(directory, [seconds], None)[0]
+    return [
+        _type(name, named[name], stated.get(name, []), len(seconds))
+        for name in sorted(named)
+        if name != ALL and named[name].histogram.get_total_count()
+    ]
 
 
 def responses_of(types: Sequence[TypeWithin]) -> dict[str, float]:
@@ -48,18 +52,20 @@ def responses_of(types: Sequence[TypeWithin]) -> dict[str, float]:
     return {WITHIN: sum(each.within for each in types), **({WORST: max(uses)} if uses else {})}
 
 
-def _type(name: str, histogram: HdrHistogram, limits: Sequence[LimitResult], seconds: int) -> TypeWithin:
-    count = histogram.get_total_count()
-    uses = {
-        limit.measure: histogram.get_value_at_percentile(100 * QUANTILES[limit.measure]) / _MS / limit.bound
-        for limit in limits
-        if count * (1 - QUANTILES[limit.measure]) >= 1 - 1e-9
-    }
+def _type(name: str, outcomes: Outcomes, limits: Sequence[LimitResult], seconds: int) -> TypeWithin:
+    count = outcomes.histogram.get_total_count()
+    uses = {}
+    for limit in limits:
+        if count * (1 - QUANTILES[limit.measure]) >= 1 - 1e-9:
+            value = outcomes.percentile(100 * QUANTILES[limit.measure])
+            use = value / limit.bound
+            uses[limit.measure] = AtLeast(use) if isinstance(value, AtLeast) else use
     shortest = min((limit.bound for limit in limits), default=None)
-    inside = count if shortest is None else _no_longer(histogram, shortest * _MS)
-    return TypeWithin(name, count / seconds, inside / seconds, uses)
+    inside = outcomes.ok if shortest is None else _no_longer(outcomes, shortest)
+    return TypeWithin(name, outcomes.ok / seconds, inside / seconds, uses)
 
 
-def _no_longer(histogram: HdrHistogram, nanoseconds: float) -> int:
-    values = histogram.get_recorded_iterator()
-    return int(sum(item.count_at_value_iterated_to for item in values if item.value_iterated_to <= nanoseconds))
+def _no_longer(outcomes: Outcomes, ms: float) -> int:
+    """Successful transactions that took no longer than that."""
+    count = sum(count for ns, count in recorded(outcomes.histogram) if ns <= ms * _MS)
+    return count if ms < outcomes.unanswered_from else max(0, count - outcomes.unanswered)

@@ -12,6 +12,10 @@ from leadline.model.knob import Level
 from leadline.model.plan import Role, Treatment
 
 
+class AtLeast(float):
+    """A value of which only a lower bound is known, this one: transactions without an answer are in it."""
+
+
 @dataclass(frozen=True)
 class ResponseKind:
     """A response: its unit and whether more of it is better."""

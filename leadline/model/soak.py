@@ -51,8 +51,8 @@ class SoakTimes:
 @dataclass(frozen=True)
 class Interval:
     """``begin``: unix seconds; ``stretch``: the start of the stack it belongs to, from 0. ``ok``, ``failed``:
-    transactions that ended in it. Latencies in ms, nan where none succeeded; ``histogram``: all of them, encoded
-    (HdrHistogram). ``gauges``: "metric/subject" to what was sampled.
+    transactions that were due in it. Latencies in ms of the successful and the unanswered ones, nan where there are
+    none; ``histogram``: all of them, encoded (HdrHistogram). ``gauges``: "metric/subject" to what was sampled.
     """
 
     begin: float

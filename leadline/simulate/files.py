@@ -35,6 +35,9 @@ _COLUMNS = (
     "service_mean_ms",
     "in_flight",
     "skipped",
+    "unanswered",
+    "unanswered_from_ms",
+    "dropped",
 )
 
 
@@ -99,7 +102,7 @@ def _write_seconds(
             mean, p50, p99 = (round(float(values[_ROW[name], second]), 3) for name in ("mean", "p50", "p99"))
             flying = round(float(values[0, second]) * mean / 1000)
             row = [started_ns + second * 10**9, second, _phase(second, series.steady)]
-            counted = [int(ok[second]), int(failed[second]), mean, p50, p99, mean, flying, 0]
+            counted = [int(ok[second]), int(failed[second]), mean, p50, p99, mean, flying, 0, 0, "", 0]
             for name in (TRANSACTION, "all"):
                 writer.writerow([*row, name, *counted])
 

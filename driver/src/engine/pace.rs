@@ -69,12 +69,21 @@ impl Engine<'_> {
     fn begin_draining(&mut self, end: u64) {
         self.arrivals.draining = true;
         while self.arrivals.timers.next().is_some_and(|at| at < end) {
-            self.arrivals.timers.pop_due(end);
-            self.measurement.result.planned += u64::from(self.settings.model == Model::Closed);
+            if let Some(slot) = self.arrivals.timers.pop_due(end) {
+                self.measurement.result.planned += u64::from(self.settings.model == Model::Closed);
+                self.measurement.slice.dropped.push(self.slots[slot as usize].due);
+            }
         }
         self.arrivals.timers.clear();
-        self.measurement.result.planned += u64::from(self.arrivals.next.take().is_some());
-        self.measurement.result.planned += self.arrivals.schedule.take().map_or(0, |rest| rest.count() as u64);
+        for due in self.arrivals.next.take().into_iter().chain(self.arrivals.schedule.take().into_iter().flatten()) {
+            self.measurement.result.planned += 1;
+            self.measurement.slice.dropped.push(due);
+        }
+        self.measurement.pending.clear();
+        for Session { running, interrupted, .. } in self.slots.iter().map(|slot| &slot.session) {
+            let waits = interrupted.iter().map(|(running, _)| running.due);
+            running.iter().map(|running| running.due).chain(waits).for_each(|due| self.measurement.pending.add(due));
+        }
     }
 
     fn arrive(&mut self, due: u64) {
@@ -85,10 +94,13 @@ impl Engine<'_> {
             None => self.new_slot(),
         };
         let Some(slot) = slot else {
+            self.roll(due);
             self.measurement.result.dropped += 1;
+            self.measurement.slice.dropped.push(due);
             return;
         };
         self.measurement.result.started += 1;
+        self.measurement.pending.add(due);
         let at = &mut self.slots[slot as usize];
         (at.start_at, at.due, at.exact) = (due, due, due);
         let population = self.scenario.populations.at(at.session.population);
@@ -162,6 +174,7 @@ impl Engine<'_> {
     fn set_next(&mut self, slot: u32, start_at: u64, due: u64) {
         let at = &mut self.slots[slot as usize];
         (at.start_at, at.due, at.exact) = (start_at, due, due);
+        self.measurement.pending.add(due);
         self.arrivals.timers.set(start_at, slot);
     }
 
@@ -177,6 +190,7 @@ impl Engine<'_> {
                     // It arrived before the end.
                     let at = &mut self.slots[slot as usize];
                     (at.start_at, at.due, at.exact) = (now, due, due);
+                    self.measurement.pending.add(due);
                     self.take_up(slot);
                 }
                 Some(due) if is_login && !failed_login => self.set_next(slot, now, due),

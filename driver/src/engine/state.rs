@@ -8,10 +8,11 @@ use super::Settings;
 use crate::arrivals::{Model, Phases, Schedule};
 use crate::feeds::Feeds;
 use crate::http::h2;
+use crate::measure::pending::Pending;
 use crate::measure::slice::Work;
 use crate::measure::summary::LoopResult;
 use crate::measure::writer::Outlet;
-use crate::measure::Slice;
+use crate::measure::{Ended, Outcome, Slice};
 use crate::scenario::Scenario;
 use crate::sys::process::Cpu;
 use crate::sys::stamp::{Clock, Stamping};
@@ -181,6 +182,8 @@ pub(super) struct Measurement {
     pub boundary: u64,
     /// Transactions in flight, integrated up to `advanced`.
     pub in_flight: u64,
+    /// Transactions that were taken up or are to be.
+    pub pending: Pending,
     advanced: u64,
     outlet: Outlet,
     /// Cleared slices.
@@ -194,13 +197,15 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    pub fn new(scenario: &Scenario, phases: &Phases, outlet: Outlet) -> Self {
-        let mut slice = Slice::new(scenario.transactions.len());
+    pub fn new(scenario: &Scenario, settings: &Settings, outlet: Outlet) -> Self {
+        let phases = &settings.phases;
+        let mut slice = Slice::new(scenario.transactions.len(), settings.records);
         slice.phase = phases.at(0);
         Measurement {
             slice,
             boundary: boundary_after(phases, 0),
             in_flight: 0,
+            pending: Pending::new(phases.steady_end()),
             advanced: 0,
             outlet,
             spare: Vec::new(),
@@ -226,9 +231,23 @@ impl Measurement {
         }
     }
 
-    /// Ends the slice, at whose end so many sessions live, and gives it to the writer.
-    pub fn hand_over(&mut self, end: u64, sessions: usize) {
+    /// A transaction is over.
+    pub fn book(&mut self, ended: Ended) {
+        self.pending.remove(ended.due);
+        let result = &mut self.result;
+        match ended.outcome {
+            Outcome::Ok => (result.last_ok, result.silent) = (ended.end, 0),
+            Outcome::Failed(kind) if kind.is_silence() && ended.due >= result.last_ok => result.silent += 1,
+            _ => {}
+        }
+        self.slice.book(ended);
+    }
+
+    /// Ends the slice, at whose end so many sessions live and `next` arrives next, and gives it to the writer.
+    pub fn hand_over(&mut self, end: u64, sessions: usize, next: Option<u64>) {
         self.slice.end = end;
+        let open = [self.pending.first(), next.map(|due| due / SECOND)];
+        self.slice.settled = open.into_iter().flatten().fold(end / SECOND, u64::min);
         self.slice.in_flight = self.in_flight;
         self.slice.sessions = sessions;
         self.slice_cpu = Cpu::of_thread().total();
@@ -241,7 +260,8 @@ impl Measurement {
         };
         self.spare.extend(self.outlet.empty.try_iter());
         self.spare.truncate(SPARE);
-        let next = self.spare.pop().unwrap_or_else(|| Slice::new(self.slice.transactions.len()));
+        let next =
+            self.spare.pop().unwrap_or_else(|| Slice::new(self.slice.transactions.len(), self.slice.records.is_some()));
         let full = std::mem::replace(&mut self.slice, next);
         self.broken |= self.outlet.full.send(full).is_err();
     }

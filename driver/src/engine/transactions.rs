@@ -2,7 +2,7 @@
 
 use super::{Engine, Slot, SAMPLES};
 use crate::http::request::Sent;
-use crate::measure::{ErrorKind, Outcome};
+use crate::measure::{Ended, ErrorKind, Outcome};
 use crate::render::RenderError;
 use crate::session::{Running, Verdict};
 
@@ -137,6 +137,7 @@ impl Engine<'_> {
         session.interrupted = interrupted.map(|running| (running, sign));
         self.measurement.advance(now);
         self.measurement.in_flight += 1;
+        self.measurement.pending.add(now);
         self.measurement.result.logins_again += 1;
         let first = self.slots[slot as usize].session.first_step(self.scenario);
         self.go_to(slot, first, now);
@@ -172,36 +173,25 @@ impl Engine<'_> {
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };
         self.measurement.in_flight -= 1;
-        let part = &mut self.measurement.slice.transactions[running.transaction];
         self.measurement.slice.residence += u128::from(self.settings.phases.stay(running.taken, now));
-        part.blocked.record(running.blocked);
-        if let Some(connecting) = running.connecting {
-            part.connect.record(connecting);
-        }
-        match outcome {
-            Outcome::Ok => {
-                part.counts.ok += 1;
-                let last = running.last_byte.unwrap_or(now);
-                part.response.record(last.saturating_sub(running.due));
-                part.service.record(last.saturating_sub(running.first_byte.unwrap_or(running.taken)));
-            }
-            Outcome::Skipped => part.counts.skipped += 1,
-            Outcome::Failed(kind) => {
-                if kind == ErrorKind::Timeout {
-                    // Not left out: how long it would have taken is not known, only that it is at least this.
-                    part.timeouts += 1;
-                    part.response.record(now.saturating_sub(running.due));
-                    part.service.record(now.saturating_sub(running.first_byte.unwrap_or(running.taken)));
-                }
-                part.counts.failed += 1;
-                part.errors[kind as usize] += 1;
-                if self.measurement.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
-                    let name = &self.scenario.transactions[running.transaction].name;
-                    let path = String::from_utf8_lossy(&running.sent.path);
-                    let method = running.sent.method.as_str();
-                    let sample = format!("{name}: {method} {path}: {message}");
-                    self.measurement.result.samples.push((kind, sample.chars().take(LONGEST_SAMPLE).collect()));
-                }
+        let last = running.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now);
+        self.measurement.book(Ended {
+            transaction: running.transaction,
+            due: running.due,
+            outcome,
+            end: now,
+            response: last.saturating_sub(running.due),
+            service: last.saturating_sub(running.first_byte.unwrap_or(running.taken)),
+            connect: running.connecting,
+            blocked: running.blocked,
+        });
+        if let Outcome::Failed(kind) = outcome {
+            if self.measurement.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
+                let name = &self.scenario.transactions[running.transaction].name;
+                let path = String::from_utf8_lossy(&running.sent.path);
+                let method = running.sent.method.as_str();
+                let sample = format!("{name}: {method} {path}: {message}");
+                self.measurement.result.samples.push((kind, sample.chars().take(LONGEST_SAMPLE).collect()));
             }
         }
         if Some(running.transaction) == login && outcome == Outcome::Ok {

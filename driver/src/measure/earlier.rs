@@ -4,12 +4,13 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Everything a run writes.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "summary.json",
     "summary.json.part",
     "seconds.csv",
     "outcomes.csv",
     "driver.csv",
+    "transactions.csv",
     "response.hlog",
     "service.hlog",
     "connect.hlog",

@@ -5,6 +5,7 @@ pub mod earlier;
 pub mod evidence;
 pub mod intervals;
 pub mod losses;
+pub mod pending;
 pub mod progress;
 pub mod report;
 pub mod rows;
@@ -15,4 +16,4 @@ pub mod verdict;
 pub mod whole;
 pub mod writer;
 
-pub use slice::{Counts, ErrorKind, Outcome, Slice};
+pub use slice::{Counts, Ended, ErrorKind, Outcome, Slice};

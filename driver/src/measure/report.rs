@@ -16,7 +16,7 @@ pub fn text(summary: &Value, out: &Path) -> String {
         let _ = writeln!(found, "kept: {}", sentence(judged, summary));
     }
     found += &table(summary);
-    found += &timeouts(summary);
+    found += &unanswered(summary);
     found += &losses(summary);
     let sentences = summary["driver"]["evidence"].as_array().into_iter().flatten().filter_map(Value::as_str);
     for sentence in sentences.filter_map(|sentence| sentence.split_once("limit: ")) {
@@ -72,16 +72,16 @@ fn is_at_least(part: &Value, figure: &str) -> bool {
     part["response_at_least"].as_array().into_iter().flatten().any(|name| name == figure)
 }
 
-fn timeouts(summary: &Value) -> String {
+fn unanswered(summary: &Value) -> String {
     let all = &summary["steady"]["all"];
     let count = |key: &str| all[key].as_u64().unwrap_or(0);
-    let (timeouts, measured) = (count("timeouts"), count("ok") + count("timeouts"));
-    if timeouts == 0 {
+    let (unanswered, measured) = (count("unanswered"), count("ok") + count("unanswered"));
+    if unanswered == 0 {
         return String::new();
     }
     let bounds: Vec<&str> = FIGURES.into_iter().filter(|figure| is_at_least(all, figure)).collect();
     format!(
-        "{timeouts} of {measured} response times are timeouts, so at least the figure shown: {}\n",
+        "{unanswered} of {measured} transactions got no answer in time, so at least the figure shown: {}\n",
         bounds.join(", ")
     )
 }
@@ -115,7 +115,7 @@ mod tests {
     fn what_is_wrong_stands_first() {
         let figures = json!({"mean": 1000.0, "p50": 1.25, "p90": 2.0, "p95": null, "p99": 10000.0, "max": 10001.0});
         let part = json!({
-            "ok": 97, "failed": 3, "skipped": 0, "per_second": 9.7, "timeouts": 3, "response_ms": figures,
+            "ok": 97, "failed": 3, "skipped": 0, "per_second": 9.7, "unanswered": 3, "response_ms": figures,
             "response_at_least": ["mean", "p99", "p999", "max"],
         });
         let summary = json!({
@@ -137,7 +137,10 @@ mod tests {
         assert_eq!(&lines[..2], ["failed: 3 of 100 transactions failed", "failed: p99 of get is too long"]);
         assert_eq!(lines.remove(2), "kept: p50 is 1.25 ms (--fail p50>2ms)");
         assert!(lines[4].starts_with("get ") && lines[4].ends_with(">=10000.00  >=10001.00"), "{found}");
-        assert_eq!(lines[6], "3 of 100 response times are timeouts, so at least the figure shown: mean, p99, max");
+        assert_eq!(
+            lines[6],
+            "3 of 100 transactions got no answer in time, so at least the figure shown: mean, p99, max"
+        );
         assert_eq!(&lines[7..9], ["errors: timeout 3", "  timeout: get: GET /?[2J: no complete response in time"]);
         assert_eq!(lines[10], "the driver was the limit: the loop used 95 % of a core");
         assert_eq!(lines[9], "arrivals: 102 planned, 100 started, 2 dropped");

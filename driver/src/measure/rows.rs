@@ -1,6 +1,6 @@
 //! The tables of the run: a row a second, flushed as it ends.
 
-use super::slice::{ErrorKind, PerTransaction, Times, Work};
+use super::slice::{Ended, ErrorKind, Outcome, PerTransaction, Times, Work};
 use crate::arrivals::Phase;
 use crate::units::millis;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 const SECONDS: &str = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,\
-                       service_mean_ms,in_flight,skipped";
+                       service_mean_ms,in_flight,skipped,unanswered,unanswered_from_ms,dropped";
 const OUTCOMES: &str = "time_ns,second,phase,transaction,what,name,count";
 const DRIVER: &str = "time_ns,second,phase,planned,started,dropped,requests,cpu_s,lag_mean_ms,lag_p99_ms,lag_max_ms,\
                       timer_mean_ms,timer_p99_ms,reading_mean_ms,reading_p99_ms";
@@ -20,6 +20,8 @@ pub struct When {
     pub start: u64,
     pub second: u64,
     pub phase: Phase,
+    /// Transactions in flight at its end.
+    pub in_flight: u64,
 }
 
 /// What the loop measured of itself.
@@ -44,6 +46,34 @@ pub struct Rows {
     started: u128,
     seconds: BufWriter<File>,
     outcomes: BufWriter<File>,
+}
+
+/// `transactions.csv`: every transaction as it ended, and arrivals that were dropped.
+pub struct Records(BufWriter<File>);
+
+impl Records {
+    pub fn begin(directory: &Path) -> io::Result<Self> {
+        begin(directory, "transactions.csv", "due_ns,end_ns,transaction,outcome,response_ns").map(Records)
+    }
+
+    /// Moments are nanoseconds since the start of the run. A response time stands where one is known, of the unanswered
+    /// ones as their age.
+    pub fn ended(&mut self, names: &[String], ended: &Ended) -> io::Result<()> {
+        let (outcome, name) = (ended.outcome, &names[ended.transaction]);
+        write!(self.0, "{},{},{name},{},", ended.due, ended.end, outcome.as_str())?;
+        match outcome == Outcome::Ok || outcome.is_unanswered() {
+            true => writeln!(self.0, "{}", ended.response),
+            false => writeln!(self.0),
+        }
+    }
+
+    pub fn dropped(&mut self, due: u64) -> io::Result<()> {
+        writeln!(self.0, "{due},,,dropped,")
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// `driver.csv`.
@@ -78,8 +108,17 @@ impl Rows {
         })
     }
 
-    /// One transaction, or all, in a second.
-    pub fn transaction(&mut self, when: &When, name: &str, part: &PerTransaction, in_flight: u64) -> io::Result<()> {
+    /// One transaction that was due in a second.
+    pub fn transaction(&mut self, when: &When, name: &str, part: &PerTransaction) -> io::Result<()> {
+        self.counts(when, name, part, 0)
+    }
+
+    /// All transactions that were due in a second, with `dropped` arrivals that were never started.
+    pub fn all(&mut self, when: &When, all: &PerTransaction, dropped: u64) -> io::Result<()> {
+        self.counts(when, ALL, all, dropped)
+    }
+
+    fn counts(&mut self, when: &When, name: &str, part: &PerTransaction, dropped: u64) -> io::Result<()> {
         let (head, counts) = (head(self.started, when), &part.counts);
         write!(self.seconds, "{head},{name},{},{},", counts.ok, counts.failed)?;
         if part.response.get().is_none() {
@@ -89,7 +128,8 @@ impl Rows {
             let (response, service) = (part.response.mean() / 1e6, part.service.mean() / 1e6);
             write!(self.seconds, "{response:.4},{:.4},{:.4},{service:.4},", p(0.5), p(0.99))?;
         }
-        writeln!(self.seconds, "{in_flight},{}", counts.skipped)
+        let from = part.unanswered_from.map(|ns| format!("{:.6}", millis(ns))).unwrap_or_default();
+        writeln!(self.seconds, "{},{},{},{from},{dropped}", when.in_flight, counts.skipped, part.unanswered)
     }
 
     /// Responses by status and failed transactions by kind; nothing for those that did not happen.

@@ -75,6 +75,12 @@ impl ErrorKind {
         ErrorKind::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
+    /// Whether the server said nothing.
+    pub fn is_silence(self) -> bool {
+        use ErrorKind::{Closed, Connect, Reset, Timeout, Unfinished};
+        matches!(self, Connect | Timeout | Reset | Closed | Unfinished)
+    }
+
     pub fn of_status(status: u16) -> Self {
         match status / 100 {
             2 => ErrorKind::Status2xx,
@@ -90,6 +96,21 @@ pub enum Outcome {
     Ok,
     Skipped,
     Failed(ErrorKind),
+}
+
+impl Outcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Skipped => "skipped",
+            Outcome::Failed(kind) => kind.as_str(),
+        }
+    }
+
+    /// Whether it was given up while its response might still have come.
+    pub fn is_unanswered(self) -> bool {
+        matches!(self, Outcome::Failed(ErrorKind::Timeout | ErrorKind::Unfinished))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,6 +130,21 @@ impl Counts {
     pub fn total(&self) -> u64 {
         self.ok + self.failed + self.skipped
     }
+}
+
+/// A transaction that is over, with the outcome that the second in which it was due gets. Nanoseconds; moments since
+/// the start of the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub transaction: usize,
+    pub due: u64,
+    pub outcome: Outcome,
+    pub end: u64,
+    /// Since it was due, and since its first byte was sent.
+    pub response: u64,
+    pub service: u64,
+    pub connect: Option<u64>,
+    pub blocked: u64,
 }
 
 pub type Nanos = Histogram<u64>;
@@ -137,9 +173,19 @@ impl Times {
 
     /// Adds a value; a value too large for the histogram (over an hour) counts as an hour.
     pub fn record(&mut self, ns: u64) {
+        self.record_n(ns, 1);
+    }
+
+    pub fn record_n(&mut self, ns: u64, count: u64) {
         let histogram = self.0.get_or_insert_with(|| Box::new(nanos()));
-        let recorded = histogram.record(ns.min(HOUR));
+        let recorded = histogram.record_n(ns.min(HOUR), count);
         debug_assert!(recorded.is_ok());
+    }
+
+    /// Every value with its count: the same histogram in less memory.
+    pub fn packed(&self) -> Vec<(u64, u64)> {
+        let values = self.get().into_iter().flat_map(Nanos::iter_recorded);
+        values.map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
     }
 
     pub fn add(&mut self, other: &Times) {
@@ -185,8 +231,11 @@ pub struct PerTransaction {
     pub counts: Counts,
     /// Failed transactions by kind.
     pub errors: [u64; ErrorKind::ALL.len()],
-    /// Failed transactions whose times are known to be at least what the histograms have: timeouts.
-    pub timeouts: u64,
+    /// Failed transactions that timed out, or were under way at the end of the run: their times in the histograms are
+    /// known to be at least so long.
+    pub unanswered: u64,
+    /// The shortest response time among them.
+    pub unanswered_from: Option<u64>,
     /// Responses by status, embedded resources and redirects included.
     pub statuses: Vec<(u16, u64)>,
     pub response: Times,
@@ -198,6 +247,35 @@ pub struct PerTransaction {
 }
 
 impl PerTransaction {
+    /// Takes in the outcome of one, with its times.
+    pub fn book(&mut self, ended: &Ended) {
+        self.count(ended);
+        self.blocked.record(ended.blocked);
+        if let Some(connect) = ended.connect {
+            self.connect.record(connect);
+        }
+        if ended.outcome == Outcome::Ok || ended.outcome.is_unanswered() {
+            self.response.record(ended.response);
+            self.service.record(ended.service);
+        }
+    }
+
+    /// Takes in the outcome of one without its times.
+    pub fn count(&mut self, ended: &Ended) {
+        match ended.outcome {
+            Outcome::Ok => self.counts.ok += 1,
+            Outcome::Skipped => self.counts.skipped += 1,
+            Outcome::Failed(kind) => {
+                self.counts.failed += 1;
+                self.errors[kind as usize] += 1;
+            }
+        }
+        if ended.outcome.is_unanswered() {
+            self.unanswered += 1;
+            self.unanswered_from = Some(self.unanswered_from.map_or(ended.response, |ns| ns.min(ended.response)));
+        }
+    }
+
     pub fn add(&mut self, other: &PerTransaction) {
         self.tally(other);
         for (sum, part) in self.times_mut().into_iter().zip(other.times()) {
@@ -218,7 +296,8 @@ impl PerTransaction {
     /// Adds all but the times.
     pub fn tally(&mut self, other: &PerTransaction) {
         self.counts.add(&other.counts);
-        self.timeouts += other.timeouts;
+        self.unanswered += other.unanswered;
+        self.unanswered_from = [self.unanswered_from, other.unanswered_from].into_iter().flatten().min();
         for (sum, part) in self.errors.iter_mut().zip(&other.errors) {
             *sum += part;
         }
@@ -237,7 +316,8 @@ impl PerTransaction {
 
     pub fn clear(&mut self) {
         self.counts = Counts::default();
-        self.timeouts = 0;
+        self.unanswered = 0;
+        self.unanswered_from = None;
         self.errors = [0; ErrorKind::ALL.len()];
         self.statuses.clear();
         self.times_mut().into_iter().for_each(Times::clear);
@@ -261,7 +341,16 @@ pub struct Slice {
     pub start: u64,
     pub end: u64,
     pub phase: Phase,
+    /// Of what was due in the slice.
     pub transactions: Vec<PerTransaction>,
+    /// Transactions that ended in this slice and were due before it.
+    pub late: Vec<Ended>,
+    /// When arrivals were due that are never started, in this slice or before it.
+    pub dropped: Vec<u64>,
+    /// Where every transaction is recorded: those that ended in this slice.
+    pub records: Option<Vec<Ended>>,
+    /// Seconds before this one have all their outcomes.
+    pub settled: u64,
     /// How late transactions were taken up.
     pub lag: Times,
     /// How late the kernel woke the loop.
@@ -282,12 +371,16 @@ pub struct Slice {
 }
 
 impl Slice {
-    pub fn new(transactions: usize) -> Self {
+    pub fn new(transactions: usize, records: bool) -> Self {
         Slice {
             start: 0,
             end: 0,
             phase: Phase::RampUp,
             transactions: vec![PerTransaction::default(); transactions],
+            late: Vec::new(),
+            dropped: Vec::new(),
+            records: records.then(Vec::new),
+            settled: 0,
             lag: Times::default(),
             timer: Times::default(),
             reading: Times::default(),
@@ -299,8 +392,22 @@ impl Slice {
         }
     }
 
+    /// Counts an outcome where the transaction was due.
+    pub fn book(&mut self, ended: Ended) {
+        match ended.due >= self.start {
+            true => self.transactions[ended.transaction].book(&ended),
+            false => self.late.push(ended),
+        }
+        if let Some(records) = &mut self.records {
+            records.push(ended);
+        }
+    }
+
     pub fn clear(&mut self) {
         self.transactions.iter_mut().for_each(PerTransaction::clear);
+        self.late.clear();
+        self.dropped.clear();
+        self.records.iter_mut().for_each(Vec::clear);
         for times in [&mut self.lag, &mut self.timer, &mut self.reading] {
             times.clear();
         }

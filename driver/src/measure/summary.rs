@@ -40,6 +40,10 @@ pub struct LoopResult {
     /// CPU of the loop's thread in the steady phase, seconds.
     pub steady_cpu: f64,
     pub interrupted: bool,
+    /// When the last transaction succeeded, nanoseconds since the start, and how many that were due since then got no
+    /// answer.
+    pub last_ok: u64,
+    pub silent: u64,
     /// Where sessions share connections: most there were at once, and requests that waited for one in use.
     pub shared: Option<(usize, u64)>,
     /// At most a few messages of each kind of error.
@@ -59,6 +63,8 @@ pub struct Inputs<'a> {
     pub windows: Option<&'a str>,
     /// Time of the steady phase in which there was to be load, nanoseconds.
     pub loaded: u64,
+    /// The same after the last transaction that succeeded.
+    pub silence: u64,
     pub replay: Option<&'a std::path::Path>,
     pub phases: Phases,
     pub timeout: u64,
@@ -77,7 +83,7 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
     let mut steady = Map::new();
     for (name, part) in names.iter().zip(&totals.steady) {
         all.add(part);
-        steady.insert((*name).to_string(), transaction(part, length, inputs.timeout));
+        steady.insert((*name).to_string(), transaction(part, length));
     }
     let mut counts = Map::new();
     let mut whole = PerTransaction::default();
@@ -121,7 +127,8 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "ramp_down": [seconds(phases.steady_end()), seconds(phases.end())],
             "drained": seconds(run.drained),
         },
-        "steady": {"duration_s": length, "transactions": steady, "all": transaction(&all, length, inputs.timeout)},
+        "steady": {"duration_s": length, "transactions": steady, "all": of_all(&all, length, totals.dropped)},
+        "silence": {"seconds": seconds(inputs.silence), "unanswered": run.silent},
         "total": counts,
         "requests": {
             "count": run.requests,
@@ -186,19 +193,19 @@ fn limits(inputs: &Inputs<'_>, totals: &Totals) -> Vec<Value> {
                 "unit": unit,
                 "bound": limit.bound / scale,
             });
-            judge_limit(&mut found, part, inputs.timeout);
+            judge_limit(&mut found, part);
             found
         })
         .collect()
 }
 
 /// Adds to a stated limit what was measured, and whether it is kept; null where nothing was measured.
-pub fn judge_limit(limit: &mut Value, part: &PerTransaction, timeout: u64) {
+pub fn judge_limit(limit: &mut Value, part: &PerTransaction) {
     let (measure, bound) = (limit["measure"].as_str().unwrap_or_default(), limit["bound"].as_f64().unwrap_or(0.0));
     let counted = part.counts.ok + part.counts.failed;
     let (value, at_least) = match FIGURES.iter().find(|(name, _)| *name == measure) {
         None => ((counted > 0).then(|| part.counts.failed as f64 / counted as f64), false),
-        Some((name, share)) => (figure(&part.response, name, *share), is_at_least(part, timeout, name, *share)),
+        Some((name, share)) => (figure(&part.response, name, *share), is_at_least(part, name, *share)),
     };
     limit["value"] = json!(value);
     // What is only known to be at least so long does not show that a limit is kept.
@@ -252,20 +259,18 @@ fn statuses(part: &PerTransaction) -> BTreeMap<String, u64> {
     part.statuses.iter().map(|(status, count)| (status.to_string(), *count)).collect()
 }
 
-/// One transaction, or all, in a steady phase of `length` seconds; `timeout` is nanoseconds.
-pub fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
-    let bounds: Vec<&str> = FIGURES
-        .into_iter()
-        .filter(|(name, share)| is_at_least(part, timeout, name, *share))
-        .map(|(name, _)| name)
-        .collect();
+/// One transaction that was due in a steady phase of `length` seconds.
+pub fn transaction(part: &PerTransaction, length: f64) -> Value {
+    let bounds: Vec<&str> =
+        FIGURES.into_iter().filter(|(name, share)| is_at_least(part, name, *share)).map(|(name, _)| name).collect();
     json!({
         "ok": part.counts.ok,
         "failed": part.counts.failed,
         "skipped": part.counts.skipped,
         "per_second": if length > 0.0 { part.counts.ok as f64 / length } else { 0.0 },
         "response_ms": latency(&part.response),
-        "timeouts": part.timeouts,
+        "unanswered": part.unanswered,
+        "unanswered_from_ns": part.unanswered_from,
         "response_at_least": bounds,
         "service_ms": latency(&part.service),
         "connect_ms": latency(&part.connect),
@@ -273,14 +278,21 @@ pub fn transaction(part: &PerTransaction, length: f64, timeout: u64) -> Value {
     })
 }
 
+/// All transactions together, and the arrivals that were never started.
+pub fn of_all(all: &PerTransaction, length: f64, dropped: u64) -> Value {
+    let mut found = transaction(all, length);
+    found["dropped"] = json!(dropped);
+    found
+}
+
 /// Names of the figures of times, and the quantiles they are (of the mean none).
 const FIGURES: [(&str, f64); 7] =
     [("mean", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
-/// Whether a figure of the response times is only known to be at least so long: every timeout took at least `timeout`,
-/// so what is below it does not depend on how long they would have taken.
-fn is_at_least(part: &PerTransaction, timeout: u64, name: &str, share: f64) -> bool {
-    part.timeouts > 0 && (name == "mean" || part.response.quantile(share) >= timeout)
+/// Whether a figure of the response times is only known to be at least so long: what is below the shortest time of an
+/// unanswered transaction does not depend on how long they would have taken.
+fn is_at_least(part: &PerTransaction, name: &str, share: f64) -> bool {
+    part.unanswered_from.is_some_and(|from| name == "mean" || part.response.quantile(share) >= from)
 }
 
 /// Mean and percentiles in milliseconds; null where nothing was recorded.

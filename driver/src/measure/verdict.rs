@@ -6,6 +6,9 @@ use crate::units::parse_share;
 use clap::Args;
 use serde_json::{json, Value};
 
+/// Seconds without a success at the end of the steady phase, in which the server was dead if it gave no answer.
+const SILENCE: f64 = 0.5;
+
 /// What a run may lose and still pass.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct Bounds {
@@ -31,16 +34,18 @@ impl Bounds {
     }
 }
 
-/// Adds the verdict to a summary: `passed`, the `problems` (the worst one first), the bounds, and the `thresholds`
-/// where some were given.
+/// Adds the verdict to a summary: `passed`, the `problems` (the worst one first), those of them that are `losses`, the
+/// bounds, and the `thresholds` where some were given.
 pub fn judge(summary: &mut Value, bounds: &Bounds) {
     let (errors, dropped) = bounds.shares();
-    let mut problems = problems(summary, errors, dropped);
+    let losses = losses(summary, errors, dropped);
+    let mut problems = [&losses[..], &broken_limits(summary)].concat();
     let thresholds: Vec<Value> = bounds.fail.iter().map(|threshold| threshold.judge(summary)).collect();
     problems.extend(thresholds.iter().filter(|judged| judged["kept"] == false).map(|judged| sentence(judged, summary)));
     summary["verdict"] = json!({
         "passed": problems.is_empty(),
         "problems": problems,
+        "losses": losses,
         "limit_errors": errors,
         "limit_dropped": dropped,
     });
@@ -54,7 +59,8 @@ pub fn passed(summary: &Value) -> bool {
     summary["verdict"]["passed"].as_bool().unwrap_or(false)
 }
 
-fn problems(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
+/// What of the load was lost, of transactions and of time.
+fn losses(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
     let mut found = Vec::new();
     if summary["completed"] == false {
         found.push("ended before its plan was over".to_string());
@@ -74,8 +80,20 @@ fn problems(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String>
             let most = percent(most_errors);
             found.push(format!("{failed} of {all} transactions failed ({share}, at most {most}): {}", kinds(summary)));
         }
-        if summary["completed"] != false && summary["steady"]["all"]["ok"] == 0 {
+        let steady = |key: &str| summary["steady"]["all"][key].as_u64().unwrap_or(0);
+        if summary["completed"] != false && steady("ok") == 0 {
             found.push("no transaction succeeded in the steady phase".to_string());
+        } else if found.is_empty() && share(steady("failed"), steady("ok") + steady("failed")) > most_errors {
+            let (failed, all, most) = (steady("failed"), steady("ok") + steady("failed"), percent(most_errors));
+            let share = percent(share(failed, all));
+            found.push(format!("{failed} of {all} transactions of the steady phase failed ({share}, at most {most})"));
+        }
+        let (silence, unanswered) = (summary["silence"]["seconds"].as_f64(), &summary["silence"]["unanswered"]);
+        if let Some(seconds) = silence.filter(|seconds| *seconds >= SILENCE && unanswered.as_u64().unwrap_or(0) > 0) {
+            found.push(format!(
+                "nothing succeeded in the last {seconds:.1} s of the steady phase, and {unanswered} transactions due in \
+                 them got no answer"
+            ));
         }
     }
     if share(dropped, planned) > most_dropped {
@@ -85,6 +103,12 @@ fn problems(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String>
              taken"
         ));
     }
+    found
+}
+
+/// The limits of the scenario that were not kept.
+fn broken_limits(summary: &Value) -> Vec<String> {
+    let mut found = Vec::new();
     for limit in summary["limits"].as_array().into_iter().flatten().filter(|limit| limit["kept"] == false) {
         let text = |key: &str| limit[key].as_str().unwrap_or_default();
         let amount = |key: &str| {
@@ -110,7 +134,8 @@ mod tests {
         json!({
             "completed": true,
             "total": {"a": {"ok": 90, "failed": 0}, "b": {"ok": 10, "failed": 0}},
-            "steady": {"all": {"ok": 80}},
+            "steady": {"all": {"ok": 80, "failed": 0}},
+            "silence": {"seconds": 0.0, "unanswered": 0},
             "errors": {},
             "arrivals_planned": 100,
             "dropped": 0,
@@ -147,6 +172,16 @@ mod tests {
         assert_eq!(judged(&dead), ["no transaction succeeded: all 7 failed (connect 7)"]);
         assert_eq!(judged(&[("/steady/all/ok", json!(0))]), ["no transaction succeeded in the steady phase"]);
         assert_eq!(judged(&[("/completed", json!(false))]), ["ended before its plan was over"]);
+        assert_eq!(
+            judged(&[("/steady/all/failed", json!(20))]),
+            ["20 of 100 transactions of the steady phase failed (20 %, at most 1 %)"]
+        );
+        assert!(judged(&[("/silence/seconds", json!(0.4)), ("/silence/unanswered", json!(3))]).is_empty());
+        assert!(judged(&[("/silence/seconds", json!(4.0))]).is_empty());
+        let dead = judged(&[("/silence/seconds", json!(4.0)), ("/silence/unanswered", json!(3))]);
+        let text =
+            "nothing succeeded in the last 4.0 s of the steady phase, and 3 transactions due in them got no answer";
+        assert_eq!(dead, [text]);
     }
 
     #[test]

@@ -96,6 +96,7 @@ struct Merged<'a> {
 struct Second {
     phase: Phase,
     in_flight: u64,
+    dropped: u64,
     transactions: Vec<PerTransaction>,
     /// Begin and length of each transaction's interval; None where it did not end in this second.
     spans: Vec<Option<(Duration, Duration)>>,
@@ -163,6 +164,7 @@ impl Merged<'_> {
         let mut found = Second {
             phase: Phase::RampUp,
             in_flight: 0,
+            dropped: 0,
             transactions: vec![PerTransaction::default(); self.names.len()],
             spans: vec![None; self.names.len()],
         };
@@ -171,8 +173,9 @@ impl Merged<'_> {
                 found.phase = row.phase;
                 if row.transaction == ALL {
                     found.in_flight += row.in_flight;
+                    found.dropped += row.dropped;
                 } else {
-                    found.transactions[self.index(&row.transaction)?].counts.add(&row.counts());
+                    row.add_to(&mut found.transactions[self.index(&row.transaction)?]);
                 }
             }
             for row in part.outcomes.get(&index).into_iter().flatten() {
@@ -225,15 +228,15 @@ impl Second {
     }
 
     fn write_rows(&self, index: u64, names: &[String], rows: &mut Rows) -> io::Result<()> {
-        let when = When { start: index * SECOND, second: index, phase: self.phase };
+        let when = When { start: index * SECOND, second: index, phase: self.phase, in_flight: self.in_flight };
         let mut all = PerTransaction::default();
         for (name, part) in names.iter().zip(&self.transactions) {
             if part.counts.total() > 0 || !part.statuses.is_empty() {
                 all.add(part);
-                rows.transaction(&when, name, part, self.in_flight)?;
+                rows.transaction(&when, name, part)?;
                 rows.outcomes(&when, name, part)?;
             }
         }
-        rows.transaction(&when, ALL, &all, self.in_flight)
+        rows.all(&when, &all, self.dropped)
     }
 }

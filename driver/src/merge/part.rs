@@ -25,11 +25,18 @@ pub struct SecondRow {
     failed: u64,
     skipped: u64,
     pub in_flight: u64,
+    unanswered: u64,
+    unanswered_from_ms: Option<f64>,
+    /// Arrivals, in the row of all.
+    pub dropped: u64,
 }
 
 impl SecondRow {
-    pub fn counts(&self) -> Counts {
-        Counts { ok: self.ok, failed: self.failed, skipped: self.skipped }
+    pub fn add_to(&self, part: &mut PerTransaction) {
+        part.counts.add(&Counts { ok: self.ok, failed: self.failed, skipped: self.skipped });
+        part.unanswered += self.unanswered;
+        let from = self.unanswered_from_ms.map(|ms| (ms * 1e6).round() as u64);
+        part.unanswered_from = [part.unanswered_from, from].into_iter().flatten().min();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::part::Part;
 use crate::measure::slice::PerTransaction;
-use crate::measure::summary::{judge_limit, latency, transaction};
+use crate::measure::summary::{judge_limit, latency, of_all, transaction};
 use crate::measure::whole::Steady;
 use serde_json::{json, Map, Value};
 
@@ -42,7 +42,9 @@ pub fn add_counts(parts: &[Part], names: &[String], transactions: &mut [PerTrans
             sum.counts.ok += count("ok")?;
             sum.counts.failed += count("failed")?;
             sum.counts.skipped += count("skipped")?;
-            sum.timeouts += count("timeouts")?;
+            sum.unanswered += count("unanswered")?;
+            let from = stated[name]["unanswered_from_ns"].as_u64();
+            sum.unanswered_from = [sum.unanswered_from, from].into_iter().flatten().min();
         }
     }
     Ok(())
@@ -57,12 +59,11 @@ pub fn merged(parts: &[Part], names: &[String], steady: &Steady<'_>) -> Result<V
     let documents: Vec<&Value> = parts.iter().map(|part| &part.document).collect();
     let first = documents[0];
     let length = greatest(parts, "/steady/duration_s")?;
-    let timeout = (parts[0].value("/timeout_s")?.as_f64().unwrap_or(0.0) * 1e9).round() as u64;
     let mut all = PerTransaction::default();
     let mut transactions = Map::new();
     for (name, part) in names.iter().zip(steady.transactions) {
         all.add(part);
-        transactions.insert(name.clone(), transaction(part, length, timeout));
+        transactions.insert(name.clone(), transaction(part, length));
     }
     let mut found = in_common(&documents);
     found.remove("share");
@@ -72,20 +73,22 @@ pub fn merged(parts: &[Part], names: &[String], steady: &Steady<'_>) -> Result<V
         found.insert(key.into(), parts[0].value(&format!("/{key}"))?.clone());
     }
     found["phases"]["drained"] = json!(greatest(parts, "/phases/drained")?);
-    let all_of_them = transaction(&all, length, timeout);
+    let dropped = parts.iter().map(|part| part.count("/steady/all/dropped")).sum::<Result<u64, String>>()?;
+    let all_of_them = of_all(&all, length, dropped);
     let steady_phase = json!({"duration_s": length, "transactions": transactions, "all": all_of_them});
     found.insert("steady".into(), steady_phase);
     for key in ["total", "requests", "errors", "statuses", "arrivals_planned", "arrivals_actual", "dropped"] {
         let values = parts.iter().map(|part| part.value(&format!("/{key}"))).collect::<Result<Vec<_>, _>>()?;
         found.insert(key.into(), sum(&values));
     }
+    found.insert("silence".into(), silence(&documents));
     found.insert("error_samples".into(), samples(&documents));
     found.insert("blocked_ms".into(), latency(&all.blocked));
     found.insert("connect_ms".into(), latency(&all.connect));
     found.insert("driver".into(), driver(parts, steady)?);
     found.insert("littles_law".into(), littles_law(&documents));
     if let Some(limits) = first["limits"].as_array() {
-        found.insert("limits".into(), limits.iter().map(|l| limit(l, names, steady, timeout)).collect());
+        found.insert("limits".into(), limits.iter().map(|l| limit(l, names, steady)).collect());
     }
     Ok(Value::Object(found))
 }
@@ -118,6 +121,13 @@ fn sum(values: &[&Value]) -> Value {
 fn greatest(parts: &[Part], pointer: &str) -> Result<f64, String> {
     let values = parts.iter().map(|part| Ok::<_, String>(part.value(pointer)?.as_f64().unwrap_or(0.0)));
     values.collect::<Result<Vec<f64>, _>>().map(|values| values.into_iter().fold(0.0, f64::max))
+}
+
+/// Since the last success of any.
+fn silence(documents: &[&Value]) -> Value {
+    let seconds = documents.iter().filter_map(|document| document["silence"]["seconds"].as_f64());
+    let unanswered = documents.iter().filter_map(|document| document["silence"]["unanswered"].as_u64());
+    json!({"seconds": seconds.reduce(f64::min), "unanswered": unanswered.sum::<u64>()})
 }
 
 fn samples(documents: &[&Value]) -> Value {
@@ -160,11 +170,11 @@ fn littles_law(documents: &[&Value]) -> Value {
 }
 
 /// A limit as the first driver states it, judged by what all of them measured.
-fn limit(stated: &Value, names: &[String], steady: &Steady<'_>, timeout: u64) -> Value {
+fn limit(stated: &Value, names: &[String], steady: &Steady<'_>) -> Value {
     let mut found = stated.clone();
     found.as_object_mut().map(|limit| limit.remove("at_least"));
     if let Some(at) = names.iter().position(|name| stated["transaction"] == name.as_str()) {
-        judge_limit(&mut found, &steady.transactions[at], timeout);
+        judge_limit(&mut found, &steady.transactions[at]);
     }
     found
 }

@@ -156,7 +156,7 @@ fn results_are_merged_as_one_driver_would_have_them() {
         "/arrivals_actual",
         "/dropped",
         "/steady/all/ok",
-        "/steady/transactions/late/timeouts",
+        "/steady/transactions/late/unanswered",
         "/driver/cpu_user_s",
         "/littles_law/concurrency_observed",
     ] {

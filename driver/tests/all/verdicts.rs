@@ -106,15 +106,15 @@ fn timeouts_are_response_times_of_at_least_so_long() {
     let found = run(&url, scenario, "--users 4 --steady 1s --timeout 100ms");
     assert_eq!(found.code, 1);
     let (all, bad) = ("/steady/all", "/steady/transactions/bad");
-    let timeouts = found.number(&format!("{all}/timeouts"));
+    let timeouts = found.number(&format!("{all}/unanswered"));
     assert!(timeouts > 3.0, "{}", found.summary);
-    assert_eq!(found.number(&format!("{bad}/timeouts")), timeouts);
+    assert_eq!(found.number(&format!("{bad}/unanswered")), timeouts);
     assert!(found.number(&format!("{bad}/response_ms/p50")) >= 100.0, "{}", found.summary);
     assert!(found.number(&format!("{all}/response_ms/max")) >= 100.0, "{}", found.summary);
     let bounds = found.summary.pointer("/steady/all/response_at_least").expect("a list").to_string();
     assert!(bounds.contains("\"mean\"") && bounds.contains("\"max\"") && !bounds.contains("\"p50\""), "{bounds}");
     assert!(
-        found.output.contains("response times are timeouts, so at least the figure shown: mean"),
+        found.output.contains("transactions got no answer in time, so at least the figure shown: mean"),
         "{}",
         found.output
     );

@@ -84,7 +84,8 @@ def table(found: Comparison, names: tuple[str, str] = ("before", "now")) -> list
 def _row(change: Change, refused: str) -> list[str]:
     name = {"throughput": "throughput/s", "p999": "p99.9 ms"}.get(change.measure, f"{change.measure} ms")
     name = "errors" if change.measure == "errors" else name
-    figures = [_figure(value, change.unit) for value in (change.before, change.now)]
+    runs = (("before", change.before), ("now", change.now))
+    figures = [f"{'>=' if word in change.at_least else ''}{_figure(value, change.unit)}" for word, value in runs]
     if change.change is None or change.low is None or change.high is None:
         return [name, *figures, "-", "", change.reason]
     unit = "points" if change.unit == "share" else "%"

@@ -65,9 +65,10 @@ def _row(step: Step, unit: str) -> str:
     verdict += "" if step.sure else ", in doubt"
     verdict += ", the driver was the limit" if step.driver_limit else ""
     p99, rate, errors = step.p99_ms, step.throughput, step.errors
+    least = ">=" if "p99" in step.at_least else ""
     return (
         f"{step.load:10.1f} {unit}  ok {_number(rate.value)}/s [{_number(rate.low)}, {_number(rate.high)}]  "
-        f"p99 {_number(p99.value, '.2f')} ms [{_number(p99.low, '.2f')}, {_number(p99.high, '.2f')}]  "
+        f"p99 {least}{_number(p99.value, '.2f')} ms [{_number(p99.low, '.2f')}, {_number(p99.high, '.2f')}]  "
         f"errors {_number(errors.value, '.2%')} [{_number(errors.low, '.2%')}, {_number(errors.high, '.2%')}]  "
         f"{verdict}"
     )

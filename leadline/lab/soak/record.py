@@ -11,13 +11,11 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from hdrh.histogram import HdrHistogram
-
-from leadline.load.series import latencies_of, new_histogram
+from leadline.load.series import Outcomes, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
 from leadline.model.soak import FINE, HOUR, Gauge, Interval, SoakTimes
 
@@ -136,10 +134,12 @@ def merged(intervals: Sequence[Interval]) -> Interval:
     """One interval of those that follow each other; ``seconds`` are those that were measured."""
     if len(intervals) == 1:
         return intervals[0]
-    histogram = new_histogram()
+    outcomes = Outcomes(new_histogram())
     for interval in intervals:
         if interval.histogram:
-            histogram.decode_and_add(interval.histogram)
+            outcomes.histogram.decode_and_add(interval.histogram)
+        outcomes.ok += interval.ok
+        outcomes.failed += interval.failed
     gauges: dict[str, Gauge] = {}
     for name in dict.fromkeys(name for interval in intervals for name in interval.gauges):
         there = [(interval.gauges[name], interval.seconds) for interval in intervals if name in interval.gauges]
@@ -148,27 +148,27 @@ def merged(intervals: Sequence[Interval]) -> Interval:
         gauges[name] = (min(gauge[0] for gauge, _ in there), mean, max(gauge[2] for gauge, _ in there))
     first = intervals[0]
     seconds = math.fsum(interval.seconds for interval in intervals)
-    failed = sum(interval.failed for interval in intervals)
-    whole = interval_of(first.begin, seconds, first.stretch, histogram, failed, gauges)
-    return replace(whole, ok=sum(interval.ok for interval in intervals))
+    return interval_of(first.begin, seconds, first.stretch, outcomes, gauges)
 
 
 def interval_of(
-    begin: float, seconds: float, stretch: int, histogram: HdrHistogram, failed: int, gauges: Mapping[str, Gauge]
+    begin: float, seconds: float, stretch: int, outcomes: Outcomes, gauges: Mapping[str, Gauge]
 ) -> Interval:
-    """An interval with its latencies."""
-    count = int(histogram.get_total_count())
-    p50, p99, worst = latencies_of(histogram, (50.0, 99.0)) if count else (math.nan,) * 3
-    text = histogram.encode().decode("ascii") if count else ""
-    return Interval(begin, seconds, stretch, count, failed, p50, p99, worst, text, gauges)
+    """An interval with its latencies; dropped arrivals are among its failures."""
+    histogram, failed = outcomes.histogram, outcomes.failed + outcomes.dropped
+    some = histogram.get_total_count() > 0
+    p50, p99, worst = latencies_of(histogram, (50.0, 99.0)) if some else (math.nan,) * 3
+    text = histogram.encode().decode("ascii") if some else ""
+    return Interval(begin, seconds, stretch, outcomes.ok, failed, p50, p99, worst, text, gauges)
 
 
 def interval_of_values(counts: Iterable[tuple[float, int]]) -> Interval:
     """One second at time 0 with so many transactions of each response time in ms."""
-    histogram = new_histogram()
+    outcomes = Outcomes(new_histogram())
     for value, count in counts:
-        histogram.record_value(int(value * 1e6), count)
-    return interval_of(0.0, 1.0, 0, histogram, 0, {})
+        outcomes.histogram.record_value(int(value * 1e6), count)
+        outcomes.ok += count
+    return interval_of(0.0, 1.0, 0, outcomes, {})
 
 
 def _written(interval: Interval) -> dict[str, Any]:

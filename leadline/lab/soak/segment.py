@@ -12,7 +12,7 @@ import polars as pl
 from leadline.conclude.soak import METRICS
 from leadline.lab.soak.record import interval_of
 from leadline.load.driver import started_unix_ns
-from leadline.load.series import histograms_in_windows, last_second
+from leadline.load.series import ALL, last_second, outcomes_in, whole_seconds
 from leadline.model.soak import Gauge, Interval
 from leadline.observe.base import Observer
 from leadline.observe.group import ObserverSet
@@ -45,27 +45,20 @@ def left_of(attempt: Path, stretch: int) -> list[Segment]:
 
 
 def condensed(segment: Segment, interval: float, observers: Sequence[Observer], whole: float | None) -> list[Interval]:
-    """The whole intervals of a segment. ``whole``: its seconds, where its driver came to its end; what ended in the
-    drain after it counts to the last interval.
-    """
+    """The whole intervals of a segment. ``whole``: its seconds, where its driver came to its end."""
     started, last = started_unix_ns(segment.driver), last_second(segment.driver)
     if started is None or last is None:
         return []
     ObserverSet(observers).collect_from(segment.directory)
     count = math.floor((whole if whole is not None else last + 1) / interval + 1e-6)
-    windows = [(at * interval, (at + 1) * interval) for at in range(count)]
-    if whole is not None and windows:
-        windows[-1] = (windows[-1][0], max(whole, last + 1.0))
+    windows = [whole_seconds(at * interval, (at + 1) * interval) for at in range(count)]
     begin = started / 1e9
     gauges = _gauges(segment.directory / "series", begin, interval, count)
-    found = []
-    for at, measured in enumerate(histograms_in_windows(segment.driver, windows)):
-        if measured is not None:
-            histogram, failed = measured
-            found.append(
-                interval_of(begin + at * interval, interval, segment.stretch, histogram, failed, gauges.get(at, {}))
-            )
-    return found
+    return [
+        interval_of(begin + at * interval, interval, segment.stretch, named[ALL], gauges.get(at, {}))
+        for at, named in enumerate(outcomes_in(segment.driver, windows))
+        if windows[at]
+    ]
 
 
 def _gauges(series: Path, begin: float, interval: float, count: int) -> dict[int, dict[str, Gauge]]:

@@ -156,6 +156,21 @@ class Sample:
     service_ms: float
     error: str = ""
 
+    @property
+    def due(self) -> float:
+        """When it was due, of a tool that does not tell when it was sent."""
+        return self.end - self.response_ms / 1000
+
+    @property
+    def unanswered(self) -> bool:
+        """Given up after that time; how long it would have taken is not known."""
+        return self.error == "timeout" and self.response_ms > 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether its times are among the latencies."""
+        return not self.error or self.unanswered
+
 
 @dataclass(frozen=True)
 class Totals:

@@ -19,7 +19,7 @@ from leadline.load.series import ALL
 from leadline.model.errors import LeadlineError
 
 _COLUMNS = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms"
-_HEADER = f"{_COLUMNS},service_mean_ms,in_flight,skipped".split(",")
+_HEADER = f"{_COLUMNS},service_mean_ms,in_flight,skipped,unanswered,unanswered_from_ms,dropped".split(",")
 _LOWEST, _HIGHEST = 64, 3_600_000_000_000  # ns, as in leadline-load
 _BUSY = 0.9  # share of its CPUs from which a generator counts as the limit
 _LOST = 0.02  # share of planned arrivals not made from which it does
@@ -70,7 +70,7 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
         samples = sorted(_tagged(found.samples), key=lambda sample: sample.end)
         if not samples:
             raise LeadlineError(f"{ran.name} made no request")
-        start = min(sample.end - sample.service_ms / 1000 for sample in samples)
+        start = min(sample.due for sample in samples)
         drained = samples[-1].end - start
         end = drained if ran.steady is None else ran.ramp_up + ran.steady
         if end > drained + 1.0 or ran.ramp_up >= drained:
@@ -154,7 +154,7 @@ def _of_totals(totals: Totals) -> dict[str, Any]:
 def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dict[str, Any]:
     length = phases.end - phases.begin
     last = math.inf if phases.end >= phases.drained else phases.end
-    inside = [one for one in samples if phases.begin <= one.end - start < last]
+    inside = [one for one in samples if phases.begin <= one.due - start < last]
     all_named = _by_name(samples)
     named = _by_name(inside)
     errors: dict[str, int] = {}
@@ -166,7 +166,8 @@ def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dic
         for one in samples
     )
     observed = area / length if length > 0 else 0.0
-    expected = sum(one.service_ms for one in inside) / 1000 / length if length > 0 else 0.0
+    ended = [one for one in samples if phases.begin <= one.end - start < last]
+    expected = sum(one.service_ms for one in ended) / 1000 / length if length > 0 else 0.0
     relative = (expected - observed) / observed if observed > 0 else None
     return {
         "steady": {
@@ -194,12 +195,18 @@ def _total(samples: Sequence[Sample]) -> dict[str, int]:
 
 
 def _part(samples: Sequence[Sample], length: float) -> dict[str, Any]:
-    good = [one for one in samples if not one.error]
+    timed = [one for one in samples if one.timed]
+    response = latency_of([one.response_ms for one in timed])
+    unanswered = [one.response_ms for one in samples if one.unanswered]
+    known = {name: value for name, value in asdict(response).items() if value is not None} if unanswered else {}
+    counts = _total(samples)
     return {
-        **_total(samples),
-        "per_second": len(good) / length if length > 0 else 0.0,
-        "response_ms": asdict(latency_of([one.response_ms for one in good])),
-        "service_ms": asdict(latency_of([one.service_ms for one in good])),
+        **counts,
+        "per_second": counts["ok"] / length if length > 0 else 0.0,
+        "response_ms": asdict(response),
+        "unanswered": len(unanswered),
+        "response_at_least": [name for name, ms in known.items() if name == "mean" or ms >= min(unanswered)],
+        "service_ms": asdict(latency_of([one.service_ms for one in timed])),
     }
 
 
@@ -223,16 +230,17 @@ def _write_seconds(path: Path, samples: Sequence[Sample], start: float, phases: 
             flying = int(np.searchsorted(begins, until, "right") - np.searchsorted(ends, until, "right"))
             row = [round(start * 1e9) + second * 1_000_000_000, second, phases.of(second)]
             for name, group in [*_by_name(inside).items(), (ALL, inside)]:
-                good = [one for one in group if not one.error]
-                response = latency_of([one.response_ms for one in good])
-                service = latency_of([one.service_ms for one in good])
-                figures = [response.mean, response.p50, response.p99, service.mean]
-                texts = ["" if value is None else f"{value:.6f}" for value in figures]
-                writer.writerow([*row, name, len(good), len(group) - len(good), *texts, flying, 0])
+                part = _part(group, 1.0)
+                response, service = part["response_ms"], part["service_ms"]
+                waits = [one.response_ms for one in group if one.unanswered]
+                figures = [response["mean"], response["p50"], response["p99"], service["mean"]]
+                texts = ["" if value is None else f"{value:.6f}" for value in (*figures, min(waits, default=None))]
+                counted = [flying, 0, len(waits), texts.pop(), 0]
+                writer.writerow([*row, name, part["ok"], part["failed"], *texts, *counted])
 
 
 def _write_log(path: Path, samples: Sequence[Sample], start: float, kind: str) -> None:
-    """HdrHistogram interval log, version 1.3, tag = transaction; of the successful requests."""
+    """HdrHistogram interval log, version 1.3, tag = transaction; of the requests whose times are known."""
     with path.open("w", encoding="ascii", errors="replace") as stream:
         stream.write("#[Histogram log format version 1.3]\n")
         stream.write(f"#[BaseTime: {start:.3f} (seconds since epoch)]\n")
@@ -240,7 +248,7 @@ def _write_log(path: Path, samples: Sequence[Sample], start: float, kind: str) -
         for second, inside in _by_second(samples, start):
             groups: dict[str, HdrHistogram] = {}
             for one in inside:
-                if not one.error:
+                if one.timed:
                     histogram = groups.setdefault(one.name, HdrHistogram(_LOWEST, _HIGHEST, 3))
                     histogram.record_value(min(max(round(getattr(one, kind) * 1e6), 1), _HIGHEST))
             _write_intervals(stream, second, groups)
@@ -270,8 +278,9 @@ def _by_name(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
 
 
 def _by_second(samples: Sequence[Sample], start: float) -> list[tuple[int, list[Sample]]]:
-    """Every second from 0 to the last, with the requests that ended in it."""
-    found: list[list[Sample]] = [[] for _ in range(math.floor(samples[-1].end - start) + 1)]
-    for one in samples:
-        found[max(0, math.floor(one.end - start))].append(one)
+    """Every second from 0 to the last, with the requests that were due in it."""
+    seconds = [max(0, math.floor(one.due - start + 1e-9)) for one in samples]
+    found: list[list[Sample]] = [[] for _ in range(max(max(seconds), math.ceil(samples[-1].end - start) - 1) + 1)]
+    for second, one in zip(seconds, samples, strict=True):
+        found[second].append(one)
     return list(enumerate(found))

@@ -43,7 +43,7 @@ def test_windows_of_a_run_are_read_at_once(tmp_path: Path) -> None:
     FakeDriverFiles(tmp_path / "driver", [10, 20, 30, 0, 50, 60])
     asked = [(0.0, 2.0), (0.5, 3.0), (1.2, 1.9), (3.0, 4.0), (4.0, 6.0)]
     found = responses_in_windows(tmp_path / "driver", asked)
-    assert [one and one.count for one in found] == [30, 50, None, 0, 110]
+    assert [one and one.ok for one in found] == [30, 50, None, 0, 110]
     assert found[4] == responses_between(tmp_path / "driver", 4.0, 6.0)
     assert found[1] is not None
     assert found[1].errors == pytest.approx(2 / 52)

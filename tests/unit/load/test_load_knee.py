@@ -144,8 +144,10 @@ def test_errors_and_drops_break_the_limit() -> None:
     assert not step.kept
     assert step.sure
     assert step.errors.value == pytest.approx(3 / 103)
-    dropped = measure_step(100, [SecondResponses((1.0,), (100,), 0)] * 10, LIMITS, dropped=100)
-    assert not dropped.kept
+    slow = [SecondResponses((1.0, 90.0), (50, 50), failed=50, unanswered=50, unanswered_from=90.0)] * 10
+    step = measure_step(100, slow, Limits(100.0, 0.9))
+    assert (step.kept, step.sure, step.broken, step.at_least) == (False, True, ("p99",), ("p99",))
+    assert (step.throughput.value, step.errors.value) == (50, 0.5)
     clean = measure_step(100, [SecondResponses((1.0,), (100,), 0)] * 10, LIMITS)
     assert clean.kept
     assert clean.sure

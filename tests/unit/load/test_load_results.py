@@ -10,12 +10,13 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from leadline.load.result import read_summary
-from leadline.load.series import by_transaction, percentile_curve, responses_between, steady_series
+from leadline.load.series import by_transaction, percentile_curve, responses_between, seconds_between, steady_series
 from leadline.model.errors import LeadlineError
+from leadline.model.result import AtLeast
 
 HEADER = (
     "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,"
-    "service_mean_ms,in_flight,skipped\n"
+    "service_mean_ms,in_flight,skipped,unanswered,unanswered_from_ms,dropped\n"
 )
 LATENCY = {"mean": 2.0, "p50": 1.5, "p90": 3.0, "p95": 3.5, "p99": 4.0, "p999": 5.0, "max": 6.0}
 PART = {"ok": 3, "failed": 1, "skipped": 0, "per_second": 1.5, "response_ms": LATENCY, "service_ms": LATENCY}
@@ -71,7 +72,7 @@ class FakeDriverOutput:
 
     def row(self, second: int, tag: str, ok: int, failed: int, phase: str = "steady") -> None:
         times = "2.0,1.5,4.0,1.0" if ok else ",,,"
-        self._rows.append(f"{second},{second},{phase},{tag},{ok},{failed},{times},1,0\n")
+        self._rows.append(f"{second},{second},{phase},{tag},{ok},{failed},{times},1,0,0,,0\n")
 
     def write(self, cut: int = 0) -> Path:
         log, rows = "".join(self._log), "".join(self._rows)
@@ -94,7 +95,7 @@ def run(tmp_path: Path) -> FakeDriverOutput:
 
 def test_a_window_holds_its_whole_seconds_only(run: FakeDriverOutput) -> None:
     window = responses_between(run.write(), 0.4, 3.0)
-    assert (window.seconds, window.count, window.throughput) == (2, 9, 4.5)
+    assert (window.seconds, window.ok, window.throughput) == (2, 9, 4.5)
     assert window.max == pytest.approx(10.0, rel=1e-3)
     assert window.p50 == pytest.approx(3.0, rel=1e-3)
     assert window.mean == pytest.approx(30 / 9, rel=1e-3)
@@ -103,7 +104,7 @@ def test_a_window_holds_its_whole_seconds_only(run: FakeDriverOutput) -> None:
 
 def test_each_transaction_has_its_own_window(run: FakeDriverOutput) -> None:
     found = by_transaction(run.write(), 1, 3)
-    assert {name: part.count for name, part in found.items()} == {"look": 8, "buy": 1}
+    assert {name: part.ok for name, part in found.items()} == {"look": 8, "buy": 1}
     assert found["buy"].errors == 0
     assert found["look"].throughput == 4
 
@@ -114,8 +115,24 @@ def test_a_transaction_that_only_failed_is_there(tmp_path: Path) -> None:
     fake.second(0, "buy", [], failed=3)
     fake.row(0, "all", 1, 3)
     found = by_transaction(fake.write(), 0, 1)
-    assert (found["buy"].count, found["buy"].errors) == (0, 1.0)
+    assert (found["buy"].ok, found["buy"].errors) == (0, 1.0)
     assert math.isnan(found["buy"].p99)
+
+
+def test_what_has_no_answer_is_no_throughput_and_bounds_the_latencies(tmp_path: Path) -> None:
+    fake = FakeDriverOutput(tmp_path)
+    for second in range(20):
+        fake.second(second, "all", [50.0] * 3 + [1500.0] * 3, failed=3)
+    rows = fake.write() / "seconds.csv"
+    rows.write_text(rows.read_text().replace(",6,3,", ",3,3,").replace("1,0,0,,0", "1,0,3,1500.000000,1"))
+    window = responses_between(tmp_path, 0, 20)
+    assert (window.ok, window.failed, window.unanswered, window.dropped) == (60, 60, 60, 20)
+    assert (window.throughput, window.errors) == (3.0, pytest.approx(80 / 140))
+    assert [name for name in ("mean", "p50", "p90", "max") if isinstance(getattr(window, name), AtLeast)] == [
+        *("mean", "p90", "max")
+    ]
+    (one,) = seconds_between(tmp_path, 0, 1)
+    assert (one.ok, one.failed, one.counts, one.unanswered_from) == (3, 4, (3, 3), 1500.0)
 
 
 def test_no_whole_second_is_an_error(run: FakeDriverOutput) -> None:
@@ -125,7 +142,7 @@ def test_no_whole_second_is_an_error(run: FakeDriverOutput) -> None:
 
 def test_a_killed_driver_leaves_whole_lines(run: FakeDriverOutput) -> None:
     directory = run.write(cut=7)
-    assert responses_between(directory, 1, 3).count == 9
+    assert responses_between(directory, 1, 3).ok == 9
     with pytest.raises(LeadlineError, match="did not end in order"):
         read_summary(directory)
 
