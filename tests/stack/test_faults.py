@@ -124,7 +124,7 @@ def test_a_start_that_a_signal_ends_is_no_levels_fault(
 
 
 @FULL
-@pytest.mark.parametrize("what", ["server", "database", "web"])
+@pytest.mark.parametrize("what", ["database"])
 def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, what: str) -> None:
     parent = Path("/sys/fs/cgroup/memory")
     if not os.access(parent / "memory.limit_in_bytes", os.W_OK):
