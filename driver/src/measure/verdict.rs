@@ -8,6 +8,8 @@ use serde_json::{json, Value};
 
 /// Seconds without a success at the end of the steady phase, in which the server was dead if it gave no answer.
 const SILENCE: f64 = 0.5;
+/// A silence that is less likely than this by chance is one of the server.
+const BY_CHANCE: f64 = 1e-4;
 
 /// What a run may lose and still pass.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -88,8 +90,12 @@ fn losses(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
             let share = percent(share(failed, all));
             found.push(format!("{failed} of {all} transactions of the steady phase failed ({share}, at most {most})"));
         }
-        let (silence, unanswered) = (summary["silence"]["seconds"].as_f64(), &summary["silence"]["unanswered"]);
-        if let Some(seconds) = silence.filter(|seconds| *seconds >= SILENCE && unanswered.as_u64().unwrap_or(0) > 0) {
+        let seconds = summary["silence"]["seconds"].as_f64().unwrap_or(0.0);
+        let unanswered = summary["silence"]["unanswered"].as_u64().unwrap_or(0);
+        // As many in a row by chance, where others fail, too.
+        let others = share(failed.saturating_sub(unanswered), (ok + failed).saturating_sub(unanswered));
+        let chance = others.powi(i32::try_from(unanswered).unwrap_or(i32::MAX));
+        if unanswered > 0 && seconds >= SILENCE && chance < BY_CHANCE {
             found.push(format!(
                 "nothing succeeded in the last {seconds:.1} s of the steady phase, and {unanswered} transactions due in \
                  them got no answer"
