@@ -28,7 +28,7 @@ def compare_runs(first: StudyResult, second: StudyResult) -> Between:
     if (first.store.directory, first.record.id) == (second.store.directory, second.record.id):
         raise UsageError(f"{first.run} would be compared with itself; name two runs, such as {_others(first)}")
     for one in (first, second):
-        if one.failed:
+        if not one.answered:
             raise UsageError(f"{one.run} is not finished, or every trial failed: there is nothing to compare")
     return between(_run(first), _run(second))
 
@@ -49,7 +49,7 @@ def history_of(
         raise UsageError(f"--level {level!r}: write factor=level, as the study file does")
     held = [run for lab in labs for run in lab.studies()] if known is None else known
     found = [run for run in held if run.record.study.study == study]
-    runs = [_run(run) for run in found if not run.failed]
+    runs = [_run(run) for run in found if run.answered]
     if not runs:
         names = sorted({run.record.study.study for run in held})
         raise UsageError(

@@ -39,7 +39,7 @@ def confirmation(
     record = first.record
     if settings and best > 1:
         raise UsageError("--best chooses settings and --setting names them; leave one of the two out")
-    if first.failed:
+    if not first.answered:
         raise UsageError(f"{first.run} is not finished, or every trial failed: only a finished study can be confirmed")
     if record.study.confirms is not None:
         raise UsageError(

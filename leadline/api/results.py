@@ -15,6 +15,7 @@ from leadline.lab.trialfiles import bring
 from leadline.lab.tuning.records import TuningRecord
 from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
@@ -76,9 +77,14 @@ class StudyResult:
         return str(stack.ssh or stack.host)
 
     @property
-    def failed(self) -> bool:
-        """Whether there is no answer: trials are left, or every trial failed."""
-        return self.record.failed
+    def answered(self) -> bool:
+        """Whether nothing is left to run and something can be said."""
+        return self.analysis.judgement.answered
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command that ran or shows it: 0, or 4 where there is no answer."""
+        return self.analysis.judgement.exit_code
 
     @cached_property
     def knobs(self) -> Mapping[str, Knob]:
@@ -100,11 +106,11 @@ class StudyResult:
 
         return document(self.record, self.analysis)
 
-    def table(self) -> StudyTable:
-        """Effects with their intervals, for ``Console.print`` of the library rich."""
+    def table(self, verbose: bool = False) -> StudyTable:
+        """Effects with their intervals and what limits the answer, for ``Console.print`` of the library rich."""
         from leadline.report.text import table
 
-        return table(self.record, self.analysis)
+        return table(self.record, self.analysis, verbose)
 
     def report(self, out: Path) -> Path:
         """Write the report, one HTML file."""
@@ -188,7 +194,12 @@ class TuningResult:
 
         return document(self.view)
 
-    def table(self) -> list[str]:
+    @property
+    def exit_code(self) -> int:
+        """Of a command that ran or shows it: 0, or 4 where there is no answer."""
+        return NO_ANSWER_CODE if self.record.finished is None else 0
+
+    def table(self, _verbose: bool = False) -> list[str]:
         """Steps, what is kept and the comparison at the end, in lines."""
         from leadline.report.tuning.text import lines
 

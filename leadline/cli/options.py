@@ -99,6 +99,9 @@ LabOption = Annotated[
         help="The lab: where studies and trials are kept.",
     ),
 ]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print notes on noise, drift, ranks and models, as the report has.")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
 ]

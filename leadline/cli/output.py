@@ -35,7 +35,7 @@ def print_table(table: RenderableType | Sequence[str]) -> None:
 
 
 def print_answer(answer: str) -> None:
-    """The conclusion: the last line that a command prints."""
+    """The conclusion."""
     from leadline.api.telling import one_line  # it takes long to import
 
     console.print(Text(one_line(answer), style="bold"), soft_wrap=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from leadline.analysis.comparisons import TOO_NOISY
 from leadline.conclude.loads import load_of
 from leadline.conclude.wording import MOST, listed, noun
 from leadline.design.switchback import latest_change, wash_out_of
@@ -15,9 +16,8 @@ from leadline.model.judgement import UNFINISHED, Judgement
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Plan, Treatment
-from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
+from leadline.model.record import CAME_LATE, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import (
-    DriftVerdict,
     Effect,
     Interaction,
     Interval,
@@ -28,9 +28,13 @@ from leadline.model.result import (
 )
 
 ENOUGH = 0.5  # of what was asked of a level, and of its baseline, must be measured for a figure
+LOOK_AFTER = 60.0  # seconds of slots
+WOULD_WORK = (
+    "What would work: a quieter machine (`wait: quiet`), longer slots, fewer instances, or virtual time "
+    "(`--host virtual-time`)"
+)
 TOO_WIDE = Interval(-90.0, 900.0, 0.95)  # percent: an interval that is no verdict and leaves this is no figure
 LATE, LEFT_OUT = "late", "left out"  # causes of lost slots beside the classes of failure
-_NOISE = "the noise is too large: its interval spans more than a factor of ten"
 _LONGEST = 160  # characters of a message that is quoted
 
 E = TypeVar("E", bound=Effect)
@@ -51,6 +55,11 @@ class _Count:
         )
 
 
+def too_late(begun: int, late: int, seconds: float) -> bool:
+    """Whether to end a run: after a minute (``seconds`` of slots that have begun) more than half of them came late."""
+    return seconds >= LOOK_AFTER and late > (1 - ENOUGH) * begun
+
+
 def judged(
     record: StudyRecord, plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis, describe: Describe
 ) -> StudyAnalysis:
@@ -63,7 +72,7 @@ def judged(
 
     def why(effect: Effect) -> str:
         """Empty for an effect that keeps its figures, and for one that has none."""
-        return "" if effect.percent is None else few(effect) or (_NOISE if _too_wide(effect) else "")
+        return "" if effect.percent is None else few(effect) or (TOO_NOISY if _too_wide(effect) else "")
 
     gone = [effect for one in analysis.responses for effect in one.effects if why(effect)]
     responses = tuple(
@@ -129,7 +138,7 @@ def _few(plan: Plan, count: _Count, unit: str) -> Callable[[Effect], str]:
 
 def _too_wide(effect: Effect) -> bool:
     wide = effect.simultaneous or effect.interval
-    return (
+    return TOO_NOISY in effect.reason or (
         effect.verdict is Verdict.UNDETERMINED
         and wide is not None
         and (wide.low < TOO_WIDE.low or wide.high > TOO_WIDE.high)
@@ -266,7 +275,7 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) ->
         cut = f"; {_plural(found.interrupted, 'trial')} interrupted" if found.interrupted else ""
         return f"Not finished: {found.done} of {found.trials} trials done{cut}"
     if not found.measured:
-        head = f"none of {_plural(found.asked, found.unit)} was measured"
+        head = f"none of {_plural(found.asked or found.trials, found.unit if found.asked else 'trial')} was measured"
     elif found.baseline == 0:
         head = f"no {found.unit} of the baseline was measured"
     elif found.measured < ENOUGH * found.asked:
@@ -277,7 +286,8 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) ->
         head = (reasons or ["nothing can be compared"])[0].rstrip(".")
     parts = ["; ".join(filter(None, [f"No answer: {head}", _words(record, found)]))]
     if found.left:
-        parts.append(f"{_plural(found.left, 'trial')} of {found.trials} not finished")
+        left = f"{found.left} of {_plural(found.trials, 'trial')} not finished"
+        parts.append("; ".join(filter(None, [left, _cut(record)])))
     others = analysis.disturbance
     if others is not None and others.found:
         most = 100 * max(others.shares.values())
@@ -287,6 +297,12 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) ->
     return ". ".join(parts)
 
 
+def _cut(record: StudyRecord) -> str:
+    """What ended the last trial that was cut short, in its own words."""
+    cut = [trial for trial in record.trials if trial.is_left and trial.failure_message]
+    return " ".join(cut[-1].failure_message.split()).rstrip(".") if cut else ""
+
+
 def _remedy(record: StudyRecord, found: Judgement) -> str:
     """The one command that helps where there is no answer, or an uncertain one; empty where none does."""
     name, run = record.study.study, f"{record.study.study}@{record.id}"
@@ -294,7 +310,10 @@ def _remedy(record: StudyRecord, found: Judgement) -> str:
         return f"leadline run {name}"
     if found.figures and not found.underpowered:
         return ""
-    cause = next(iter(found.lost), "")
+    came_late = any(trial.is_left and trial.failure_message.startswith(CAME_LATE) for trial in record.trials)
+    cause = LATE if came_late else next(iter(found.lost), "")
+    if not came_late and found.left and not found.measured:
+        return f"leadline run {name}"
     if found.measured >= ENOUGH * found.asked and found.measured and found.baseline != 0:
         return f"leadline power {name}"
     if cause == LATE and not found.disturbed and record.study.wait is not None:
@@ -313,6 +332,8 @@ def _longer_slots(record: StudyRecord) -> str:
 
 def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
     """What limits the answer, the most important first."""
+    if found.simulated:
+        yield "Simulated: no server ran, every figure is made up."
     if found.left:
         yield f"Not finished: {found.done} of {found.trials} trials done."
     if found.lost:
@@ -330,9 +351,6 @@ def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
         yield "Nothing is distinguishable from noise" + (
             f"; this design detects {listed(known[:MOST])} (80 % power)." if known else "."
         )
-    for one in analysis.responses:
-        if one.drift.verdict is DriftVerdict.DETECTED:
-            yield f"{noun(one.response)[0].upper()}{noun(one.response)[1:]}: {one.drift.sentence}"
 
 
 def _plural(count: int, word: str) -> str:

@@ -70,7 +70,6 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     )
     found = replace(found, confirmations=confirmations_of(record, found))
     found = judged(record, plan, observations, found, describe)
-    assert found.judgement is not None
     returns = _returns(record, plan, observations, describe)
     told = answer(found, Facts.of(record, found.judgement, describe, stopped.outcome, plan.factors, returns))
     return replace(found, answer=told.text, headline=told.head)

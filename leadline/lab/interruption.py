@@ -24,7 +24,7 @@ class Interruption:
     A signal that was ignored when leadline began (nohup) stays ignored.
     """
 
-    cut_short: ClassVar[bool] = False  # whether a signal has ended a run of this process
+    cut_short: ClassVar[int] = 0  # number of the signal that has ended a run of this process
 
     def __init__(self) -> None:
         self._cause: TrialFailure | None = None
@@ -52,7 +52,7 @@ class Interruption:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._cause is None:
-            Interruption.cut_short = True
+            Interruption.cut_short = number
             self._cause = TrialFailure(FailureClass.INTERRUPTED, f"ended by {signal.Signals(number).name}")
         self._raise()
 

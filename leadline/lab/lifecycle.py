@@ -14,7 +14,7 @@ from leadline.design.switchback import wash_out_of
 from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
-from leadline.lab.slots import SlotChanges
+from leadline.lab.slots import Lateness, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.lab.warmup import counted, warm_up
@@ -308,14 +308,15 @@ class Attempt:
         assert self.outcome is not None
         return self.outcome
 
-    def change_in_slots(self) -> None:
-        """Levels will change under the load where the plan has slots."""
+    def change_in_slots(self, lateness: Lateness | None = None) -> None:
+        """Levels will change under the load where the plan has slots. ``lateness``: of all that run side by side."""
         runner, slots = self.runner, self.planned.slots
         if slots:
             wash_out = wash_out_of(runner.study.design)
             self.changes = SlotChanges(
                 *(runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, slots, wash_out),
                 restarts=self.system.restarts,
+                lateness=lateness or Lateness(),
             )
 
     def _check_space(self, directory: Path) -> None:

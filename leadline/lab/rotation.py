@@ -16,7 +16,7 @@ from pathlib import Path
 from leadline.design.rotation import measured
 from leadline.design.switchback import wash_out_of
 from leadline.lab.lifecycle import Attempt, TrialRunner
-from leadline.lab.slots import SlotChanges
+from leadline.lab.slots import Lateness, SlotChanges
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
 from leadline.lab.warmup import warm_up
 from leadline.model.errors import FailureClass, TrialFailure
@@ -143,9 +143,9 @@ class _Slots:
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
-        turns = []
+        turns, lateness = [], Lateness()
         for attempt in self._attempts:
-            attempt.change_in_slots()
+            attempt.change_in_slots(lateness)
             warm_up = sum(turn.warm_up for turn in attempt.planned.turns)
             turns += [(turn, attempt, number - warm_up) for number, turn in enumerate(attempt.planned.turns)]
         self._turns = sorted(turns, key=lambda one: one[0].begin)

@@ -17,7 +17,7 @@ from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, Looking, NoGate, check_looks
-from leadline.lab.planning import Planned, first_guess
+from leadline.lab.planning import Planned, first_guess, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.racing import Racing
 from leadline.lab.rotation import run_block
@@ -199,7 +199,8 @@ class StudyRun:
         record = self.store.load(study_id)
         done = sum(1 for trial in record.trials if not trial.is_left)
         budget = self.file.study.budget if self.budget is None else self.budget
-        clock = Clock(first_guess(self.file.study, record.plan), budget, self.elapsed)
+        study = self.file.study
+        clock = Clock(first_guess(study, record.plan), budget, self.elapsed, load_seconds(study))
         repeat = self.file.study.repeat
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         if self.part is not None:
@@ -231,7 +232,7 @@ class StudyRun:
             )
             if clock.exhausted(len(trials)):
                 return f"the budget is used up with {left} trials left; run again to go on"
-            failures = self._with_retries(runner, trials, record, clock.left(left))
+            failures = self._with_retries(runner, trials, record, clock, left)
             clock.done(len(trials), settled=not record.plan.forks or _ends_its_block(trial.planned, record.plan))
             for trial in trials:
                 self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
@@ -243,16 +244,17 @@ class StudyRun:
         return ""
 
     def _with_retries(
-        self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, seconds_left: float
+        self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, clock: Clock, left: int
     ) -> Sequence[TrialFailure | None]:
         """One trial, or all of a rotation's block; the failure of each, if any."""
         broken = 0
         failures: Sequence[TrialFailure | None] = ()
         for attempt in range(1, ATTEMPTS + runner.repeats_left + 1):
 
-            def announce(planned: PlannedTrial, attempt: int = attempt) -> None:
+            def announce(planned: PlannedTrial, attempt: int = attempt, left: int = left) -> None:
                 label = treatment_label(planned, record.plan, self.planned.knobs)
-                self.watcher.trial(planned, attempt, label, seconds_left)
+                prepared = sum(trial.planned.position < planned.position for trial in trials)
+                self.watcher.trial(planned, attempt, label, clock.left_after(left, prepared))
 
             if record.plan.rotates:
                 failures = run_block(runner, [(trial.id, trial.planned) for trial in trials], announce)
@@ -263,8 +265,8 @@ class StudyRun:
             if FailureClass.INTERRUPTED in classes:
                 return failures
             if FailureClass.DISTURBED in classes:
-                left = f"{runner.repeats_left} more may be"
-                self.watcher.message(f"measured again, {left}: {classes[FailureClass.DISTURBED]}")
+                more = f"{runner.repeats_left} more may be"
+                self.watcher.message(f"measured again, {more}: {classes[FailureClass.DISTURBED]}")
                 continue
             broken += FailureClass.INFRASTRUCTURE in classes
             if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS:
@@ -304,7 +306,12 @@ class Streak:
 class Clock:
     """Time left, from the trials timed so far."""
 
-    def __init__(self, first_guess: float, budget: float | None, elapsed: Callable[[], float]) -> None:
+    def __init__(
+        self, first_guess: float, budget: float | None, elapsed: Callable[[], float], load: float = 0.0
+    ) -> None:
+        """``load``: seconds of it in a trial, which no trial can do without."""
+        self._load = min(load, first_guess)
+        self._last = elapsed()
         self._guess = first_guess
         self._budget = budget
         self._elapsed = elapsed
@@ -315,6 +322,7 @@ class Clock:
     def done(self, trials: int, settled: bool = True) -> None:
         """``settled``: all that these trials share with others, such as the boot of a world, has paid its share."""
         self._trials += trials
+        self._last = self._elapsed()
         if settled:
             self._timed = (self._elapsed() - self._begun) / self._trials
 
@@ -323,6 +331,15 @@ class Clock:
 
     def left(self, trials: int) -> float:
         return trials * self.per_trial()
+
+    def left_after(self, trials: int, prepared: int) -> float:
+        """The same, of so many trials of which the first are prepared already: what the rest of a trial beside its load
+        takes is corrected by how long that took.
+        """
+        rest = max(0.0, self.per_trial() - self._load)
+        if prepared:
+            rest = max(rest, (self._elapsed() - self._last) / prepared)
+        return trials * self._load + (trials - prepared) * rest
 
     def exhausted(self, trials: int) -> bool:
         """Whether so many more trials would pass the budget; the first always run."""

@@ -219,7 +219,9 @@ def _begins(window: Window, slot: SlotRecord) -> bool:
 
 
 def _window(due: float, set_at: float | None, end: float, wash_out: float) -> Window:
-    return Window(max(due + wash_out, (set_at or due) - _UNNOTICED), end)
+    """Half of the wash-out follows levels that came late, which shortens what is measured."""
+    late = (set_at or due) - _UNNOTICED + wash_out / 2
+    return Window(max(due + wash_out, late), end)
 
 
 def _of_slots(series: SecondSeries, begun: Sequence[BegunSlot]) -> list[int | None]:

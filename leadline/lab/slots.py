@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leadline.conclude.judgement import WOULD_WORK, too_late
+from leadline.design.switchback import latest_change
 from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
@@ -19,8 +21,29 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
 from leadline.model.plan import Slot
+from leadline.model.record import CAME_LATE
 
-LATE = 0.1  # of a slot, or half of what is left out at its start: levels in force later than this fail it
+
+@dataclass
+class Lateness:
+    """Slots of a load, of one trial or of all instances in a rotation, whose levels came too late."""
+
+    begun: int = 0
+    late: int = 0
+    seconds: float = 0.0  # of the slots that have begun
+    worst: float = 0.0  # seconds
+
+    def add(self, slot: Slot, late: float, allowed: float) -> None:
+        """Raises TrialFailure(interrupted) where it is no use to go on (``too_late``)."""
+        self.begun, self.seconds = self.begun + 1, self.seconds + slot.seconds
+        self.late, self.worst = self.late + (late > allowed), max(self.worst, late)
+        if too_late(self.begun, self.late, self.seconds):
+            raise TrialFailure(
+                FailureClass.INTERRUPTED,
+                f"{CAME_LATE}{self.late} of the first {self.begun} slots have their levels too late, by up to "
+                f"{self.worst:.1f} s ({allowed:.2g} s are allowed): this machine is too busy for slots of "
+                f"{slot.seconds:g} s. {WOULD_WORK}",
+            )
 
 
 @dataclass
@@ -56,6 +79,7 @@ class SlotChanges:
     slots: Sequence[Slot]
     wash_out: float = 0.0
     restarts: Callable[[], int] = lambda: 0  # of the application inside its server, so far
+    lateness: Lateness = field(default_factory=Lateness)
     begun: list[BegunSlot] = field(default_factory=list, init=False)
     changing: tuple[str, ...] = field(init=False)
     found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
@@ -89,6 +113,8 @@ class SlotChanges:
         begun.done = self._change(begun, wanted, clock)
         begun.failure = begun.done.failure
         self.store.end_slot(self.trial, self.attempt, index, begun.done)
+        late = 0.0 if begun.restarted else (begun.done.set_at_ns - due_ns) / 1e9
+        self.lateness.add(slot, late, latest_change(slot.seconds, self.wash_out))
 
     def finish(self) -> None:
         """After the load: the last slot's levels held to its end, and some slot counts. Raises TrialFailure."""
@@ -139,7 +165,7 @@ class SlotChanges:
         late = (set_at - begun.due_ns) / 1e9
         if failed is None and wrong:
             failed = blamed(Evidence(Event.REFUSED), wrong)
-        allowed = max(LATE * begun.slot.seconds, self.wash_out / 2)
+        allowed = latest_change(begun.slot.seconds, self.wash_out)
         begun.restarted = self.restarts() > begun.restarts
         if failed is None and late > allowed and not begun.restarted:
             text = f"its levels were in force {late:.2f} s late; {allowed:.2g} s are allowed"

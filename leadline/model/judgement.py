@@ -46,7 +46,8 @@ class Judgement:
     def standing(self) -> str:
         """``answered``, ``limited``, ``not finished`` or ``no answer``."""
         if not self.answered:
-            return UNFINISHED if self.left and 2 * self.measured >= self.asked else NO_ANSWER
+            begun = self.measured or not self.interrupted
+            return UNFINISHED if self.left and begun and 2 * self.measured >= self.asked else NO_ANSWER
         return LIMITED if self.limits else ANSWERED
 
     @property

@@ -17,6 +17,7 @@ from leadline.model.study import Study
 QUIET = "wait-quiet"  # a step of studies that wait, before all others
 NOT_QUIET = "not quiet"  # its detail begins with this where it ended in vain
 WARM_UP = "warm-up"  # a step of studies with a warm-up, before the load; its detail tells how it ended
+CAME_LATE = "live levels come late: "  # a failure begins with this where the run ended for it
 NOT_SETTLED = "not settled"  # it begins with this where it went to its bound
 
 

@@ -484,5 +484,5 @@ class StudyAnalysis:
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first
     simulated: bool = False
     disturbance: Disturbance | None = None  # None where no observer recorded the host
-    judgement: Judgement | None = None  # None until ``leadline.conclude`` has made it
+    judgement: Judgement = field(default_factory=Judgement)  # made by ``leadline.conclude``
     quantiles: tuple[Effect, ...] = ()  # on p50 to p999, judged together over all of them

@@ -62,8 +62,8 @@ def markdown(found: Summary) -> str:
 
 
 def junit(found: Summary) -> str:
-    """A test case a comparison and a check. A failure: harm is shown, or a check failed; an error: trials failed or are
-    left; skipped: inconclusive, or not recorded.
+    """A test case a comparison and a check. A failure: harm is shown, or a check failed; an error: every trial
+    of a level failed, or there is no answer; skipped: inconclusive, or not recorded.
     """
     suite = ElementTree.Element("testsuite", name=printable(found.run))
     properties = ElementTree.SubElement(suite, "properties")
@@ -72,7 +72,7 @@ def junit(found: Summary) -> str:
     for one in found.comparisons:
         change, interval = _change(one, found.digits)
         told = f"{one.verdict.value}: {one.response} {change} {interval}" + (f"; {one.reason}" if one.reason else "")
-        _case(suite, found, one.response, one.setting, one.outcome, told)
+        _case(suite, found, one.response, one.setting, one.outcome, told, _failures(found))
     for check in found.checks:
         told = f"{check.value}; {check.detail}" if check.detail else check.value
         _case(suite, found, "checks", check.name, check.outcome, told, _failures(found))
@@ -88,6 +88,7 @@ def junit(found: Summary) -> str:
 def document(found: Summary) -> dict[str, Any]:
     """JSON types (docs/reference/json.md); intervals have ``low``, ``high`` and ``level``."""
     row: dict[str, Any] = plain(found)
+    row["judgement"]["standing"] = found.judgement.standing
     del row["digits"]
     return {"format": FORMAT, "outcome": found.outcome.value, **row}
 

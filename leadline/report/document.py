@@ -22,6 +22,7 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     """Everything the lab keeps of the study and everything concluded; only JSON types, no NaN."""
     study = record.study
     conclusions = plain(analysis)
+    conclusions["judgement"]["standing"] = analysis.judgement.standing
     for one, source in zip(conclusions["responses"], analysis.responses, strict=True):
         kind = words.kind_of(source.response)
         one["unit"], one["higher_is_better"] = kind.unit, kind.higher_is_better

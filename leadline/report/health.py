@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from leadline.conclude.disturbance import clock_times, measures
 from leadline.model.errors import FailureClass
+from leadline.model.judgement import ANSWERED, LIMITED, NO_ANSWER, UNFINISHED, Judgement
 from leadline.model.places import IN_MEMORY, PLACES
-from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord, TrialState
+from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words
 from leadline.report.files import TrialFiles
 
 GOOD, WARN, BAD, UNKNOWN = "good", "warn", "bad", "unknown"
 _TEMPORARY = (("mount", "mount", "gone"), ("directory", "private folder", "gone"), ("swap", "swap area", "on again"))
-TRIALS = "Trials"
+ANSWER = "Answer"
 _LITTLE = 0.10  # relative error of Little's law from which the driver's own books do not balance
 
 
@@ -31,8 +32,8 @@ class Item:
 def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFiles]) -> list[Item]:
     virtual = record.study.time == "virtual"
     return [
+        _answer(analysis.judgement),
         Item("Other programs", GOOD, "cannot disturb virtual time") if virtual else _others(analysis),
-        _trials(record),
         _audits(record),
         _steady(record),
         *_warm_up(record),
@@ -43,20 +44,21 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
     ]
 
 
-def _trials(record: StudyRecord) -> Item:
-    states = Counter("left" if trial.is_left else trial.state for trial in record.trials)
-    planned = len(record.plan.trials)
-    classes = Counter(trial.failure.value for trial in record.trials if trial.failure and not trial.is_left)
-    value = f"{states[TrialState.DONE]} of {planned} done"
-    details = [f"{count} failed ({name})" for name, count in classes.most_common()]
-    waiting = planned - states[TrialState.DONE] - states[TrialState.FAILED] - states[TrialState.SKIPPED]
-    if waiting > 0:
-        cut = sum(trial.failure is not None and trial.is_left for trial in record.trials)
-        details.append(f"{waiting} not finished" + (f" ({cut} interrupted)" if cut else ""))
-    state = GOOD if not details else WARN if states[TrialState.DONE] else BAD
-    if states[TrialState.SKIPPED]:
-        details.append(f"{states[TrialState.SKIPPED]} not needed")
-    return Item(TRIALS, state, value, ", ".join(details))
+def _answer(judgement: Judgement) -> Item:
+    """The first tile: may the study be believed to have an answer?"""
+    states = {ANSWERED: GOOD, LIMITED: WARN, UNFINISHED: WARN, NO_ANSWER: BAD}
+    measured = f"{judgement.measured} of {words.plural(judgement.asked, judgement.unit)} measured"
+    value = measured if judgement.answered else f"{judgement.standing}: {measured}"
+    details = [f"{judgement.done} of {words.plural(judgement.trials, 'trial')} done"]
+    details += [f"{count} {cause}" for cause, count in judgement.lost.items()]
+    if judgement.left:
+        cut = f" ({judgement.interrupted} interrupted)" if judgement.interrupted else ""
+        details.append(f"{judgement.left} not finished{cut}")
+    details += ["no baseline"] if judgement.baseline == 0 else []
+    details += ["nothing distinguishable"] if judgement.underpowered else []
+    details += ["simulated"] if judgement.simulated else []
+    details += [judgement.remedy] if judgement.remedy and not judgement.answered else []
+    return Item(ANSWER, states[judgement.standing], value, ", ".join(details))
 
 
 def _audits(record: StudyRecord) -> Item:

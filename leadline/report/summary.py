@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leadline.model.judgement import Judgement
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Interval, StudyAnalysis, Verdict
 from leadline.report import files as trial_files
@@ -19,7 +20,7 @@ class Outcome(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"  # harm is shown, or a check failed
-    ERROR = "error"  # trials failed or are left: there is no figure
+    ERROR = "error"  # every trial of a level failed, or there is no answer
     SKIPPED = "skipped"  # inconclusive, or not recorded: neither passed nor failed
 
 
@@ -81,6 +82,7 @@ class Summary:
     simulated: bool
     time: str
     answer: str
+    judgement: Judgement
     comparisons: tuple[Comparison, ...]
     interactions: tuple[str, ...]
     checks: tuple[Check, ...]
@@ -110,9 +112,10 @@ def summary(record: StudyRecord, analysis: StudyAnalysis) -> Summary:
         simulated=analysis.simulated,
         time=study.time,
         answer=analysis.answer,
+        judgement=analysis.judgement,
         comparisons=tuple(_comparisons(record, analysis)),
         interactions=tuple(pair.sentence for _, pair in sentences),
-        checks=tuple(_check(item, record) for item in health.health(record, analysis, files)),
+        checks=tuple(_check(item, analysis.judgement) for item in health.health(record, analysis, files)),
         failures=tuple(
             FailedTrial(
                 trial.id,
@@ -155,8 +158,8 @@ def _comparisons(record: StudyRecord, analysis: StudyAnalysis) -> list[Compariso
     return found
 
 
-def _check(item: health.Item, record: StudyRecord) -> Check:
+def _check(item: health.Item, judgement: Judgement) -> Check:
     outcome = _OF_CHECKS.get(item.state, Outcome.PASSED)
-    if item.title == health.TRIALS and any(one.state == TrialState.FAILED or one.is_left for one in record.trials):
+    if item.title == health.ANSWER and not judgement.answered:
         outcome = Outcome.ERROR
     return Check(item.title, item.state, outcome, item.value, item.detail)

@@ -13,6 +13,7 @@ from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, Effect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import details, words
 
+MOST_LIMITS = 10  # lines of what limits the answer
 _STYLES = {
     Verdict.BETTER: "bold blue",
     Verdict.WORSE: "bold red",
@@ -29,39 +30,50 @@ class StudyTable:
     Printed with ``soft_wrap=True`` a row always is one line.
     """
 
-    def __init__(self, record: StudyRecord, analysis: StudyAnalysis) -> None:
+    def __init__(self, record: StudyRecord, analysis: StudyAnalysis, verbose: bool = False) -> None:
         self._record = record
         self._analysis = analysis
+        self._verbose = verbose
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, analysis = self._record, self._analysis
-        yield Text(
-            f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: {one_line(record.study.question)}",
-            style="bold",
-        )
+        width = 10_000 if options.no_wrap else options.max_width
+        title = f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: "
+        yield Text(title + one_line(record.study.question), style="bold")
+        yield Text(self._trials())
+        if analysis.judgement.figures or self._verbose:
+            for one in analysis.responses:
+                yield Text("")
+                yield from self._response(one, width)
+        if self._verbose:
+            yield from (Text(one_line(sentence)) for sentence in details.shared(analysis))
+        limits = self._limits()
+        shown = limits if self._verbose else limits[:MOST_LIMITS]
+        if shown:
+            yield Text("")
+            yield from shown
+        if len(limits) > len(shown):
+            yield Text(f"{words.plural(len(limits) - len(shown), 'more line')} with --verbose.", style="dim")
+
+    def _trials(self) -> str:
+        record = self._record
         done = sum(trial.state == TrialState.DONE for trial in record.trials)
-        failed = ", ".join(f"{count} failed ({name})" for name, count in analysis.failures.items() if count)
+        failed = ", ".join(f"{count} failed ({name})" for name, count in self._analysis.failures.items() if count)
         skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""
-        yield Text(f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else ""))
-        if note := words.time_note(record.study):
-            yield Text(note, style="yellow")
-        if analysis.disturbance is not None:
-            yield Text(analysis.disturbance.sentence, style="yellow" if analysis.disturbance.found else "")
-        for one in analysis.responses:
-            yield Text("")
-            yield from self._response(one, 10_000 if options.no_wrap else options.max_width)
-        if shared := details.shared(analysis):
-            yield Text("")
-            yield from (Text(one_line(sentence)) for sentence in shared)
-        yield from self._failures()
-        for sentence in details.failing(record, analysis):
-            yield Text(one_line(sentence))
-        yield Text("")
-        for warning in analysis.warnings:
-            yield Text(f"Note: {one_line(warning)}", style="yellow")
-        for left_out in record.skipped:
-            yield Text(one_line(left_out), style="yellow")
+        return f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else "")
+
+    def _limits(self) -> list[Text]:
+        """What limits the answer, the most important first."""
+        record, analysis = self._record, self._analysis
+        lines = [Text(one_line(sentence), style="yellow") for sentence in analysis.judgement.limits]
+        lines += self._failures()
+        lines += [Text(one_line(sentence)) for sentence in details.failing(record, analysis)]
+        lines += [Text(note, style="yellow")] if (note := words.time_note(record.study)) else []
+        lines += [Text(one_line(left_out), style="yellow") for left_out in record.skipped]
+        lines += [Text(f"Note: {one_line(warning)}", style="yellow") for warning in analysis.warnings]
+        others = analysis.disturbance
+        return lines + ([Text(others.sentence)] if others is not None and not others.found else [])
 
     def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
         kind = words.kind_of(one.response)
@@ -80,6 +92,11 @@ class StudyTable:
             lines += _table(
                 head, rows, ["" if is_load(effect.factor) else _STYLES[effect.verdict] for effect in one.effects], width
             )
+        return lines + (self._details(one) if self._verbose else [])
+
+    def _details(self, one: ResponseAnalysis) -> list[Text]:
+        """What the report has of a response beside its effects."""
+        lines = []
         if one.luck:
             lines.append(
                 Text(
@@ -123,12 +140,14 @@ class StudyTable:
                 text = f"Trial {trial.id}: {len(failed)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
                 text += f"slot {failed[0].index + 1}: {one_line(failed[0].failure_message)}"
                 lines.append(Text(text, style="red"))
-        return [Text(""), *lines] if lines else []
+        return lines
 
 
-def table(record: StudyRecord, analysis: StudyAnalysis) -> StudyTable:
-    """For ``Console.print``: coloured in a terminal, plain text elsewhere."""
-    return StudyTable(record, analysis)
+def table(record: StudyRecord, analysis: StudyAnalysis, verbose: bool = False) -> StudyTable:
+    """For ``Console.print``: coloured in a terminal, plain text elsewhere. ``verbose``: all that the report tells of a
+    response, not its effects alone.
+    """
+    return StudyTable(record, analysis, verbose)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:

@@ -11,12 +11,13 @@ import typer
 
 from leadline.api.hosts import before_a_run
 from leadline.api.planning import outline, steps_left_out
-from leadline.api.results import StudyResult
+from leadline.api.process import Interruption
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.live import watcher
 from leadline.cli.output import console, errors, print_answer, print_json, print_table, say, say_ended
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.units import format_duration
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ def execute(
     new: bool = False,
     disposable: bool = False,
     json: bool = False,
+    verbose: bool = False,
     over: Over | None = None,
 ) -> None:
-    """Run what is left, write the report, print the result, or print the plan. Ends with code 1 without an answer."""
+    """Run what is left, write the report, print the result, or print the plan. Ends with code 4 without an answer."""
     output = errors if json else console
     watching = watcher(output)
     place: Testbed
@@ -75,7 +77,7 @@ def execute(
         ended = begin(new)
     if truth is not None:
         say(f"SIMULATED: {format_duration(place.now() - since)} of virtual time", to=output)
-    present(ended, json=json)
+    present(ended, json=json, verbose=verbose)
 
 
 def execute_search(
@@ -89,7 +91,7 @@ def execute_search(
     disposable: bool,
     json: bool,
 ) -> None:
-    """Run what is left of a search and print its result, or its outline. Ends with code 1 without an answer."""
+    """Run what is left of a search and print its result, or its outline. Ends with code 4 without an answer."""
     output = errors if json else console
     watching = watcher(output)
     place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
@@ -103,12 +105,11 @@ def execute_search(
     if json:
         print_json(ended.document())
     else:
+        print_answer(ended.answer)
         say(*ended.lines())
         say_ended(result.restored, result.stopped)
         say(f"probes: {result.name}-1 to -{len(result.records)}; {format_duration(result.seconds)} of trials")
-        print_answer(ended.answer)
-    if not ended.answered:
-        raise typer.Exit(1)
+    end_with(0 if ended.answered else NO_ANSWER_CODE)
 
 
 def _print_outline(told: BisectOutline | KneeOutline | Outline, json: bool) -> None:
@@ -124,15 +125,24 @@ def _say_simulated(truth: Path | None, place: Testbed, output: Console) -> None:
         say(said, to=output)
 
 
-def present(run: Run, *, json: bool) -> None:
-    """Write the report of a run that has ended and print its result. Ends with code 1 where there is no answer."""
+def present(run: Run, *, json: bool, verbose: bool = False) -> None:
+    """Write the report of a run that has ended and print its result: the answer first. Ends with code 4 where there is
+    none.
+    """
     result, page = run.result, run.result.report(run.page)
     if json:
         print_json({**result.document(), "run": run.document()})
     else:
-        print_table(result.table())
+        print_answer(result.answer)
+        print_table(result.table(verbose))
         say_ended(run.restored, run.stopped)
         say(f"report: {page}")
-        print_answer(result.answer)
-    if result.failed if isinstance(result, StudyResult) else not run.complete:
-        raise typer.Exit(1)
+    end_with(result.exit_code)
+
+
+def end_with(code: int) -> None:
+    """End a command that has run something: with the code of the signal that cut it short, else with this one."""
+    if code and Interruption.cut_short:
+        code = 128 + Interruption.cut_short
+    if code:
+        raise typer.Exit(code)

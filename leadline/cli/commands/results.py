@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from leadline.api.printing import find_browser, print_pdf
-from leadline.cli.options import JsonOption, LabOption, StudyArgument, directory_option, file_option
+from leadline.cli.options import JsonOption, LabOption, StudyArgument, VerboseOption, directory_option, file_option
 from leadline.cli.output import print_answer, print_json, print_table, print_text, say
 from leadline.model.errors import UsageError
 
@@ -23,16 +23,20 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: leadline export quickstart --out figures --format csv,png")(export)
 
 
-def show(study: StudyArgument, lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
-    """Print what a study or a tuning found."""
+def show(
+    study: StudyArgument, lab: LabOption = Path("lab"), verbose: VerboseOption = False, json: JsonOption = False
+) -> None:
+    """Print what a study or a tuning found. Ends with code 4 where it has no answer."""
     from leadline.api.labs import load_lab
 
     found = load_lab(lab).find(study)
     if json:
         print_json(found.document())
-        return
-    print_table(found.table())
-    print_answer(found.answer)
+    else:
+        print_answer(found.answer)
+        print_table(found.table(verbose))
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
 
 
 def report(

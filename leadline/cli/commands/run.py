@@ -15,6 +15,7 @@ from leadline.cli.options import (
     LabOption,
     SetOption,
     SimulateOption,
+    VerboseOption,
 )
 from leadline.cli.output import console, errors, say
 from leadline.model.errors import UsageError
@@ -51,6 +52,7 @@ def run(
         typer.Option("--aa", help="Run the study's A/A twin: same plan and load, nothing differs; study NAME-aa."),
     ] = False,
     simulate: SimulateOption = None,
+    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
@@ -74,12 +76,14 @@ def run(
     if pool is not None and not isinstance(subject, Study):
         raise UsageError(f"--pool is of studies; {study} is a tuning, whose steps run one after the other")
     over = None if pool is None else Over(pool, hosts)
-    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, over=over)
+    execute(
+        subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, verbose=verbose, over=over
+    )
 
 
-def quickstart(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
+def quickstart(lab: LabOption = Path("lab"), verbose: VerboseOption = False, json: JsonOption = False) -> None:
     """Run the built-in study ``quickstart``: about ten minutes on two cores."""
     from leadline.api.studies import Study
     from leadline.cli.commands.execute import execute
 
-    execute(Study.read("quickstart"), lab, json=json)
+    execute(Study.read("quickstart"), lab, json=json, verbose=verbose)

@@ -150,13 +150,15 @@ def test_a_small_interaction_is_told_nowhere() -> None:
     found = conclude(record)
     pair = found.responses[0].interactions[0]
     assert (pair.verdict, pair.sentence) == (Verdict.EQUIVALENT, "")
-    assert "None of 1 interaction is distinguishable from none and more than 2 %." in console(record, found)
+    assert "None of 1 interaction is distinguishable from none and more than 2 %." in console(
+        record, found, verbose=True
+    )
 
 
-def console(record: StudyRecord, found: StudyAnalysis) -> str:
+def console(record: StudyRecord, found: StudyAnalysis, verbose: bool = False) -> str:
     """What ``leadline show`` prints."""
     out = Console(file=io.StringIO(), width=200)
-    out.print(table(record, found), soft_wrap=True)
+    out.print(table(record, found, verbose), soft_wrap=True)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
@@ -247,7 +249,7 @@ def test_a_disturbed_machine_comes_first_in_the_answer_and_the_strip() -> None:
     assert not quiet.answer.startswith("Other programs")
     assert found.answer.startswith("Other programs (cc1, sh) used 40 % to 62 % of the CPUs in 2 of ")
     for analysis, state in ((quiet, "good"), (found, "bad")):
-        first = health.health(record, analysis, [])[0]
+        first = health.health(record, analysis, [])[1]
         assert (first.title, first.state) == ("Other programs", state)
     assert conclude(record).disturbance is None
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from lab_fakes import CACHE, POOL, STATEMENTS, FakeClock, FakeHost, FakeSystem
 
+from leadline.conclude import conclude
 from leadline.conclude.washout import settled_wash_out
 from leadline.lab.planning import plan_study
 from leadline.lab.progress import SilentWatcher
@@ -268,10 +269,10 @@ def test_a_level_that_somebody_else_changes_fails_the_slot_under_way(tmp_path: P
 
 def test_a_change_that_comes_late_fails_its_slot_and_no_other(tmp_path: Path) -> None:
     text = STUDY.replace("replicates: 2", "replicates: 1")
-    (trial,) = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, oversleep={3: 1.0, 6: 0.4, 8: 5.2}), text)
+    (trial,) = trials(tmp_path, FakeSystem(FakeHost(), effect=live_level, oversleep={3: 2.5, 6: 0.4, 8: 5.2}), text)
     failed = {slot.index: slot.failure_message for slot in trial.slots if slot.failure}
     assert set(failed) == {3, 8}
-    assert "1.00 s late; 0.83 s are allowed" in failed[3]
+    assert "2.50 s late; 2.2 s are allowed" in failed[3]
     assert "it was over before it began" in failed[8]
     late = trial.slots[6]
     assert late.set_at is not None
@@ -336,12 +337,19 @@ def test_a_change_that_restarts_the_application_is_not_live(tmp_path: Path) -> N
     assert any(slot.treatment["server.statements"] == 5 and not slot.left_out for slot in trial.slots)
 
 
-def test_a_trial_in_which_every_slot_failed_is_failed(tmp_path: Path) -> None:
-    result, store = run(tmp_path, FakeSystem(FakeHost(), oversleep=dict.fromkeys(range(1000), 6.0)))
-    trial = store.load(result.study_id).trials[0]
-    assert trial.failure is FailureClass.INFRASTRUCTURE
-    assert "every slot failed; the first such: it was over before it began" in trial.failure_message
-    assert [one.responses for one in trial.observations()] == [{}]
+def test_a_run_whose_slots_come_late_ends_after_a_minute_and_offers_what_would_work(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeSystem(FakeHost(), oversleep=dict.fromkeys(range(1000), 2.5)))
+    record = store.load(result.study_id)
+    trial = record.trials[0]
+    assert (trial.failure, trial.attempt, len(trial.slots)) == (FailureClass.INTERRUPTED, 1, 12)
+    assert trial.failure_message.startswith("live levels come late: 11 of the first 12 slots")
+    assert all(one.state == "planned" for one in record.trials[1:])
+    assert result.stopped.startswith(trial.failure_message)
+    told = conclude(record)
+    assert told.answer.startswith(f"No answer: none of {len(record.trials)} trials was measured")
+    assert "longer slots, fewer instances" in told.answer
+    assert told.judgement.remedy.endswith("--set wait=quiet")
+    assert told.judgement.exit_code == 4
 
 
 def test_a_lost_host_ends_the_trial_and_the_failure_belongs_to_the_slot_under_way(tmp_path: Path) -> None:

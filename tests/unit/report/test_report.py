@@ -266,8 +266,8 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
     record, analysis = study
     files = [trial_files.read(trial) for trial in record.trials]
     items = {item.title: item for item in health.health(record, analysis, files)}
-    assert items["Trials"].value == "28 of 30 done"
-    assert items["Trials"].state == health.WARN
+    assert items["Answer"].value == "28 of 30 trials measured"
+    assert items["Answer"].state == health.WARN
     assert items["Audits"].state == items["Driver"].state == items["Host"].state == health.GOOD
     bad = replace(
         record.trials[0],

@@ -13,6 +13,7 @@ from report_fixture import HEAP, NASTY, POOL, fake_study
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
+from leadline.conclude import conclude
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.result import Verdict
 from leadline.report.ci import document, junit, markdown, text
@@ -41,18 +42,19 @@ def test_outcomes_follow_the_verdicts(found: Summary) -> None:
         Verdict.UNDETERMINED: Outcome.SKIPPED,
     }
     assert all(one.outcome is expected.get(one.verdict, Outcome.PASSED) for one in found.comparisons)
-    assert {one.name: one.outcome for one in found.checks}["Trials"] is Outcome.ERROR
+    assert {one.name: one.outcome for one in found.checks}["Answer"] is Outcome.PASSED
     assert found.outcome is Outcome.ERROR
     assert [one.failure for one in found.failures] == ["configuration"] * 2
 
 
 def test_an_interrupted_study_is_an_error_and_fails_no_setting(tmp_path: Path) -> None:
-    record, analysis = fake_study(tmp_path, replicates=1)
+    record, _ = fake_study(tmp_path, replicates=1)
     cut = replace(record.trials[-1], state="failed", failure=FailureClass.INTERRUPTED)
     done = tuple(one for one in record.trials[:-1] if one.state == "done")
-    told = summary(replace(record, trials=(*done, cut)), analysis)
+    stopped = replace(record, trials=(*done, cut))
+    told = summary(stopped, conclude(stopped))
     assert told.failures == ()
-    assert {one.name: one.outcome for one in told.checks}["Trials"] is Outcome.ERROR
+    assert {one.name: one.outcome for one in told.checks}["Answer"] is Outcome.ERROR
 
 
 def test_markdown_holds_the_answer_and_no_markup_from_outside(found: Summary) -> None:
@@ -79,9 +81,9 @@ def test_junit_counts_what_it_holds(found: Summary) -> None:
     )
     message = pool[0].attrib["message"]
     assert message.startswith("SIMULATED: worse: throughput −5")
-    trials = next(one for one in cases if one.get("name") == "Trials")
-    assert "Too small" not in (trials[0].text or "")
-    assert "the server ended with code 1 before it was ready" in (trials[0].text or "")
+    heap = next(one for one in cases if f"{HEAP} = 8m" in one.attrib["name"])
+    assert "Too small" not in (heap[0].text or "")
+    assert "the server ended with code 1 before it was ready" in (heap[0].text or "")
 
 
 def test_json_has_the_documented_keys(found: Summary) -> None:
@@ -110,7 +112,7 @@ def test_the_guide_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert line in result.output
         outputs[command] = result.output
     assert len(outputs) == 4
-    shown = one_line(CliRunner().invoke(app, ["show", "gate", "--lab", "lab/simulated"]).output.splitlines()[-1])
+    shown = one_line(CliRunner().invoke(app, ["show", "gate", "--lab", "lab/simulated"]).output.splitlines()[0])
     told = json.loads(Path("report.json").read_text())
     assert told["answer"] == shown
     assert "hurts: p99 +29 %" in shown
