@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import random
 import sqlite3
+import tarfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
@@ -15,12 +19,16 @@ from bench.fuzz.mutate import mutated
 from leadline.api.stacks import choice_of, settings_of
 from leadline.cli.commands import scenario as scenario_command
 from leadline.design import check_plan, plan_from_json, plan_to_json
-from leadline.host import journal
+from leadline.far import wire
+from leadline.guest.results import read_sent
+from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
+from leadline.lab.bundle import Manifest, read_bundle, write_bundle
 from leadline.lab.looking import check_looks
 from leadline.lab.results import analysis_of
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
+from leadline.lab.takein import take_study
 from leadline.lab.testbed import RunOptions
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, find_tuning
@@ -31,7 +39,9 @@ from leadline.load.cluster.spec import read_drivers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
+from leadline.model.received import reading
 from leadline.model.workload import Workload
+from leadline.pool.job import Ending, How, read_ending
 from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
 HERE = Path(__file__).parent
@@ -168,10 +178,64 @@ def _lab(data: bytes, folder: Path) -> None:
         records.load(number)
 
 
+def _archive(data: bytes, folder: Path) -> None:
+    received.unpack(io.BytesIO(data), folder / "in", "an archive", received.Bounds(1000, 1 << 20), passes_over=True)
+    if [path for path in folder.rglob("*") if path.is_symlink() or (folder / "in") not in (path, *path.parents)]:
+        raise AssertionError("it wrote a link, or outside")
+
+
+def _archive_seeds() -> list[bytes]:
+    """As Python and as GNU's programs write them, with the longest names."""
+    found = []
+    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT):
+        target = io.BytesIO()
+        with tarfile.open(fileobj=target, mode="w", format=form) as archive:
+            for name in ("end.json", "bundle/rows.json", "x" * 90 + "/" + "y" * 90, "link"):
+                member = tarfile.TarInfo(name)
+                member.size, member.type = (4, tarfile.REGTYPE) if name != "link" else (0, tarfile.SYMTYPE)
+                archive.addfile(member, io.BytesIO(b"text"))
+        found.append(target.getvalue())
+    return found
+
+
+def _bundle(data: bytes, folder: Path) -> None:
+    (folder / "bundle").mkdir(exist_ok=True)
+    digest = hashlib.sha256(data).hexdigest()
+    _written(data, folder, "bundle/rows.json")
+    told = asdict(Manifest("seed", "k", "p", {"rows.json": digest}))
+    _written(json.dumps(told).encode(), folder, "bundle/manifest.json")
+    read_bundle(folder / "bundle")
+    take_study(Store(folder / "lab"), folder / "bundle")
+    Store(folder / "lab").studies()
+
+
+def _bundle_seeds() -> list[bytes]:
+    """Rows of the lab of ``_lab_seeds``."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _written(_lab_seeds()[0], folder, "lab.sqlite")
+        write_bundle(Store(folder), 1, folder / "bundle")
+        return [(folder / "bundle" / "rows.json").read_bytes()]
+
+
+def _ending(data: bytes, folder: Path) -> None:
+    _written(data, folder, "end.json")
+    read_ending(folder)
+
+
+def _frame(data: bytes, _folder: Path) -> None:
+    with reading("an answer"):  # as the channel has it
+        message = wire.read_frame(io.BytesIO(len(data).to_bytes(4, "big") + data).read) or {}
+        wire.unpacked(message.get("value"))
+        wire.unpacked_error(message.get("error") or {}, "a host")
+
+
+def _guest(data: bytes, _folder: Path) -> None:
+    read_sent(data)
+
+
 def _lab_seeds() -> list[bytes]:
     """A lab with one simulated study, as one file; its texts are mutated through their bytes."""
-    import tempfile
-
     text = (
         "study: seed\nquestion: q\nworkload: { users: 2, ramp_up: 1s, steady: 5s, ramp_down: 0s }\n"
         "factors: { jvm.heap: [128m, 256m] }\ndesign: { replicates: 2, sentinels: null }\nresponses: [throughput]\n"
@@ -241,6 +305,13 @@ def targets() -> Mapping[str, Callable[[], Target]]:
         "openapi": lambda: Target(_openapi, _seeds("openapi")),
         "journal": lambda: Target(_journal, [_journal_seed()]),
         "lab": lambda: Target(_lab, _lab_seeds(), binary=True),
+        "archive": lambda: Target(_archive, _archive_seeds(), binary=True),
+        "bundle": lambda: Target(_bundle, _bundle_seeds(), seconds=5.0),
+        "ending": lambda: Target(_ending, [json.dumps(asdict(Ending(How.DONE, "n1", "x", ["y"]))).encode()]),
+        "frame": lambda: Target(_frame, [wire.frame({"id": 1, "value": wire.packed([1, {"a": Path("b")}])})[4:]]),
+        "guest": lambda: Target(
+            _guest, [b"say a b\nput x 1 " + hashlib.sha256(b"y").hexdigest().encode() + b"\nyfinish\n"]
+        ),
         "plan": lambda: Target(_plan, _plan_seeds()),
         "truth": lambda: Target(_truth, _seeds("truth")),
         "drivers": lambda: Target(_drivers, [b"- local\n- ssh user@host\n- { via: ssh b, weight: 2, cpus: 0-1 }\n"]),

@@ -9,6 +9,7 @@ from typing import Any
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment, Turn
+from leadline.model.received import from_json
 
 FORMAT = 1
 
@@ -52,7 +53,7 @@ def plan_to_json(plan: Plan) -> str:
 def plan_from_json(text: str) -> Plan:
     """The plan that ``plan_to_json`` wrote. Raises UsageError for anything else; does not check the design."""
     try:
-        document = json.loads(text)
+        document = from_json(text)
         if document["format"] != FORMAT:
             raise ValueError(f"format {document['format']} is not known, this version reads {FORMAT}")
         return Plan(

@@ -22,9 +22,9 @@ from leadline.host import here
 from leadline.host.received import below, packed
 from leadline.host.scratch import Scratch
 from leadline.load.cluster.clock import LabClock, Offset, offset
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost
-from leadline.model.received import ReceivedError
+from leadline.model.received import ReceivedError, reading
 
 _SSH = (
     *("-o", "BatchMode=yes"),  # never asks for a password
@@ -294,11 +294,19 @@ class Channel:
                 if answer.get("id") != number:  # of a request that was interrupted
                     continue
                 if "told" in answer:
-                    self._tell(f"{self._title}: {answer['told']}")
+                    self._tell(f"{self._title}: {shortened(str(answer['told']), 800)}")
                 elif "error" in answer:
-                    raise wire.unpacked_error(answer["error"], self._title)
+                    raise self._taken(lambda found: wire.unpacked_error(found, self._title), answer["error"])
                 else:
-                    return wire.unpacked(answer.get("value"))
+                    return self._taken(wire.unpacked, answer.get("value"))
+
+    def _taken(self, unpacked: Callable[[Any], Any], found: Any) -> Any:
+        """Raises TrialFailure(infrastructure) for what no agent says."""
+        try:
+            with reading(f"{self._title}: an answer"):
+                return unpacked(found)
+        except ReceivedError as error:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, str(error)) from error
 
     def clock(self) -> Offset:
         """The host's clock against this one's. Raises ConnectionLost, LeadlineError where a clock was set meanwhile."""

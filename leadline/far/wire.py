@@ -22,6 +22,7 @@ from leadline.host.base import Ability
 from leadline.host.checks import Finding
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Machine
+from leadline.model.received import from_json
 from leadline.model.study import Placement, StackChoice
 from leadline.stack.base import AuditResult, Endpoint
 from leadline.stack.provision import Artefact
@@ -155,7 +156,7 @@ def read_frame(read: Callable[[int], bytes]) -> dict[str, Any] | None:
     text = read(length)
     if len(text) < length:
         return None
-    message = json.loads(text)
+    message = from_json(text, finite=False)
     if not isinstance(message, dict):
         raise ValueError("a message that is no object")
     return message

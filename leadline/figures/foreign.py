@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from leadline.figures.extremes import Extremes
 from leadline.figures.table import AT_DEFAULT, Parameter, ResultTable, Run, ordered
 from leadline.model.errors import FailureClass, UsageError, nearest, quoted
+from leadline.model.received import from_json
 from leadline.model.result import RESPONSES, ResponseKind
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -86,7 +86,7 @@ def _numbered(text: str) -> list[tuple[int, list[str]]]:
 def rows_of_json(text: str, source: str, response: str | None = None) -> list[Row]:
     """The first list of objects with a system and results in a JSON text, wherever it stands. Raises UsageError."""
     try:
-        document = json.loads(text)
+        document = from_json(text)
     except ValueError as error:
         raise UsageError(f"{source}: not JSON: {error}") from error
     if is_jmh(document):

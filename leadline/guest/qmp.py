@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host.base import Process
+from leadline.model.received import from_json
 
 Message = Mapping[str, Any]
 _SHORTEST, _LONGEST = 0.002, 0.05  # seconds between two looks at the output
@@ -87,7 +88,7 @@ class Monitor:
         self._offset += len(whole) + len(newline)
         for line in whole.decode(errors="replace").splitlines():
             try:
-                message = json.loads(line)
+                message = from_json(line)
             except ValueError:
                 message = None
             if not isinstance(message, dict):

@@ -7,7 +7,6 @@ A level is put back by the agent, over the socket that HotSpot's attach mechanis
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 from leadline.host import procfs
 from leadline.host.scratch import Scratch
 from leadline.host.undo import CannotUndo, Entry
+from leadline.model.received import from_json
 
 LEVEL, SETTINGS, CONTAINERS = "level", "settings", "containers"
 _LONGEST = 30.0  # seconds until a JVM has put a level back
@@ -59,7 +59,7 @@ def _ask(pid: int, agent: Path, options: Mapping[str, str]) -> dict[str, Any]:
             raise OSError("its attach socket cannot be reached")
         if said[0] or "return code: 0" not in said[1]:
             raise OSError(f"it did not load the agent: {said[1].strip()[-200:]}")
-        found: dict[str, Any] = json.loads(answer.read_text())
+        found: dict[str, Any] = from_json(answer.read_text())
         return found
 
 

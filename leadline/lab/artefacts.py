@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from leadline.lab.labfile import ArtefactPlace
 from leadline.model.errors import LeadlineError, shortened
+from leadline.model.received import from_json
 
 if TYPE_CHECKING:
     from obstore import BytesStream
@@ -80,7 +81,7 @@ class Artefacts:
 
         try:
             with self._told():
-                told = json.loads(bytes(obstore.get(self._store, _OWNER).bytes()))
+                told = from_json(bytes(obstore.get(self._store, _OWNER).bytes()))
             return str(told["lab"])
         except FileNotFoundError:
             return ""

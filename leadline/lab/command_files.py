@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from leadline.host.textfile import read_text
 from leadline.lab.command import Cache, Command, Comparison, How, Order, Run, compared, plan_of_runs
 from leadline.model.errors import UsageError, quoted
+from leadline.model.received import from_json
 
 _LARGEST = 64 * 1024**2  # bytes of a file
 _Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -125,7 +125,7 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
 def _file(path: Path) -> _File:
     wrong = f"{path}: not what `hyperfine --export-json` writes"
     try:
-        found = json.loads(read_text(path, _LARGEST))
+        found = from_json(read_text(path, _LARGEST), finite=False)
     except RecursionError:
         raise UsageError(f"{wrong}: it is nested too deeply") from None
     except ValueError as error:

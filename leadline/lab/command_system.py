@@ -41,6 +41,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.plan import Slot
+from leadline.model.received import from_json
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
@@ -181,7 +182,7 @@ class CommandSystem(AtStart):
         return ()
 
     def measure(self, directory: Path, startup: float) -> Measured:
-        rows = json.loads((directory / RUNS).read_text(encoding="utf-8"))["runs"]
+        rows = from_json((directory / RUNS).read_text(encoding="utf-8"))["runs"]
         responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
         begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
         told = "whole processes, from start to end"

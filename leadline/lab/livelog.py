@@ -23,6 +23,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.received import from_json
 from leadline.model.record import LoadSecond, TrialRecord
 
 FOLDER = ".live"
@@ -218,7 +219,7 @@ def read_live(lab: Path, study_id: int) -> Live | None:
     found = Live()
     for line in text.splitlines():
         with suppress(ValueError, KeyError, TypeError):
-            found._take(json.loads(line))
+            found._take(from_json(line, finite=False))
     return found
 
 

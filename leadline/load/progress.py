@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from leadline.model.received import from_json
 from leadline.model.record import LoadSecond
 
 
@@ -64,7 +65,7 @@ class ProgressLog:
 
     def _line(self, line: str) -> None:
         try:
-            found = json.loads(line)
+            found = from_json(line)
             if "ready" in found:
                 self.ready = True
                 return

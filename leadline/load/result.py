@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leadline.host import received
 from leadline.model.errors import LeadlineError
+from leadline.model.received import from_json
 
 FORMAT = "leadline-load/1"
 
@@ -218,7 +220,7 @@ def read_document(directory: Path) -> dict[str, Any]:
     """``summary.json`` as it stands. Raises LeadlineError when it is absent or of another format."""
     path = directory / "summary.json"
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = from_json(received.read(path))
     except FileNotFoundError:
         raise LeadlineError(f"{path} is missing: the driver did not end in order") from None
     except ValueError as error:
@@ -240,7 +242,7 @@ def read_summary(directory: Path) -> DriverResult:
     found, path = read_document(directory), directory / "summary.json"
     try:
         return _result(found)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
         raise LeadlineError(f"{path} is not a complete {FORMAT} summary: {error!r}") from None
 
 

@@ -52,11 +52,22 @@ def reading(what: str) -> Iterator[None]:
 def json_value(data: bytes | str, what: str, most: int = MOST_BYTES) -> Any:
     """A JSON document of finite numbers, the whole ones below 2**63. Raises ReceivedError."""
     with reading(what):
-        text = _text(data, most).removeprefix("\ufeff")
-        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
-        if _depth(value) > MOST_DEPTH:
-            raise ValueError(f"values lie in more than {MOST_DEPTH} others")
-        return value
+        return from_json(data, most)
+
+
+def from_json(data: bytes | str, most: int = MOST_BYTES, *, finite: bool = True) -> Any:
+    """As ``json_value``, for who says itself what is damaged; without ``finite`` also numbers that are not. Raises
+    ValueError.
+    """
+    text = _text(data, most).removeprefix("\ufeff")
+    number = _finite if finite else float
+    try:
+        value = json.loads(text, parse_int=_whole, parse_float=number, parse_constant=number)
+    except RecursionError:
+        raise ValueError(f"it is nested too deeply: {MOST_DEPTH} levels are read") from None
+    if _depth(value) > MOST_DEPTH:
+        raise ValueError(f"it is nested too deeply: {MOST_DEPTH} levels are read")
+    return value
 
 
 def json_object(data: bytes | str, what: str, most: int = MOST_BYTES) -> dict[str, Any]:
@@ -155,7 +166,7 @@ def _first(error: ValidationError) -> str:
 def _said(error: BaseException) -> str:
     match error:
         case RecursionError():
-            return f"values lie in more than {MOST_DEPTH} others"
+            return f"it is nested too deeply: {MOST_DEPTH} levels are read"
         case MemoryError():
             return "it needs more memory than there is"
         case KeyError():

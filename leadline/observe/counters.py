@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from leadline.model.received import from_json
 from leadline.observe.base import ObserverContext
 from leadline.observe.sampler import Sampler
 from leadline.observe.table import TallTable
@@ -100,9 +101,9 @@ class CounterObserver:
         before_ns = 0
         for line in raw.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                record = json.loads(line)
+                record = from_json(line)
                 values, time_ns, monotonic_ns = record.get("values"), record["time_ns"], record["monotonic_ns"]
-            except (json.JSONDecodeError, KeyError):
+            except (ValueError, KeyError):
                 continue  # the line that a crash cut
             if not isinstance(values, dict):
                 continue

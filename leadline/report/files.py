@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from leadline.model.received import from_json
 from leadline.model.record import Phases, TrialRecord
 
 _SECONDS: dict[str, Any] = {
@@ -106,7 +106,7 @@ def read_json(path: Path, problems: list[str]) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         problems.append(f"{path.name}: {error}")
         return {}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from leadline.model.received import from_json
 from leadline.stack.deployment import Deployment
 
 PROMPT = 3.0  # seconds in which a server under no load answers
@@ -146,7 +146,7 @@ def ready(client: Client, deployment: Deployment) -> str:
         status, _, body = client.get(path)
         if status != wanted.status:
             return f"{path}: HTTP {status}"
-        health = json.loads(body) if wanted.json else {}
+        health = from_json(body) if wanted.json else {}
         up = isinstance(health, dict) and health.items() >= wanted.json.items()
         return "" if up else f"{path}: {body[:80]!r}"
     except (OSError, ValueError) as error:

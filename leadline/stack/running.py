@@ -15,6 +15,7 @@ from pathlib import Path
 from leadline.host.base import Host, ProcessMark
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.received import from_json
 from leadline.stack.assembly import Stack
 
 _FILE = "up.json"
@@ -45,7 +46,7 @@ def load_running(lab: Path) -> RunningServices | None:
     """The stack that is up in this lab, None if there is none. Raises LeadlineError for a damaged file."""
     path = lab / _FILE
     try:
-        raw = json.loads(path.read_text())
+        raw = from_json(path.read_text())
         services = tuple(
             RunningService(mark=ProcessMark(**service.pop("mark")), **service) for service in raw.pop("services")
         )

@@ -35,6 +35,7 @@ from leadline.model.knob import ApplyCost, Knob, Level, Owner
 from leadline.model.load import is_load
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Plan, Slot
+from leadline.model.received import from_json
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
 from leadline.observe.gc import GcObserver
 from leadline.virtual import figures
@@ -226,7 +227,7 @@ def images(record: StudyRecord) -> set[str]:
     for trial in record.trials:
         if trial.planned.block in blocks_left and not trial.is_left and trial.directory is not None:
             with suppress(OSError, ValueError, KeyError):  # one that failed before its guest told anything
-                images.add(json.loads((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
+                images.add(from_json((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
     return images
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from leadline.load.series import Outcomes, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
+from leadline.model.received import from_json
 from leadline.model.soak import FINE, HOUR, Gauge, Interval, SoakTimes
 
 FORMAT = "leadline-soak/1"
@@ -90,12 +91,12 @@ def read_record(path: Path) -> SoakRecord:
     """Raises FileNotFoundError, LeadlineError for a damaged file."""
     with path.open(encoding="utf-8") as stream:
         try:
-            head = json.loads(stream.readline())
+            head = from_json(stream.readline(), finite=False)
             if head["format"] != FORMAT:
                 raise LeadlineError(
                     f"{path}: {head['format']} is not {FORMAT}: read it with the leadline that wrote it"
                 )
-            intervals = [_read(json.loads(line)) for line in stream]
+            intervals = [_read(from_json(line, finite=False)) for line in stream]
             ends = {int(stretch): str(why) for stretch, why in head["ends"].items()}
             made = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
             made.alarms, made.looks, made.notes = list(head["alarms"]), int(head["looks"]), list(head.get("notes", []))

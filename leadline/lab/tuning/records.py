@@ -14,6 +14,7 @@ from leadline.lab import schema as t
 from leadline.lab.database import new_number
 from leadline.lab.store import Store
 from leadline.model.errors import UsageError
+from leadline.model.received import from_json
 from leadline.model.tuning import Tuning
 
 
@@ -119,8 +120,8 @@ def _record(row: RowMapping, parts: Mapping[str, int]) -> TuningRecord:
         row["id"],
         Tuning.model_validate_json(row["tuning"]),
         row["document"],
-        json.loads(row["left_out"]),
-        tuple(json.loads(row["passed_over"])),
+        from_json(row["left_out"], finite=False),
+        tuple(from_json(row["passed_over"], finite=False)),
         row["created"],
         row["finished"],
         parts,

@@ -5,7 +5,6 @@ but the binary, which is kept by its hash.
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from leadline.host.received import packed
 from leadline.load.cluster.clock import LabClock, Offset, offset
 from leadline.load.cluster.connection import Connection
 from leadline.load.driver import find_binary
+from leadline.model.received import from_json
 
 Starter = Callable[[ProcessSpec], Process]
 
@@ -182,7 +182,7 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
         assert asked.stdout is not None
         assert asked.stderr is not None
         try:
-            told = json.loads(asked.stdout.readline())
+            told = from_json(asked.stdout.readline())
             samples = []
             for _ in range(_SAMPLES):
                 before = clock.now_ns()

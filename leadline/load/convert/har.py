@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 from leadline.load.convert.har_body import body_of, text_of
 from leadline.load.convert.write import Draft, Names, literal
 from leadline.model.errors import UsageError
+from leadline.model.received import from_json
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _entries(text: str) -> list[dict[str, Any]]:
             f"the HAR file has {len(text):,} characters, at most {_LONGEST:,} are read: record less at once"
         )
     try:
-        entries = json.loads(text.removeprefix("\ufeff"))["log"]["entries"]
+        entries = from_json(text.removeprefix("\ufeff"))["log"]["entries"]
         if not isinstance(entries, list):
             raise ValueError("`entries` is not a list")
     except ValueError as error:

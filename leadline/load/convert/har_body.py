@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode
 
 from leadline.load.convert.write import literal, literals
+from leadline.model.received import from_json
 
 _FORM = "application/x-www-form-urlencoded"
 
@@ -46,7 +46,7 @@ class Body:
         if not self.text:
             return {}
         try:
-            value = literals(json.loads(self.text)) if "json" in self.plain else None
+            value = literals(from_json(self.text)) if "json" in self.plain else None
         except (ValueError, RecursionError):
             value = None
         if value is not None:

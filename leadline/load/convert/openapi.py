@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from urllib.parse import quote, unquote
 from leadline.load.convert.examples import Examples
 from leadline.load.convert.write import Draft, Names, literal, literals
 from leadline.model.errors import UsageError, quoted, shortened
+from leadline.model.received import from_json
 from leadline.model.yamltext import LARGE, load_yaml
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
@@ -38,7 +38,7 @@ def from_openapi(text: str, name: str) -> Draft:
 def _document(text: str) -> Any:
     """JSON is read as such: YAML has no pairs of surrogates."""
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         return load_yaml(text, "no JSON, as YAML", LARGE, "safe")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from leadline.load.generators.base import (
     status_kind,
 )
 from leadline.model.errors import UsageError
+from leadline.model.received import from_json
 
 _OPEN_EXECUTORS = ("constant-arrival-rate", "ramping-arrival-rate")
 _MOST_NAMES = 200  # a script that puts ids into its URLs without a name tag makes one name a request
@@ -109,7 +109,7 @@ def _model(job: Job) -> Model:
     try:
         reads = scenario_reads(job.script_file("k6"))
         done = here.alone(argv, reads, timeout=_INSPECT, env=env)
-        scenarios = json.loads(done.stdout).get("scenarios") or {}
+        scenarios = from_json(done.stdout).get("scenarios") or {}
     except (OSError, ValueError, AttributeError):
         return "unknown"
     kinds = {one.get("executor") in _OPEN_EXECUTORS for one in scenarios.values()}

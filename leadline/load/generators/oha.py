@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ from leadline.load.generators.base import (
     status_kind,
 )
 from leadline.model.errors import UsageError
+from leadline.model.received import from_json
 
 _INTENDED = Meaning(
     "intended start",
@@ -58,7 +58,7 @@ class Oha:
     def read(self, job: Job) -> Findings:
         started = (job.raw / "started").stat().st_mtime
         try:
-            report = json.loads((job.raw / "oha.json").read_text(encoding="utf-8"))
+            report = from_json((job.raw / "oha.json").read_text(encoding="utf-8"))
             errors: dict[str, int] = report["errorDistribution"]
             lasted = float(report["summary"]["total"])
             rows = list(_rows(job.raw / "oha.sqlite"))

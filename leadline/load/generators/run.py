@@ -22,6 +22,7 @@ from leadline.load.generators.files import Ran, write_files
 from leadline.load.generators.registry import find_generator
 from leadline.load.result import read_summary
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.received import from_json
 
 _LONGEST = 64 << 20  # characters of output that are read
 
@@ -131,7 +132,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_from(text: str) -> Plan:
-    found = json.loads(text)
+    found = from_json(text)
     job = found.pop("job")
     job["raw"] = Path(job["raw"])
     return Plan(**{**found, "out": Path(found["out"]), "job": Job(**job)})

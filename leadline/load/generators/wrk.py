@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from importlib import resources
 from typing import Any
 
 from leadline.load.generators.base import Command, Findings, Generator, Job, Meaning, Totals, missing
 from leadline.load.result import Latency
 from leadline.model.errors import UsageError
+from leadline.model.received import from_json
 
 _MEANING = Meaning(
     "send",
@@ -55,7 +55,7 @@ class Wrk:
 
     def read(self, job: Job) -> Findings:
         try:
-            found: dict[str, Any] = json.loads((job.raw / "wrk.json").read_text(encoding="utf-8"))
+            found: dict[str, Any] = from_json((job.raw / "wrk.json").read_text(encoding="utf-8"))
             requests, status = int(found["requests"]), int(found["status"])
             # An answer that came after --timeout is in ``requests``, in ``timeout`` and, a bad one, in ``status`` too.
             late = min(int(found["timeout"]), requests - status)

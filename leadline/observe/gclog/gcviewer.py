@@ -6,7 +6,6 @@ reads itself is in docs/guides/gc.md.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
 from leadline.host import here
 from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.received import from_json
 from leadline.observe.gclog.files import LogFiles
 
 VERSION = "1.36"
@@ -52,7 +52,7 @@ def events(lines: list[str], name: Path) -> GcLog:
     for text in lines:
         if not text.startswith("{"):
             continue  # a library's own word
-        found: Mapping[str, Any] = json.loads(text)
+        found: Mapping[str, Any] = from_json(text)
         if "complaint" in found:
             first = first or found["complaint"]
         elif "complaints" in found:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from leadline.model.received import from_json
 from leadline.stack.probe import connection_to
 
 
@@ -16,7 +16,7 @@ def ask(name: str, url: str, path: str, timeout: float = 10.0, method: str = "GE
     connection = connection_to(url, timeout)
     try:
         connection.request(method, f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
-        answer = json.loads(connection.getresponse().read())
+        answer = from_json(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise LookupError(f"{name} does not answer at {url}{path}: {error}") from error
     finally:

@@ -18,6 +18,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.received import from_json
 from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
 from leadline.stack.maven import build
 
@@ -159,7 +160,7 @@ class JavaApplication(ABC):
                     str(each["detail"]),
                     str(each["name"]).startswith(_COUNTED),
                 )
-                for each in json.loads(done.stdout)["audits"]
+                for each in from_json(done.stdout)["audits"]
             ]
         except (ValueError, KeyError, TypeError):
             audits = []

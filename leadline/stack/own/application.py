@@ -16,6 +16,7 @@ from leadline.host.scratch import Scratch
 from leadline.model.errors import nearest, quoted
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
+from leadline.model.received import from_json
 from leadline.stack import local
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
@@ -149,7 +150,7 @@ def picked(text: str, key: str) -> str:
     """``pool.size`` of a JSON text; the whole text where ``key`` is empty. Raises LookupError, ValueError."""
     if not key:
         return text
-    found: Any = json.loads(text)
+    found: Any = from_json(text)
     for part in key.split("."):
         if isinstance(found, Mapping) and part in found:
             found = found[part]

@@ -6,7 +6,6 @@ changed at a start: both are refused here. Levels are read back in the running J
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownknob import PREFIX
+from leadline.model.received import from_json
 from leadline.model.units import parse_size
 from leadline.stack.own import catalogue as shared
 from leadline.stack.own.catalogue import Catalogue
@@ -88,8 +88,8 @@ def _items(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
             names = set(jar.namelist())
             if _MODEL not in names:
                 continue
-            words = json.loads(jar.read(_WORDS)).get("elements", {}) if _WORDS in names else {}
-            for root in json.loads(jar.read(_MODEL))["configRoots"]:
+            words = from_json(jar.read(_WORDS)).get("elements", {}) if _WORDS in names else {}
+            for root in from_json(jar.read(_MODEL))["configRoots"]:
                 for item in _flat(root):
                     told = words.get(f"{item.get('sourceType')}.{item.get('sourceElementName')}", {})
                     yield item, _sentence(str(told.get("description", "")))

@@ -7,7 +7,6 @@ beans of the running application (``SpringBeans`` of the agent).
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownknob import PREFIX
+from leadline.model.received import from_json
 from leadline.model.units import parse_duration, parse_size
 from leadline.stack.own.catalogue import Catalogue, level_of
 
@@ -91,12 +91,12 @@ def _entries(jar: Path) -> Iterator[dict[str, Any]]:
         names = set(outer.namelist())
         for name in (f"{inside}{_METADATA}" for inside in _INSIDE):
             if name in names:
-                yield from json.loads(outer.read(name)).get("properties", [])
+                yield from from_json(outer.read(name)).get("properties", [])
         for name in sorted(names):
             if name.startswith("BOOT-INF/lib/") and name.endswith(".jar"):
                 with zipfile.ZipFile(io.BytesIO(outer.read(name))) as inner:
                     if _METADATA in inner.namelist():
-                        yield from json.loads(inner.read(_METADATA)).get("properties", [])
+                        yield from from_json(inner.read(_METADATA)).get("properties", [])
 
 
 def _knob(name: str, java: str, entry: Mapping[str, Any]) -> Knob:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from leadline.host.base import Host
 from leadline.host.jvm import AGENT_NAME, agent_jar, load_agent
 from leadline.host.textfile import write_private
+from leadline.model.received import from_json
 from leadline.stack.base import Progress
 from leadline.stack.maven import build
 from leadline.stack.servers.files import properties_text
@@ -41,6 +41,6 @@ def ask(
     options.write_text(properties_text({"answer": str(output), **question}))
     options.chmod(0o644)
     load_agent(host, java_home, pid, options)
-    answer: dict[str, Any] = json.loads(output.read_text())
+    answer: dict[str, Any] = from_json(output.read_text())
     output.unlink()
     return answer

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from bench.fuzz.run import fuzz
 from bench.fuzz.targets import targets
 
-INPUTS = {"agree": 20, "study": 20, "tuning": 20}
+INPUTS = {"agree": 20, "bundle": 10, "study": 20, "tuning": 20}
 
 
 @pytest.mark.parametrize("name", list(targets()))

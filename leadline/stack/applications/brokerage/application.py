@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level
+from leadline.model.received import from_json
 from leadline.stack.applications.brokerage import knobs, queue
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import AUDIT_TIMEOUT, JavaApplication, evidence, last_line
@@ -101,4 +101,4 @@ class Brokerage(JavaApplication):
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"the data could not be read: {last_line(done)}", evidence(done)
             )
-        return str(json.loads(done.stdout)["digest"])
+        return str(from_json(done.stdout)["digest"])
