@@ -37,8 +37,17 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 # Command: two options that exclude each other, and why.
+_BESIDE_ALTERNATE = ("--find-knee", "--drivers", "--generator", "--against", "--html", "--json", "--preset")
 APART: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "load": (
+        *(
+            (
+                "--alternate",
+                other,
+                "--alternate loads two servers in turns: only options of leadline-load stand beside it",
+            )
+            for other in (*_BESIDE_ALTERNATE, "--limit-p99", "--limit-errors")
+        ),
         ("--html", "--find-knee", "--html is of one run"),
         ("--against", "--find-knee", "--against compares two runs"),
         ("--drivers", "--find-knee", "--find-knee has one driver"),

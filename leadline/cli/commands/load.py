@@ -147,8 +147,6 @@ def load(
         context.args[:] = of_url(scenario, context.args)
         scenario = "url"
     if alternate is not None:
-        if find_knee or drivers or generator or against or html or json:
-            raise UsageError("--alternate loads two servers in turns: only options of leadline-load stand beside it")
         from leadline.cli.commands.load_against import alternating
 
         alternating(scenario, alternate, [*context.args, *failing])

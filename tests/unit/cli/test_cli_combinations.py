@@ -26,7 +26,9 @@ def options(name: str) -> dict[str, object]:
 
 
 def words(option: str, parameter: object) -> list[str]:
-    return [option] if getattr(parameter, "is_flag", False) else [option, CHOSEN.get(option, "2")]
+    if getattr(parameter, "is_flag", False):
+        return [option]
+    return [option, *[CHOSEN.get(option, "2")] * getattr(parameter, "nargs", 1)]
 
 
 def refused_of(name: str, *given: str) -> str:
