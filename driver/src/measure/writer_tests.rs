@@ -133,14 +133,14 @@ fn every_transaction_counts_once_in_the_second_in_which_it_was_due() {
         let mut log = Reader::open(&directory.join("response.hlog")).expect("a log");
         while let Some(interval) = log.any().expect("an interval") {
             let part = &expected[&(interval.second(), interval.tag.clone())];
-            assert_eq!(interval.times.get(), part.response.get());
+            assert_eq!(interval.times.packed(), part.response.packed());
         }
         for (at, total) in totals.steady.iter().enumerate() {
             let mut sum = PerTransaction::default();
             let mine = ended.iter().filter(|ended| ended.transaction == at && ended.due >= PHASES.ramp_up);
             mine.for_each(|ended| sum.book(ended));
             assert_eq!((total.counts, total.unanswered), (sum.counts, sum.unanswered));
-            assert_eq!(total.response.get(), sum.response.get());
+            assert_eq!(total.response.packed(), sum.response.packed());
         }
         let records = std::fs::read_to_string(directory.join("transactions.csv")).expect("records");
         assert_eq!(records.lines().count(), 1 + ended.len() + dropped.len());
