@@ -66,17 +66,18 @@ class BisectOutline:
         """Plain lines of text."""
         span, changes = self.question.span, self.changes
         kind = "ordered levels" if span.ordered else "settings that differ"
-        found = [f"{span.changes + span.ordered} {kind}, {len(changes)} changes one of which may make the difference:"]
-        found += [f"  {each}" for each in changes]
-        for each in self.expected:
-            time = each.trials * self.seconds_per_trial
-            late = "" if each.ends > 0.99 else f"; {each.ends:.0%} end within {MOST} trials"
+        lines = [f"{span.changes + span.ordered} {kind}, {len(changes)} changes one of which may make the difference:"]
+        lines += [f"  {change}" for change in changes]
+        for expectation in self.expected:
+            time = expectation.trials * self.seconds_per_trial
+            late = "" if expectation.ends > 0.99 else f"; {expectation.ends:.0%} end within {MOST} trials"
             over = "; longer than the budget" if self.budget is not None and time > self.budget else ""
-            found.append(
-                f"an effect of {each.effect:g} % on {self.question.response}: about {each.probes:.0f} probes, "
-                f"{each.trials:.0f} trials, {format_duration(time)}{late}{over}"
+            lines.append(
+                f"an effect of {expectation.effect:g} % on {self.question.response}: about {expectation.probes:.0f} "
+                "probes, "
+                f"{expectation.trials:.0f} trials, {format_duration(time)}{late}{over}"
             )
-        return [*found, "exact probes: one for each candidate" if self.question.exact else f"noise {self.noise}"]
+        return [*lines, "exact probes: one for each candidate" if self.question.exact else f"noise {self.noise}"]
 
     def document(self) -> dict[str, Any]:
         """As JSON types."""
@@ -88,7 +89,10 @@ class BisectOutline:
             "changes": self.changes,
             "noise": self.noise,
             "seconds_per_trial": self.seconds_per_trial,
-            "expected": [asdict(each) | {"seconds": each.trials * self.seconds_per_trial} for each in self.expected],
+            "expected": [
+                asdict(expectation) | {"seconds": expectation.trials * self.seconds_per_trial}
+                for expectation in self.expected
+            ],
         }
 
 
@@ -101,19 +105,21 @@ def outline(asked: Question, place: Testbed, effect: float | None = None, budget
     setup = setup_for(planned.design, study.workload, overhead)
     sigma = sigma_of(planned.plan, noise, setup) or 0.05
     state = run.begin()
-    told = tuple(
+    expectations = tuple(
         expected(state.changes, state.usable, math.log1p(each / 100), sigma, exact=asked.exact)
         for each in ((effect,) if effect is not None else EFFECTS)
     )
-    told = tuple(
-        Expected(round(100 * math.expm1(each.effect), 6), each.probes, each.trials, each.ends) for each in told
+    expectations = tuple(
+        Expected(round(100 * math.expm1(each.effect), 6), each.probes, each.trials, each.ends) for each in expectations
     )
     if planned.design.kind == FORKS:  # every probe is as large as the first
         each_probe = len(planned.plan.trials)
-        told = tuple(replace(each, trials=each.probes * each_probe) for each in told)
-        return BisectOutline(asked, noise.source, setup.seconds(planned.plan) / each_probe, told, budget)
+        expectations = tuple(
+            replace(expectation, trials=expectation.probes * each_probe) for expectation in expectations
+        )
+        return BisectOutline(asked, noise.source, setup.seconds(planned.plan) / each_probe, expectations, budget)
     load = study.workload.before_steady + study.workload.steady + study.workload.ramp_down
-    return BisectOutline(asked, noise.source, load + overhead, told, budget)
+    return BisectOutline(asked, noise.source, load + overhead, expectations, budget)
 
 
 @dataclass(frozen=True)
@@ -129,17 +135,19 @@ class Bisected:
     @cached_property
     def answer(self) -> str:
         """The conclusion in one sentence."""
-        asked = self.result.question
-        return sentence(self.result.state, asked.response, asked.log, asked.span.ordered, asked.span.change)
+        question = self.result.question
+        return sentence(self.result.state, question.response, question.log, question.span.ordered, question.span.change)
 
     @property
     def rows(self) -> list[tuple[str, int, float | None]]:
         """Every treatment that was run: its name, trials, and percent against the end A."""
-        state, asked = self.result.state, self.result.question
+        state, question = self.result.state, self.result.question
         means = state.means()
-        counts = {held: sum(block.treatments.count(held) for block in state.blocks) for held in means}
+        counts = {mean: sum(block.treatments.count(mean) for block in state.blocks) for mean in means}
         order = sorted(means, key=lambda held: (len(held), sorted(held)))
-        return [(asked.span.label(held), counts[held], self._percent(means[held])) for held in order]
+        return [
+            (question.span.label(treatment), counts[treatment], self._percent(means[treatment])) for treatment in order
+        ]
 
     @property
     def worlds(self) -> list[float]:
@@ -151,19 +159,21 @@ class Bisected:
 
     def lines(self) -> list[str]:
         """Treatments and probabilities, in lines, without the answer."""
-        state, asked = self.result.state, self.result.question
+        state, question = self.result.state, self.result.question
         rows = self.rows
         wide = max((len(name) for name, _, _ in rows), default=0)
-        unit = "%" if asked.log else "points"
-        lines = [f"{asked.response} against {asked.span.label(frozenset())}"] if rows else []
+        unit = "%" if question.log else "points"
+        lines = [f"{question.response} against {question.span.label(frozenset())}"] if rows else []
         lines += [f"  {name.ljust(wide)}  {trials:3d} trials  {value:+8.2f} {unit}" for name, trials, value in rows]
         if self.worlds:
-            told = ", ".join(f"{value:+.2f} {unit}" for value in self.worlds)
-            one = " (one world tells a difference, not how it varies)" if len(self.worlds) == 1 else ""
-            lines.append(f"the ends differ in each world by {told}{one}")
-        lines += [f"  cannot be run: {asked.span.label(held)}: {why}" for held, why in self.result.failed.items()]
+            differences = ", ".join(f"{value:+.2f} {unit}" for value in self.worlds)
+            caveat = " (one world tells a difference, not how it varies)" if len(self.worlds) == 1 else ""
+            lines.append(f"the ends differ in each world by {differences}{caveat}")
+        lines += [
+            f"  cannot be run: {question.span.label(treatment)}: {why}" for treatment, why in self.result.failed.items()
+        ]
         likely = [
-            f"  {share:6.1%}  {asked.span.change(group)}"
+            f"  {share:6.1%}  {question.span.change(group)}"
             for share, group in zip(state.probabilities.tolist(), state.groups, strict=True)
             if state.blocks and share >= 0.01
         ]
@@ -173,18 +183,18 @@ class Bisected:
 
     def document(self) -> dict[str, Any]:
         """As JSON types: ``leadline-bisect/1`` (docs/guides/bisect.md)."""
-        result, state, asked = self.result, self.result.state, self.result.question
-        effect = percent(state.effect, asked.log) if state.blocks else None
-        ends = percent(state.difference, asked.log) if state.blocks else None
+        result, state, question = self.result, self.result.state, self.result.question
+        effect = percent(state.effect, question.log) if state.blocks else None
+        ends = percent(state.difference, question.log) if state.blocks else None
         return {
             "format": "leadline-bisect/1",
             "bisection": result.name,
-            "study": asked.study.study,
-            "response": asked.response,
+            "study": question.study.study,
+            "response": question.response,
             "found": state.found.value if state.blocks else "open",
-            "places": [asked.span.change(group) for group in state.places] if state.blocks else [],
+            "places": [question.span.change(group) for group in state.places] if state.blocks else [],
             "changes": [
-                {"change": asked.span.change(group), "probability": share}
+                {"change": question.span.change(group), "probability": share}
                 for share, group in zip(
                     state.probabilities.tolist() if state.blocks else [], state.groups, strict=False
                 )
@@ -198,7 +208,7 @@ class Bisected:
                 {"treatment": name, "trials": trials, "difference": value} for name, trials, value in self.rows
             ],
             "worlds": self.worlds,
-            "failed": {asked.span.label(held): why for held, why in result.failed.items()},
+            "failed": {question.span.label(treatment): why for treatment, why in result.failed.items()},
             "probes": len(state.blocks),
             "trials": state.trials,
             "seconds": result.seconds,

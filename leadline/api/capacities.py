@@ -40,8 +40,8 @@ class CapacityResult:
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
         run = f"{self.record.study.study}@{self.record.id}"
-        found = text.document(self.capacity, describing(self.record.study))
-        return {"run": run, "simulated": self.record.simulated, **found, "answer": self.answer}
+        document = text.document(self.capacity, describing(self.record.study))
+        return {"run": run, "simulated": self.record.simulated, **document, "answer": self.answer}
 
     def write(self, path: Path) -> None:
         """The predictions as CSV. Raises OSError."""
@@ -66,7 +66,7 @@ def capacity_of(
 
 def _agents(record: StudyRecord) -> dict[str, tuple[Agents, ...]]:
     """Of one unit, by the factor that sets how many agents there are, in proportion and with the same cycles."""
-    load, found = record.study.workload, {}
+    load, agents = record.study.workload, {}
     knobs = load_knobs(load)
     for factor in record.plan.factors:
         if not is_load(factor.name) or factor.name in (USERS, RATE):
@@ -78,8 +78,8 @@ def _agents(record: StudyRecord) -> dict[str, tuple[Agents, ...]]:
                 break
             units.append(tuple(Agents(users / level, cycle) for users, cycle in stated))
         if len(units) == len(factor.levels) and len(set(units)) == 1:
-            found[factor.name] = units[0]
-    return found
+            agents[factor.name] = units[0]
+    return agents
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class ScalingResult:
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        found = scaling_text.document(self.scaling)
+        document = scaling_text.document(self.scaling)
         run = f"{self.record.study.study}@{self.record.id}"
-        return {"run": run, "simulated": self.record.simulated, **found, "answer": self.answer}
+        return {"run": run, "simulated": self.record.simulated, **document, "answer": self.answer}
 
 
 def scaling_result(record: StudyRecord, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:

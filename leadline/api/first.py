@@ -48,32 +48,32 @@ QUESTIONS: Mapping[str, Question] = {
 
 def first_study(name: str, question: str, server: str, database: str, users: int) -> str:
     """The text of a study file, checked as ``leadline run`` checks it. Raises UsageError."""
-    for option, given, known in (
+    for option, value, choices in (
         ("question", question, QUESTIONS),
         ("server", server, FIRST_SERVERS),
         ("database", database, DATABASES),
     ):
-        if given not in known:
-            near = nearest(given, list(known))
-            hint = f"did you mean {near}?" if near else f"one of {', '.join(known)}"
-            raise UsageError(f"--{option} {given!r} is not known; {hint}")
-    asked = QUESTIONS[question]
+        if value not in choices:
+            near = nearest(value, list(choices))
+            hint = f"did you mean {near}?" if near else f"one of {', '.join(choices)}"
+            raise UsageError(f"--{option} {value!r} is not known; {hint}")
+    wording = QUESTIONS[question]
     _, lacking = knobs_of(server, "")
-    if absent := [knob for knob in asked.factors if knob in lacking]:
+    if absent := [knob for knob in wording.factors if knob in lacking]:
         owners = ", ".join(lacking[absent[0]])
         raise UsageError(f"--question {question}: {server} has no {absent[0]}; it is a knob of {owners}")
-    lines = [f"  {knob}: {levels}  # the first level is the baseline" for knob, levels in asked.factors.items()]
+    lines = [f"  {knob}: {levels}  # the first level is the baseline" for knob, levels in wording.factors.items()]
     text = "\n".join(
         (
             f"# leadline run {name}.yaml --dry-run tells what it takes and finds; all keys: leadline studies --schema",
             f"study: {name}",
-            f"question: {asked.asks}",
+            f"question: {wording.asks}",
             f"stack: {{ server: {server}, database: {database} }}",
             f"workload: {{ users: {users}, ramp_up: 20s, steady: 30s, ramp_down: 2s }}",
             "factors:",
             *lines,
             "design: { replicates: 5 }  # leadline power tells how many an effect needs",
-            f"responses: {asked.responses}",
+            f"responses: {wording.responses}",
             "",
         )
     )

@@ -32,12 +32,12 @@ def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles],
 
     def own_first(log: LogFiles) -> GcLog:
         try:
-            found = parse_files(log)
-            why = f"{log.name} is a log of {found.library}" if found.library else ""
+            files = parse_files(log)
+            why = f"{log.name} is a log of {files.library}" if files.library else ""
         except ForLibrary as error:
             why = str(error)
         if not why:
-            return found
+            return files
         tell(f"{why}: read by GCViewer")
         return by_library(log)
 

@@ -26,7 +26,9 @@ def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> 
 
 def before_a_run() -> list[str]:
     """What would spoil a study on this machine now, a line for each finding of ``doctor`` with its command."""
-    return [f"doctor: {each.name}: {each.sentence}; to mend it: {each.mend}" for each in spoilers(LocalHost())]
+    return [
+        f"doctor: {spoiler.name}: {spoiler.sentence}; to mend it: {spoiler.mend}" for spoiler in spoilers(LocalHost())
+    ]
 
 
 def today(host: str, tell: Callable[[str], None] = lambda _: None) -> tuple[Machine, Mapping[str, tuple[Level, str]]]:
@@ -87,8 +89,8 @@ def restore(hosts: Sequence[str] = ("here",), tell: Callable[[str], None] = lamb
         for line in lines:
             tell(line)
         lost = any(isinstance(error, RestoreError) for error in failed.values())
-        said = "\n".join(f"{name}: {str(error).removeprefix(f'{name}: ')}" for name, error in failed.items())
-        raise RestoreError(said) if lost else LeadlineError(said)
+        failures = "\n".join(f"{name}: {str(error).removeprefix(f'{name}: ')}" for name, error in failed.items())
+        raise RestoreError(failures) if lost else LeadlineError(failures)
     return lines
 
 

@@ -45,6 +45,6 @@ def compare(first: Kernel, second: Kernel) -> Comparison:
     for kernel in (first, second):
         if not kernel.config:
             raise UsageError(f"the configuration of kernel {kernel.name} is not known: it lies in no file beside it")
-    own, other = traits(first.config), traits(second.config)
-    told = {trait: (own[trait], other[trait]) for trait in own if own[trait] != other[trait]}
+    first_traits, other = traits(first.config), traits(second.config)
+    told = {trait: (first_traits[trait], other[trait]) for trait in first_traits if first_traits[trait] != other[trait]}
     return Comparison(first, second, told, differences(first.config, second.config))

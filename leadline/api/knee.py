@@ -27,10 +27,14 @@ def limited(study: Study, reference: str, overrides: Sequence[str], name: str) -
     """The study, read again with a named set of limits of its scenario, which stands in place of the study's own
     percentiles. Raises UsageError for an unknown one.
     """
-    own = study.file.study
-    levels = limit_set(name, own.workload.scenario)
+    base_study = study.file.study
+    levels = limit_set(name, base_study.workload.scenario)
     more = [f"workload.variables.{parameter}={level}" for parameter, level in levels.items()]
-    none = [f"limits.{each}=null" for each in ("p90", "p99") if getattr(own.limits, each) is not None]
+    none = [
+        f"limits.{percentile}=null"
+        for percentile in ("p90", "p99")
+        if getattr(base_study.limits, percentile) is not None
+    ]
     return Study.read(reference, [*overrides, *more, *none])
 
 
@@ -49,17 +53,17 @@ class KneeOutline:
 
     def lines(self) -> list[str]:
         """Plain lines of text."""
-        asked, loads = self.question, self.question.loads
+        question, loads = self.question, self.question.loads
         over = "; longer than the budget" if self.budget is not None and self.seconds > self.budget else ""
-        found = [
-            f"{asked.factor} from {loads.first:g} to {loads.top:g}, steps of {loads.factor:g}, then to "
+        lines = [
+            f"{question.factor} from {loads.first:g} to {loads.top:g}, steps of {loads.factor:g}, then to "
             f"{loads.resolution:.1%}; two loads in each probe",
             f"about {self.trials} trials of {format_duration(self.seconds_per_trial)}, "
             f"{format_duration(self.seconds)}{over}",
         ]
-        if asked.critical:
-            found.append(f"critical throughput over 99 % within {', '.join(f'{ms:g}' for ms in CRITICAL_MS)} ms")
-        return found
+        if question.critical:
+            lines.append(f"critical throughput over 99 % within {', '.join(f'{ms:g}' for ms in CRITICAL_MS)} ms")
+        return lines
 
     def document(self) -> dict[str, Any]:
         """As JSON types."""
@@ -82,8 +86,8 @@ def outline(asked: Question, place: Testbed, budget: float | None = None) -> Kne
     steps, _ = steps_at_most(asked.loads, 0)
     near = BESIDES + asked.repeats
     searches = 1 + len(CRITICAL_MS) * asked.critical
-    own = steps + near + 2
-    trials = 2 * math.ceil((own + (searches - 1) * (own - steps // 2)) / 2)
+    most_trials = steps + near + 2
+    trials = 2 * math.ceil((most_trials + (searches - 1) * (most_trials - steps // 2)) / 2)
     return KneeOutline(asked, min(trials, MOST), load_seconds(study) + overhead, budget)
 
 
@@ -110,8 +114,8 @@ class Knee:
         """Types of transactions in the last trial at the highest load that kept the limits; real ones only."""
         highest, factor = self.result.found[0].found.highest if self.result.found else None, self.result.question.factor
         trials = [trial for record in self.result.records for trial in record.trials if trial.failure is None]
-        own = [trial for trial in trials if trial.planned.treatment.as_dict()[factor] == highest]
-        return types_of(own[-1]) if own else []
+        trials_at_highest = [trial for trial in trials if trial.planned.treatment.as_dict()[factor] == highest]
+        return types_of(trials_at_highest[-1]) if trials_at_highest else []
 
     @property
     def answered(self) -> bool:
@@ -124,61 +128,61 @@ class Knee:
 
     @property
     def _conclusion(self) -> str:
-        asked = self.result.question
+        question = self.result.question
         if not self.kept:
             why = self.result.found[0].found.reason if self.result.found else self.result.stopped
             return f"No load is known to keep the limits: {why}."
         limit = self.result.found[0]
         if limit.found.limited_by != "server":
             least = f"at least {limit.load.value:g}" if limit.load.value is not None else "unknown"
-            return f"The limits are kept at {asked.factor} {least}: {limit.found.reason}."
+            return f"The limits are kept at {question.factor} {least}: {limit.found.reason}."
         first = f"; {limit.found.gave_out} is broken first" if limit.found.gave_out else ""
         return (
-            f"The limits are kept up to {asked.factor} {_bounded(limit.load)}, "
+            f"The limits are kept up to {question.factor} {_bounded(limit.load)}, "
             f"{_bounded(limit.throughput)} transactions/s{first}."
         )
 
     def lines(self) -> list[str]:
         """Trials, limits and types, in lines, without the answer."""
         result, factor = self.result, self.result.question.factor
-        found = [f"trials by {factor}"]
+        lines = [f"trials by {factor}"]
         for trial in sorted(result.measured, key=lambda one: one.load):
             rate = "" if trial.throughput is None else f"{trial.throughput:.4g} transactions/s, "
-            found.append(f"  {trial.load:8.4g}  {rate}{_said(trial)}")
+            lines.append(f"  {trial.load:8.4g}  {rate}{_said(trial)}")
         for limit in result.found:
-            found += _limit_lines(limit)
+            lines += _limit_lines(limit)
         if (at := self.critical) is not None:
-            found.append(f"critical throughput: {_bounded(at)} transactions/s, the geometric mean over these limits")
+            lines.append(f"critical throughput: {_bounded(at)} transactions/s, the geometric mean over these limits")
         elif result.question.critical:
-            found.append("critical throughput: unknown, as some limit is kept at no load that was tried")
+            lines.append("critical throughput: unknown, as some limit is kept at no load that was tried")
         if self.types:
-            found.append(f"at {factor} {result.found[0].found.highest:g}, by type")
-        for each in self.types:
-            uses = ", ".join(f"{name} at {use:.0%} of its limit" for name, use in each.uses.items())
-            kept = "broken" if any(use > 1 for use in each.uses.values()) else "kept" if each.uses else "no limit"
-            found.append(
-                f"  {each.transaction}  {each.throughput:.4g} transactions/s, {each.within:.4g} within the limit; "
-                f"{uses + ', ' if uses else ''}{kept}"
+            lines.append(f"at {factor} {result.found[0].found.highest:g}, by type")
+        for type_ in self.types:
+            uses = ", ".join(f"{name} at {use:.0%} of its limit" for name, use in type_.uses.items())
+            verdict = "broken" if any(use > 1 for use in type_.uses.values()) else "kept" if type_.uses else "no limit"
+            lines.append(
+                f"  {type_.transaction}  {type_.throughput:.4g} transactions/s, {type_.within:.4g} within the limit; "
+                f"{uses + ', ' if uses else ''}{verdict}"
             )
-        return found
+        return lines
 
     @property
     def critical(self) -> Interval | None:
         """Of a search that asked for it, where every limit is known."""
         if not self.result.question.critical:
             return None
-        found = critical(self.result.found)
-        return None if found.value is None else found
+        estimate = critical(self.result.found)
+        return None if estimate.value is None else estimate
 
     def document(self) -> dict[str, Any]:
         """As JSON types: ``leadline-knee-trials/1`` (docs/guides/limits.md)."""
-        result, asked = self.result, self.result.question
+        result, question = self.result, self.result.question
         at = self.critical
         return {
             "format": "leadline-knee-trials/1",
             "search": result.name,
-            "study": asked.study.study,
-            "load": asked.factor,
+            "study": question.study.study,
+            "load": question.factor,
             "limits": [
                 {
                     "name": limit.target.name,
@@ -207,12 +211,12 @@ class Knee:
             ],
             "types": [
                 {
-                    "transaction": each.transaction,
-                    "throughput": each.throughput,
-                    "within": each.within,
-                    "uses": each.uses,
+                    "transaction": type_.transaction,
+                    "throughput": type_.throughput,
+                    "within": type_.within,
+                    "uses": type_.uses,
                 }
-                for each in self.types
+                for type_ in self.types
             ],
             "seconds": result.seconds,
             "studies": [record.id for record in result.records],
@@ -233,17 +237,19 @@ def _said(trial: Measured) -> str:
 
 
 def _limit_lines(limit: Limit) -> list[str]:
-    found = limit.found
-    if found.highest is None:
-        return [f"{limit.target.name}: {found.reason}"]
-    below = "" if found.lowest_failed is None else f", broken at {found.lowest_failed:.4g}"
-    line = f"{limit.target.name}: kept at {found.highest:.4g}{below}"
-    if found.limit is None:
-        return [f"{line}; {found.reason}"]
-    drift = found.limit
+    estimate = limit.found
+    if estimate.highest is None:
+        return [f"{limit.target.name}: {estimate.reason}"]
+    below = "" if estimate.lowest_failed is None else f", broken at {estimate.lowest_failed:.4g}"
+    line = f"{limit.target.name}: kept at {estimate.highest:.4g}{below}"
+    if estimate.limit is None:
+        return [f"{line}; {estimate.reason}"]
+    drift = estimate.limit
     drifted = drift.drift_p is not None and drift.drift_p < 0.05 and drift.drift is not None
-    told = f"; the system drifted, by {drift.drift:+.1%} of this load from the first to the last" if drifted else ""
-    return [f"{line}; limit at {_bounded(limit.load)} from {drift.probes} trials near it{told}"]
+    drift_text = (
+        f"; the system drifted, by {drift.drift:+.1%} of this load from the first to the last" if drifted else ""
+    )
+    return [f"{line}; limit at {_bounded(limit.load)} from {drift.probes} trials near it{drift_text}"]
 
 
 def _bounded(found: Interval) -> str:

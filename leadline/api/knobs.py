@@ -50,12 +50,12 @@ def every_knob() -> Catalogue:
         GENERAL,
     ]
     for knob in (knob for program in programs for knob in program):
-        known = _widened(merged.setdefault(knob.name, knob), knob)
-        if (known.default, known.default_note) == (knob.default, knob.default_note):
-            merged[knob.name] = replace(known, names={**known.names, **knob.names})
+        widened = _widened(merged.setdefault(knob.name, knob), knob)
+        if (widened.default, widened.default_note) == (knob.default, knob.default_note):
+            merged[knob.name] = replace(widened, names={**widened.names, **knob.names})
         else:
-            names = {**_named(known), **_named(knob)}
-            merged[knob.name] = replace(known, default=None, default_note="", names=names)
+            names = {**_named(widened), **_named(knob)}
+            merged[knob.name] = replace(widened, default=None, default_note="", names=names)
     return Catalogue(merged.values())
 
 
@@ -64,20 +64,20 @@ def knobs_of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]
 
     Raises UsageError for an unknown name.
     """
-    own: list[Knob] = []
+    knobs: list[Knob] = []
     others: dict[str, list[str]] = {}
     if server:
-        own += registry.server(server).knobs()
+        knobs += registry.server(server).knobs()
         for name in SERVERS:
             for knob in registry.server(name).knobs():
                 others.setdefault(knob.name, []).append(name)
     if database:
-        own += registry.database(database).knobs()
+        knobs += registry.database(database).knobs()
         for name in DATABASES:
             for knob in registry.database(name).knobs():
                 others.setdefault(knob.name, []).append(name)
-    names = {knob.name for knob in own}
-    return Catalogue(own), {name: owners for name, owners in sorted(others.items()) if name not in names}
+    names = {knob.name for knob in knobs}
+    return Catalogue(knobs), {name: owners for name, owners in sorted(others.items()) if name not in names}
 
 
 def knobs_of_stack(stack: str) -> Catalogue:

@@ -83,7 +83,7 @@ def copy(source: Lab, chosen: Sequence[Held], target: Path | str) -> list[tuple[
     whether anything was new. Raises LeadlineError for one that runs, and for one that went on in both labs.
     """
     there = Store(Path(target))
-    return [_copied(source.store, held, there) for held in chosen]
+    return [_copied(source.store, study, there) for study in chosen]
 
 
 def _copied(source: Store, held: Held, there: Store) -> tuple[str, bool]:

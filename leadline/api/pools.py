@@ -31,8 +31,8 @@ __all__ = ["HostState", "How", "Looked", "PoolHost", "hosts", "job", "look", "op
 
 def open_pool(word: str) -> Pool:
     """``slurm``, ``slurm:PARTITION``, ``slurm:FILE.yaml`` or ``ssh:FILE.yaml``. Raises UsageError."""
-    found = read_pool(word)
-    return SshPool(found, word) if isinstance(found, SshHosts) else SlurmPool(found, word)
+    pool = read_pool(word)
+    return SshPool(pool, word) if isinstance(pool, SshHosts) else SlurmPool(pool, word)
 
 
 def hosts(word: str) -> list[PoolHost]:
@@ -78,8 +78,8 @@ def look(host: str, watcher: Watcher) -> Ending:
     """How the job that standard input has would fare on this host now; nothing is changed. Raises UsageError for what
     is no job of this version.
     """
-    told = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
-    return look_at(told, host or platform.node(), _place_of(told, watcher))
+    ending = read_job(sys.stdin.buffer.readline().decode("utf-8", errors="replace"))
+    return look_at(ending, host or platform.node(), _place_of(ending, watcher))
 
 
 def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:

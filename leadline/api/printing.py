@@ -16,13 +16,13 @@ _TIMEOUT = 300.0  # seconds; it takes two on an idle machine
 
 def find_browser() -> str:
     """Raises UsageError where there is none."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if browser is None:
         raise UsageError(
             f"--format pdf needs a browser on the path, one of {', '.join(BROWSERS)}: install one, "
             "or print report.html from yours"
         )
-    return found
+    return browser
 
 
 def print_pdf(page: Path, out: Path) -> Path:
@@ -31,11 +31,11 @@ def print_pdf(page: Path, out: Path) -> Path:
     """
     browser = find_browser()
     with tempfile.TemporaryDirectory(prefix="leadline-print-") as folder:
-        made = Path(folder) / "page.pdf"
+        pdf = Path(folder) / "page.pdf"
         argv = [
             *(browser, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
             *(f"--user-data-dir={folder}/profile", "--host-resolver-rules=MAP * ~NOTFOUND"),
-            *("--no-pdf-header-footer", f"--print-to-pdf={made}"),
+            *("--no-pdf-header-footer", f"--print-to-pdf={pdf}"),
             *(["--no-sandbox"] if os.geteuid() == 0 else []),  # it refuses root with its sandbox
             page.absolute().as_uri(),
         ]
@@ -43,7 +43,7 @@ def print_pdf(page: Path, out: Path) -> Path:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LeadlineError(f"{browser} printed nothing: {error}") from None
-        if not made.is_file():
+        if not pdf.is_file():
             raise LeadlineError(f"{browser} printed nothing: {done.stderr.strip()[-400:]}")
-        shutil.copyfile(made, out)
+        shutil.copyfile(pdf, out)
     return out

@@ -105,8 +105,8 @@ def simulated(
     """A host where every knob can be set, in virtual time; its studies are kept apart, in a folder of the lab."""
     from leadline.simulate import SimulatedTestbed, read_truth
 
-    known, home = read_truth(Path(truth)), Path(lab) / SIMULATED
-    return SimulatedTestbed(known, home, watcher, disposable, _services(subject), source=str(truth))
+    truth_read, home = read_truth(Path(truth)), Path(lab) / SIMULATED
+    return SimulatedTestbed(truth_read, home, watcher, disposable, _services(subject), source=str(truth))
 
 
 def error_rates(
@@ -117,8 +117,8 @@ def error_rates(
 
     place = simulated(truth)
     planned = place.plan(study.file)
-    held = place.bound(study.file, planned)
-    return planned, rates(planned.plan, held, study.file.study.workload, studies, response=response, seed=seed)
+    bound = place.bound(study.file, planned)
+    return planned, rates(planned.plan, bound, study.file.study.workload, studies, response=response, seed=seed)
 
 
 def _services(subject: Study | StudyResult | Tuning | None) -> list[Knob] | None:

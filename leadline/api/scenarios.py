@@ -43,8 +43,8 @@ def recorder(url: str, port: int = 0, *, mine: bool = False) -> Recorder:
             f"{quoted(url, 200)}: write only the server and where the application begins: http://HOST/shop"
         )
     if not (mine or _is_loopback(target.hostname)):
-        told = "is not on the loopback: write --mine to say that the server is yours to ask"
-        raise UsageError(f"{target.hostname} {told}")
+        problem = "is not on the loopback: write --mine to say that the server is yours to ask"
+        raise UsageError(f"{target.hostname} {problem}")
     try:
         return Recorder(target, port)
     except OSError as error:

@@ -25,8 +25,8 @@ def _place(lab: Path, watcher: Watcher | None) -> LocalTestbed:
 def plan(subject: str, duration: str, lab: Path, overrides: Sequence[str] = ()) -> tuple[SoakPlan, list[str]]:
     """The plan of a soak of a scenario, a stack file or a study's baseline, and its dry run. Raises UsageError."""
     place = _place(lab, None)
-    found = plan_soak(soak_file(subject, overrides), soak_times(duration), place)
-    return found, found.lines(place.directory)
+    planned = plan_soak(soak_file(subject, overrides), soak_times(duration), place)
+    return planned, planned.lines(place.directory)
 
 
 def run(

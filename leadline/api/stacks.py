@@ -75,9 +75,9 @@ def start(
 def choice_of(stack: str) -> StackChoice:
     """The stack of ``SERVER/MODE`` or of a study. Raises UsageError."""
     if is_stack_file(stack):
-        own = read_stack(expanded(stack))
-        check_java(own)
-        return StackChoice.model_validate({"own": own.model_dump(mode="json", exclude_unset=True)})
+        stack_read = read_stack(expanded(stack))
+        check_java(stack_read)
+        return StackChoice.model_validate({"own": stack_read.model_dump(mode="json", exclude_unset=True)})
     try:
         return find_study(stack).study.stack
     except UsageError:

@@ -113,9 +113,9 @@ def prepare(
     except ValueError as error:
         raise UsageError(f"--budget {budget}: {error}") from None
     with Scratch() as scratch:  # of a dry run: the stack file that would be written
-        kept = scratch if dry_run else None
-        own, files = _own(target, kept)
-        attempt = _prepared(own, files, scenario, (budget, seconds), lab, message, kept)
+        kept_scratch = scratch if dry_run else None
+        own_file, files = _own(target, kept_scratch)
+        attempt = _prepared(own_file, files, scenario, (budget, seconds), lab, message, kept_scratch)
         on_plan(attempt)
         return attempt
 
@@ -156,24 +156,24 @@ def _own(target: Path, scratch: Path | None) -> tuple[OwnFile, _Files]:
     if target.suffix in (".yaml", ".yml"):
         if not is_stack_file(str(target)):
             raise UsageError(f"{target} is no stack file: it says no `stack` with a `command` or `attach`")
-        own = read_stack(target)
-        return own, _Files(own.content.stack)
+        stack = read_stack(target)
+        return stack, _Files(stack.content.stack)
     name = name_of(read_artifact(target))
     files = _Files(name)
-    kept = files.path("stack.yaml")
-    if kept.exists():
-        files.notes.append(f"{kept.name} is there and used")
-        return read_stack(kept), files
-    path, _ = first(target, kept if scratch is None else scratch / kept.name)
-    files.notes.append(f"{'wrote' if scratch is None else 'would write'} {kept.name}")
+    stack_path = files.path("stack.yaml")
+    if stack_path.exists():
+        files.notes.append(f"{stack_path.name} is there and used")
+        return read_stack(stack_path), files
+    path, _ = first(target, stack_path if scratch is None else scratch / stack_path.name)
+    files.notes.append(f"{'wrote' if scratch is None else 'would write'} {stack_path.name}")
     return read_stack(path), files
 
 
 def _can_archive(choice: StackChoice) -> bool:
     """Whether classes of the application can be archived: by its own command, on a JVM that has the flag."""
     assert choice.own is not None
-    known = {knob.name for knob in stack_catalogue(choice)}
-    return choice.own.content.managed and {ARCHIVE_OPTION, ARCHIVE} <= known
+    knobs = {knob.name for knob in stack_catalogue(choice)}
+    return choice.own.content.managed and {ARCHIVE_OPTION, ARCHIVE} <= knobs
 
 
 # the first start ---------------------------------------------------------------------------------------------------
@@ -190,8 +190,8 @@ def _first_start(
 ) -> Path:
     """Start it once: a scenario from its description, where ``load`` is None, and an archive of its classes."""
     if load is None and own.content.database.kind == "keep":
-        told = "its data are never put back, so nothing is written by guess"
-        raise UsageError(f"{own.file}: {told}: name what loads it by --scenario")
+        problem = "its data are never put back, so nothing is written by guess"
+        raise UsageError(f"{own.file}: {problem}: name what loads it by --scenario")
     lab.mkdir(parents=True, exist_ok=True)
     host = LocalHost()
     with host.lease():
@@ -232,27 +232,29 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
         if status == 200:
             break
     else:
-        asked = ", ".join(DESCRIPTIONS)
-        raise UsageError(f"{files.name} serves no OpenAPI description ({asked}); name what loads it by --scenario")
+        paths = ", ".join(DESCRIPTIONS)
+        raise UsageError(f"{files.name} serves no OpenAPI description ({paths}); name what loads it by --scenario")
     with Scratch() as scratch:
         description = scratch / f"{files.name}.json"
         description.write_text(text)
         scenario = of_openapi(description)
-    kept = files.path("scenario.yaml")
-    if kept.exists():
-        files.notes.append(f"{kept.name} is there and used")
-        return kept
-    write_private(kept, scenario)
-    kept.chmod(0o644)
-    failed, succeeded = _tried(stack, kept, directory, host)
+    scenario_path = files.path("scenario.yaml")
+    if scenario_path.exists():
+        files.notes.append(f"{scenario_path.name} is there and used")
+        return scenario_path
+    write_private(scenario_path, scenario)
+    scenario_path.chmod(0o644)
+    failed, succeeded = _tried(stack, scenario_path, directory, host)
     if not succeeded:
-        raise UsageError(f"{kept}: no operation of {path} succeeded ({', '.join(failed)}); mend it, and run this again")
+        raise UsageError(
+            f"{scenario_path}: no operation of {path} succeeded ({', '.join(failed)}); mend it, and run this again"
+        )
     for name in failed:
         scenario = re.sub(rf"(?m)^(\s+{re.escape(name)}): [1-9]\d*$", r"\1: 0  # it failed at the first try", scenario)
-    kept.write_text(scenario)
+    scenario_path.write_text(scenario)
     left_out = f"; left out as they failed: {', '.join(failed)}" if failed else ""
-    files.notes.append(f"wrote {kept.name} from {path}: {', '.join(succeeded)}{left_out}")
-    return kept
+    files.notes.append(f"wrote {scenario_path.name} from {path}: {', '.join(succeeded)}{left_out}")
+    return scenario_path
 
 
 def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[list[str], list[str]]:
@@ -290,9 +292,9 @@ def _study(
     fewer = () if live else tuple(number for number in _FULL_SCREENINGS if number < len(factors))
     number, needed = len(factors), 0.0
     for number in (len(factors), *fewer):
-        kept = dict(list(factors.items())[:number])
+        chosen_factors = dict(list(factors.items())[:number])
         for size in _LIVE_SIZES if live else _SIZES:
-            text = _text(own, load, kept, size, budget[0], live)
+            text = _text(own, load, chosen_factors, size, budget[0], live)
             parsed = parse_study(text, "the study that was written")
             planned = LocalTestbed(lab).plan(parsed)
             needed = cost(parsed.study, planned.plan, first_overhead(parsed.study))
@@ -314,10 +316,10 @@ def factors_of(own: OwnFile, choice: StackChoice, archive: Path | None) -> dict[
     host = LocalHost()
     knobs = Catalogue([*host.knobs(), *stack_catalogue(choice)])
     live = own.content.attach is not None and own.content.restart is None
-    found: dict[str, str] = {}
+    factors: dict[str, str] = {}
     if "jvm.heap" in knobs and own.content.attach is None:
         heap = _heap_mib(host.machine().memory)
-        found["jvm.heap"] = f"[{heap}m, {heap // 2}m]"
+        factors["jvm.heap"] = f"[{heap}m, {heap // 2}m]"
     libraries = _libraries(own)
     server = server_of(choice)
     home = server.find_java(Path(choice.java) if choice.java else None) if own.content.jvm else None
@@ -327,15 +329,15 @@ def factors_of(own: OwnFile, choice: StackChoice, archive: Path | None) -> dict[
             continue
         if name == _VIRTUAL and (home is None or java_home(home).major < _VIRTUAL_SINCE):
             continue
-        if name == "app.server.tomcat.threads.max" and _VIRTUAL in found:  # no pool then
+        if name == "app.server.tomcat.threads.max" and _VIRTUAL in factors:  # no pool then
             continue
         if name.startswith("mm.") and host.writable(name):
             continue
-        found[name] = levels
+        factors[name] = levels
     if archive is not None and home is not None:
         whole = home / "lib" / "server" / "classes.jsa"
-        found |= {ARCHIVE: f'["{whole}", "{archive}"]'} if whole.exists() else {}
-    return found
+        factors |= {ARCHIVE: f'["{whole}", "{archive}"]'} if whole.exists() else {}
+    return factors
 
 
 def _libraries(own: OwnFile) -> Callable[[str], bool] | None:

@@ -43,13 +43,13 @@ def stylesheet() -> str:
 
 def open_labs(directory: Path) -> dict[str, Lab]:
     """The lab, ``real``, and its simulated studies, ``simulated``; those that are there, opened anew."""
-    found = {}
+    labs = {}
     for name, path in (("real", directory), (SIMULATED, directory / SIMULATED)):
         try:
-            found[name] = Lab(Store(path, create=False))
+            labs[name] = Lab(Store(path, create=False))
         except UsageError:
             continue
-    return found
+    return labs
 
 
 def readable(lab: Lab, known: Mapping[int, StudyResult]) -> Iterator[StudyResult]:

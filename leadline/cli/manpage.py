@@ -52,12 +52,12 @@ where the undo journal is kept
 
 def page() -> str:
     """The page as roff: a section for every group of ``leadline --help``."""
-    found = list(documented())
+    commands = list(documented())
     parts = [_HEAD]
     for title, names in GROUPS.items():
         parts.append(f".SH {title.upper()} COMMANDS")
         for name in names:
-            parts += [line for each in found if each.title.split()[1] == name for line in _command(each)]
+            parts += [line for command in commands if command.title.split()[1] == name for line in _command(command)]
     return "\n".join([*parts, _TAIL])
 
 

@@ -66,24 +66,24 @@ def name_values(command: Any) -> Any:
 
 def _name_argument(parameter: Any) -> None:
     name = parameter.metavar or VALUES.get(parameter.name, parameter.name.upper())
-    shown = f"{name}..." if parameter.nargs != 1 else name
+    metavar = f"{name}..." if parameter.nargs != 1 else name
     parameter.metavar = name
     parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
-    parameter._rich_display_name = lambda: shown
-    parameter._usage_display_name = lambda: shown if parameter.required else f"[{shown}]"
+    parameter._rich_display_name = lambda: metavar
+    parameter._usage_display_name = lambda: metavar if parameter.required else f"[{metavar}]"
 
 
 def _value(parameter: Any) -> str:
     if parameter.metavar:
         return str(parameter.metavar).strip("<>").upper()
-    known = VALUES.get(parameter.name.rstrip("_"))
+    values = VALUES.get(parameter.name.rstrip("_"))
     kind = str(parameter.type_descriptor.annotation).lower()
     described = next((word for part, word in _TYPES if part in kind), "")
-    if described == "NUMBER" and known not in ("PERCENT", "SECONDS"):
+    if described == "NUMBER" and values not in ("PERCENT", "SECONDS"):
         return described
     if parameter.name == "factor" and not parameter.type_descriptor.is_list:
         return "KNOB"
-    return known or described or parameter.name.rstrip("_").upper().replace("_", "-")
+    return values or described or parameter.name.rstrip("_").upper().replace("_", "-")
 
 
 def _completing(words: Callable[[str], Iterable[str]]) -> Callable[[Any, Any, str], list[Any]]:

@@ -73,9 +73,9 @@ def _section(command: Documented, shared: Sequence[tuple[str, str]]) -> Iterator
     yield f"{_help(command.help)}\n"
     if command.usage:
         yield f"```text\n{command.title} {command.usage}\n```\n"
-    own = [_option(row) for row in command.rows if row not in shared]
+    options = [_option(row) for row in command.rows if row not in shared]
     also = ", ".join(f"`{_cell(names)}`" for names, meaning in command.rows if (names, meaning) in shared)
-    if lines := [*own, *([f"- Also {also}."] if also else [])]:
+    if lines := [*options, *([f"- Also {also}."] if also else [])]:
         yield "\n".join((*lines, ""))
 
 

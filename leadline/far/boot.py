@@ -51,7 +51,7 @@ class Entry:
 
 def entries(text: str) -> list[Entry]:
     """The kernels in a ``grub.cfg``, in its order. Identifiers stand in place of titles where there are any."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     above: list[tuple[str, int]] = []  # open menus with their depth of braces
     depth, title = 0, ""
     for line in text.splitlines():
@@ -63,21 +63,21 @@ def entries(text: str) -> list[Entry]:
                 title = name
         elif (kernel := _LINUX.match(line)) and title:
             place = ">".join([*(name for name, _ in above), title])
-            found.append(Entry(kernel[1], place, "recovery" in title))
+            entries.append(Entry(kernel[1], place, "recovery" in title))
             title = ""
         depth += _braces(line)
         while above and depth <= above[-1][1]:
             above.pop()
-    return found
+    return entries
 
 
 def kernel_knob(machine: Machine) -> Knob | None:
     """The kernel of a host as a factor; None where its boot loader offers no two."""
-    known = list(dict.fromkeys(entry.release for entry in entries(_menu(machine)) if not entry.recovery))
-    if len(known) < _FEWEST:
+    releases = list(dict.fromkeys(entry.release for entry in entries(_menu(machine)) if not entry.recovery))
+    if len(releases) < _FEWEST:
         return None
     text = "The kernel of the host, as uname -r says it: booted once, the usual one is what boots next"
-    return release_knob(known, text, "grub-reboot(8)")
+    return release_knob(releases, text, "grub-reboot(8)")
 
 
 def _menu(machine: Machine) -> str:
@@ -125,17 +125,17 @@ def _chosen(machine: Machine, title: str, release: str) -> str:
     menu = _menu(machine)
     if not menu:
         raise UsageError(f"{title}: there is no {CONFIGURATION[0]}; only kernels that GRUB boots can be chosen")
-    known = {entry.release: entry.place for entry in reversed(entries(menu)) if not entry.recovery}
-    if release not in known:
-        near = nearest(release, list(known))
-        hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
+    places = {entry.release: entry.place for entry in reversed(entries(menu)) if not entry.recovery}
+    if release not in places:
+        near = nearest(release, list(places))
+        hint = f"did you mean {near}?" if near else f"it has {', '.join(places) or 'none'}"
         raise UsageError(f"{title}: no kernel {release} is installed there; {hint}")
     if "save_env next_entry" not in menu:
         raise UsageError(
             f"{title}: its GRUB does not heed a choice for one boot; write GRUB_DEFAULT=saved in /etc/default/grub"
             " there and run update-grub"
         )
-    return known[release]
+    return places[release]
 
 
 def _wait_for_another_boot(

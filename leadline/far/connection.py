@@ -89,10 +89,10 @@ class Connection:
         argv = self._argv(script, ("-o", "ControlMaster=yes"))
         pipe = subprocess.PIPE
         self._master = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
-        said, complete = _lines_until(self._master, _MARK, _OPENING)
+        opening, complete = _lines_until(self._master, _MARK, _OPENING)
         if not complete:
             raise self._unreachable(self._master)
-        self._about = dict(line.partition(" ")[::2] for line in said)
+        self._about = dict(line.partition(" ")[::2] for line in opening)
         threading.Thread(target=_live, args=(self._master,), name=f"session-{self.title}", daemon=True).start()
         self._check(version)
 
@@ -114,9 +114,9 @@ class Connection:
         if self.host.sudo and about["user"] != "0":
             done = self._run("sudo -n true", timeout=_OPENING)
             if done.returncode:
-                said = _last(done.stderr) or f"exit code {done.returncode}"
+                reason = _last(done.stderr) or f"exit code {done.returncode}"
                 raise UsageError(
-                    f"{self.title}: sudo there does not work without a password ({said}); allow it for this user,"
+                    f"{self.title}: sudo there does not work without a password ({reason}); allow it for this user,"
                     f" log in as root, or write ssh:{self.host.name}: settings of the kernel are left out then"
                 )
 
@@ -178,23 +178,23 @@ class Connection:
         if done.returncode == _SSH_FAILED:
             raise ConnectionLost(self.title, f"the connection was lost while {what}: {_last(done.stderr)}")
         if done.returncode:
-            said = _last(done.stderr) or f"exit code {done.returncode}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {said}")
+            reason = _last(done.stderr) or f"exit code {done.returncode}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {reason}")
         return done.stdout
 
     def _unreachable(self, process: subprocess.Popen[bytes]) -> LeadlineError:
         process.kill()
         _, errors = process.communicate(timeout=_ENDING)
-        said = errors.decode(errors="replace").strip()
+        reason = errors.decode(errors="replace").strip()
         hint = ""
-        if "Permission denied" in said:
+        if "Permission denied" in reason:
             hint = "; leadline asks for no password: give it a key (ssh-copy-id), or an agent that has one"
-        elif "Could not resolve" in said:
+        elif "Could not resolve" in reason:
             hint = "; name an alias of ~/.ssh/config, or user@host[:port]"
-        elif "Host key verification failed" in said:
+        elif "Host key verification failed" in reason:
             hint = f"; log in once by hand (ssh {shlex.join(self.host.words)}) and check its key"
         why = _last(errors).rstrip(".") or f"no answer within {_OPENING:.0f} s"
-        return ConnectionLost(self.title, f"cannot be reached: {why}{hint}", said)
+        return ConnectionLost(self.title, f"cannot be reached: {why}{hint}", reason)
 
     # files ---------------------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Channel:
         """The answer of the agent. Raises ConnectionLost, and what the agent raised."""
         with self._asking:
             number = next(self._numbers)
-            self._send({"id": number, "do": do, "with": [wire.packed(each) for each in given]})
+            self._send({"id": number, "do": do, "with": [wire.packed(argument) for argument in given]})
             deadline = time.monotonic() + timeout
             while True:
                 try:
@@ -314,10 +314,10 @@ class Channel:
         for _ in range(_SAMPLES):
             before = lab.now_ns()
             samples.append((before, int(self.ask("about")["time_ns"]), lab.now_ns()))
-        found = offset(samples)
-        if found is None:
+        clock_offset = offset(samples)
+        if clock_offset is None:
             raise LeadlineError(f"{self._title}: its clock was set while it was read")
-        return found
+        return clock_offset
 
     def close(self) -> None:
         """The agent ends with its input."""
@@ -325,9 +325,9 @@ class Channel:
         _end(self._process)
 
     def _lost(self) -> ConnectionLost:
-        said = "\n".join(self._said)
+        last_words = "\n".join(self._said)
         why = self._said[-1] if self._said else "the connection ended"
-        return ConnectionLost(self._title, f"the connection to leadline's agent is lost: {why}", said)
+        return ConnectionLost(self._title, f"the connection to leadline's agent is lost: {why}", last_words)
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._sending:

@@ -178,9 +178,9 @@ class FarHost:
         return [int(number) for number in self.ask("host.cpus")]
 
     def machine(self) -> Machine:
-        found = self.ask("host.machine")
-        assert isinstance(found, Machine)
-        return found
+        machine = self.ask("host.machine")
+        assert isinstance(machine, Machine)
+        return machine
 
     def writable(self, name: str) -> str:
         if name == KERNEL:
@@ -214,11 +214,11 @@ class FarHost:
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         self.reach_for_trial()
-        own = dict(levels)
-        if (release := own.pop(KERNEL, None)) is not None:
+        levels_of_host = dict(levels)
+        if (release := levels_of_host.pop(KERNEL, None)) is not None:
             self._usual = self._usual or str(self.read_back(KERNEL))
             self._boot(str(release))
-        self.ask("host.apply", own)
+        self.ask("host.apply", levels_of_host)
 
     def _boot(self, release: str) -> None:
         self._tell(f"{self.name}: kernel {release}")
@@ -258,8 +258,8 @@ class FarHost:
             ) from error
 
     def temporary(self) -> Mapping[str, tuple[str, str]]:
-        found = self.ask("host.temporary")
-        return {str(name): (str(was), str(now)) for name, (was, now) in found.items()}
+        temporary = self.ask("host.temporary")
+        return {str(name): (str(was), str(now)) for name, (was, now) in temporary.items()}
 
     def facts(self) -> Mapping[str, str]:
         self.reach()
@@ -297,14 +297,14 @@ class FarHosts(FarHost):
         disposable: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        own = hosts["application"]
+        application = hosts["application"]
         roles = {ssh: tuple(role for role, host in hosts.items() if host == ssh) for ssh in hosts.values()}
-        super().__init__(own, disposable, tell, "application" if len(roles) > 1 else "")
+        super().__init__(application, disposable, tell, "application" if len(roles) > 1 else "")
         self.local = LocalHost()
-        left = tuple(role for role in HOST_ROLES if hosts.get(role, own) == own)
+        roles_there = tuple(role for role in HOST_ROLES if hosts.get(role, application) == application)
         self.places = [
-            Place(self, left, "")
-            if ssh == own
+            Place(self, roles_there, "")
+            if ssh == application
             else Place(FarHost(ssh, disposable, tell, " and ".join(names)), names, f"{'-'.join(names)}-host")
             for ssh, names in roles.items()
         ]
@@ -324,12 +324,12 @@ class FarHosts(FarHost):
 
     @contextmanager
     def guard(self, dead_man: float) -> Iterator[Watchdog]:
-        with ExitStack() as held:
-            watchdog = held.enter_context(self.local.guard(dead_man))
+        with ExitStack() as exit_stack:
+            watchdog = exit_stack.enter_context(self.local.guard(dead_man))
             for place in self.places:
                 if place.host is not self:
-                    held.enter_context(place.host.guard(dead_man))
-            held.enter_context(super().guard(dead_man))
+                    exit_stack.enter_context(place.host.guard(dead_man))
+            exit_stack.enter_context(super().guard(dead_man))
             yield watchdog
 
     def restore(self) -> Sequence[str]:
@@ -354,17 +354,17 @@ class FarHosts(FarHost):
             place.host.ask("host.swap_off")
 
     def temporary(self) -> Mapping[str, tuple[str, str]]:
-        found = dict(super().temporary())
+        states_by_name = dict(super().temporary())
         for host in (place.host for place in self.places if place.host is not self):
-            found |= {f"{host.title}: {name}": states for name, states in host.temporary().items()}
-        return found
+            states_by_name |= {f"{host.title}: {name}": states for name, states in host.temporary().items()}
+        return states_by_name
 
     def facts(self) -> Mapping[str, str]:
-        own = dict(super().facts())
+        facts = dict(super().facts())
         for role in self.elsewhere:
-            own |= {f"{role}.{name}": fact for name, fact in self.of(role).facts().items()}
+            facts |= {f"{role}.{name}": fact for name, fact in self.of(role).facts().items()}
         driver = self.local.facts()
-        return own | {f"driver.{name}": driver[name] for name in ("cpu.model", "cpu.usable", "kernel.release")}
+        return facts | {f"driver.{name}": driver[name] for name in ("cpu.model", "cpu.usable", "kernel.release")}
 
     def read_clocks(self) -> None:
         """Of every host, again: clocks run apart."""

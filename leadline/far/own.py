@@ -21,20 +21,23 @@ def send_own(choice: StackChoice, host: FarHost, work: str) -> StackChoice:
     """The choice as it is there, its stack file's folder being one of that host. Raises UsageError for files that do
     not lie below the stack file's folder.
     """
-    own = choice.own
-    assert own is not None
-    if own.content.compose is not None:
-        raise UsageError(f"{line_of(own, 'compose')}: containers are started on this host only, not on {host.name}")
-    folder = Path(own.file).parent.resolve()
+    own_stack = choice.own
+    assert own_stack is not None
+    if own_stack.content.compose is not None:
+        raise UsageError(
+            f"{line_of(own_stack, 'compose')}: containers are started on this host only, not on {host.name}"
+        )
+    folder = Path(own_stack.file).parent.resolve()
     place = f"{work}/{_FOLDER}"
     with Scratch() as scratch:
         copy = scratch / _FOLDER
         copy.mkdir()
-        for path in _files(own):
+        for path in _files(own_stack):
             whole = path.resolve()
             if not whole.is_relative_to(folder):
                 raise UsageError(
-                    f"{own.file}: {path} lies outside the stack file's folder, which is what {host.name} gets; move it"
+                    f"{own_stack.file}: {path} lies outside the stack file's folder, which is what {host.name} "
+                    "gets; move it"
                     " there"
                 )
             target = copy / whole.relative_to(folder)
@@ -44,7 +47,9 @@ def send_own(choice: StackChoice, host: FarHost, work: str) -> StackChoice:
             else:
                 shutil.copy2(whole, target)
         host.connection.send(copy, place)
-    return choice.model_copy(update={"own": OwnFile(file=f"{place}/{Path(own.file).name}", content=own.content)})
+    return choice.model_copy(
+        update={"own": OwnFile(file=f"{place}/{Path(own_stack.file).name}", content=own_stack.content)}
+    )
 
 
 def _files(own: OwnFile) -> Iterator[Path]:

@@ -65,8 +65,8 @@ def _package() -> Iterator[tuple[str, Path]]:
 
 def _java() -> Iterator[tuple[str, Path]]:
     """What is built of the applications and of the agent inside JVMs."""
-    made = [app for make in APPLICATIONS.values() if isinstance(app := make(), JavaApplication)]
-    built = [path for app in made for path in (*app.archives(), app.tools())]
+    java_apps = [app for make in APPLICATIONS.values() if isinstance(app := make(), JavaApplication)]
+    built = [path for app in java_apps for path in (*app.archives(), app.tools())]
     with suppress(LeadlineError):  # whoever needs it builds it first
         built.append(agent_jar())
     for path in built:
@@ -76,21 +76,21 @@ def _java() -> Iterator[tuple[str, Path]]:
 
 def _libraries() -> Iterator[tuple[str, Path]]:
     """Of ``LIBRARIES`` and of what they require."""
-    wanted, seen = list(LIBRARIES), set[str]()
+    wanted, seen_names = list(LIBRARIES), set[str]()
     while wanted:
         library = wanted.pop()
-        if library in seen:
+        if library in seen_names:
             continue
-        seen.add(library)
+        seen_names.add(library)
         try:
-            found = metadata.distribution(library)
+            distribution = metadata.distribution(library)
         except metadata.PackageNotFoundError:
             if library in LIBRARIES:
                 raise LeadlineError(f"the library {library} is not installed here, so it cannot be sent") from None
             continue  # required on other systems only
-        required = (line for line in found.requires or () if "extra ==" not in line)
+        required = (line for line in distribution.requires or () if "extra ==" not in line)
         wanted += [name[0] for line in required if (name := _NAME.match(line))]
-        for file in found.files or ():
+        for file in distribution.files or ():
             path = Path(str(file.locate()))
             if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
                 yield str(file), path

@@ -38,7 +38,9 @@ class FarStack:
         self._study = study
         self._hosts = hosts
         self._lab = lab.absolute()
-        self._companions = [each for each in application_of(study.stack).companions({}) if each.name in hosts.elsewhere]
+        self._companions = [
+            companion for companion in application_of(study.stack).companions({}) if companion.name in hosts.elsewhere
+        ]
         digest = hashlib.sha256(os.fsencode(f"{platform.node()} {self._lab}")).hexdigest()[:12]
         self._name = f"{study.study}-{digest}"
         self._generation: tuple[int, ...] = ()
@@ -108,8 +110,8 @@ class FarStack:
                 return
             except Absent as lacking:
                 artefact = lacking.artefact
-                found = provision.fetch(artefact, self._message)
-                directory = found if artefact.unpack != "none" else found.parent
+                fetch = provision.fetch(artefact, self._message)
+                directory = fetch if artefact.unpack != "none" else fetch.parent
                 self._message(f"{host.title}: sending {artefact.name} {artefact.version}")
                 host.connection.send(directory, f"{host.cache}/dist/{artefact.directory_name}")
         raise LeadlineError(f"{host.title} asks for more than {_MOST_DISTRIBUTIONS} distributions")
@@ -187,8 +189,8 @@ class FarStack:
         return dict(self._hosts.ask("stack.population_urls"))
 
     def certificate(self) -> str | None:
-        found = self._served_by.ask("stack.certificate")
-        return None if found is None else str(found)
+        certificate_text = self._served_by.ask("stack.certificate")
+        return None if certificate_text is None else str(certificate_text)
 
     def processes(self) -> Mapping[str, Process]:
         """None of them is this host's."""
@@ -222,8 +224,8 @@ class FarStack:
     def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
         """Of the application's host, which reaches all others."""
         plain = {name: dict(count) for name, count in counts.items()}
-        found = self._hosts.ask("audit", plain, self.key(log.parent.parent), load)
-        return [audit for audit in found if isinstance(audit, AuditResult)]
+        audits = self._hosts.ask("audit", plain, self.key(log.parent.parent), load)
+        return [audit for audit in audits if isinstance(audit, AuditResult)]
 
     def down(self) -> list[str]:
         """Everything in reverse order, on each host that answers; what did not end cleanly."""
@@ -253,9 +255,9 @@ class FarStack:
 
     def apply(self, levels: Settings) -> None:
         for place in self._hosts.places:
-            own = {name: level for name, level in levels.items() if self._owner(name) is place.host}
-            if own:
-                place.host.ask("stack.apply", own)
+            levels_here = {name: level for name, level in levels.items() if self._owner(name) is place.host}
+            if levels_here:
+                place.host.ask("stack.apply", levels_here)
 
     def read_back(self, name: str) -> Level:
         level: Level = self._owner(name).ask("stack.read_back", name)

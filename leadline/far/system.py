@@ -83,8 +83,8 @@ class FarSystem(RealSystem):
         raw = directory / "raw" / "agent.csv"
         raw.parent.mkdir(parents=True, exist_ok=True)
         raw.write_text(self._hosts.ask("samples", self._far.key(directory)))
-        found = compiled_since(directory, from_s + self._hosts.clock.ns / 1e9)
-        return None if found is None else Compiled(*found)
+        compiled_methods = compiled_since(directory, from_s + self._hosts.clock.ns / 1e9)
+        return None if compiled_methods is None else Compiled(*compiled_methods)
 
     def collect(self, directory: Path) -> Sequence[str]:
         """Fetch what was recorded and turn it into series, by this host's clock."""

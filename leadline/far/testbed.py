@@ -70,8 +70,10 @@ class FarTestbed(MachineTestbed):
         except TrialFailure:
             raise
         except LeadlineError as error:
-            told = str(error)
-            raise UsageError(told if told.startswith(place.host.title) else f"{place.host.title}: {told}") from None
+            reason = str(error)
+            raise UsageError(
+                reason if reason.startswith(place.host.title) else f"{place.host.title}: {reason}"
+            ) from None
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         application_of(file.study.stack).build(self.watcher.message)

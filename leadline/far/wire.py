@@ -66,12 +66,12 @@ def packed(value: object) -> Any:
     if isinstance(value, BaseModel):
         return {_KIND: type(value).__name__, "value": value.model_dump(mode="json")}
     if is_dataclass(value) and not isinstance(value, type):
-        held = {field.name: packed(getattr(value, field.name)) for field in fields(value)}
-        return {_KIND: type(value).__name__, "value": held}
+        fields_ = {field.name: packed(getattr(value, field.name)) for field in fields(value)}
+        return {_KIND: type(value).__name__, "value": fields_}
     if isinstance(value, Mapping):
-        return {_KIND: "map", "value": [[packed(name), packed(each)] for name, each in value.items()]}
+        return {_KIND: "map", "value": [[packed(name), packed(item)] for name, item in value.items()]}
     if isinstance(value, list | tuple | Sequence) and not isinstance(value, str | bytes):
-        return [packed(each) for each in value]
+        return [packed(item) for item in value]
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"a {type(value).__name__} does not travel")
@@ -80,24 +80,24 @@ def packed(value: object) -> Any:
 def unpacked(found: Any) -> Any:
     """The value again; sequences are lists. Raises ValueError for what ``packed`` does not make."""
     if isinstance(found, list):
-        return [unpacked(each) for each in found]
+        return [unpacked(item) for item in found]
     if not isinstance(found, dict):
         return found
-    kind, held = found.get(_KIND), found.get("value")
+    kind, payload = found.get(_KIND), found.get("value")
     if kind == "map":
-        return {unpacked(name): unpacked(each) for name, each in held or ()}
+        return {unpacked(name): unpacked(item) for name, item in payload or ()}
     if kind == "Path":
-        return Path(str(held))
-    made = _TYPES.get(str(kind))
-    if made is None:
+        return Path(str(payload))
+    type_ = _TYPES.get(str(kind))
+    if type_ is None:
         raise ValueError(f"no value of a kind {kind!r} is known")
-    if issubclass(made, BaseModel):
-        return made.model_validate(held)
-    if issubclass(made, Enum):
-        return made(held)
-    if not isinstance(held, dict):
+    if issubclass(type_, BaseModel):
+        return type_.model_validate(payload)
+    if issubclass(type_, Enum):
+        return type_(payload)
+    if not isinstance(payload, dict):
         raise ValueError(f"a {kind} without its fields")
-    return made(**{name: unpacked(each) for name, each in held.items()})
+    return type_(**{name: unpacked(item) for name, item in payload.items()})
 
 
 def packed_error(error: BaseException) -> dict[str, Any]:
@@ -109,32 +109,32 @@ def packed_error(error: BaseException) -> dict[str, Any]:
             return {_KIND: "TrialFailure", "class": error.failure_class.value, "said": [error.message, error.evidence]}
         case OSError():
             return {_KIND: "OSError", "code": error.errno or errno.EIO, "said": [str(error.strerror or error)]}
-    known = (NotInPlay, LookupError, RestoreError, UsageError, LeadlineError)
-    kind = next((one.__name__ for one in known if isinstance(error, one)), "")
+    kinds = (NotInPlay, LookupError, RestoreError, UsageError, LeadlineError)
+    kind = next((error_kind.__name__ for error_kind in kinds if isinstance(error, error_kind)), "")
     text = str(error.args[0]) if kind == "LookupError" and error.args else str(error)  # a KeyError quotes itself
     return {_KIND: kind, "said": [text if kind else f"{type(error).__name__}: {error}"]}
 
 
 def unpacked_error(found: Mapping[str, Any], title: str) -> Exception:
     """The exception again; one that leadline does not know is a LeadlineError that names the host, ``title``."""
-    said = [str(each) for each in found.get("said", ())] or [""]
+    words = [str(word) for word in found.get("said", ())] or [""]
     match found.get(_KIND):
         case "Absent":
             artefact = unpacked(found["artefact"])
             return Absent(artefact) if isinstance(artefact, Artefact) else LeadlineError(f"{title}: no artefact named")
         case "TrialFailure":
-            return TrialFailure(FailureClass(found["class"]), *said[:2])
+            return TrialFailure(FailureClass(found["class"]), *words[:2])
         case "OSError":
-            return OSError(int(found["code"]), f"{title}: {said[0]}")
+            return OSError(int(found["code"]), f"{title}: {words[0]}")
         case "NotInPlay":
-            return NotInPlay(said[0])
+            return NotInPlay(words[0])
         case "LookupError":
-            return LookupError(said[0])
+            return LookupError(words[0])
         case "RestoreError":
-            return RestoreError(f"{title}: {said[0]}")
+            return RestoreError(f"{title}: {words[0]}")
         case "UsageError":
-            return UsageError(said[0])
-    return LeadlineError(f"{title}: {said[0]}")
+            return UsageError(words[0])
+    return LeadlineError(f"{title}: {words[0]}")
 
 
 def frame(message: Mapping[str, Any]) -> bytes:

@@ -19,27 +19,27 @@ def backlog(port: int) -> int:
     Raises LookupError where nothing listens there, OSError where the kernel does not tell.
     """
     for family in (socket.AF_INET, socket.AF_INET6):
-        for found, most in _listening(family):
-            if found == port:
+        for bound_port, most in _listening(family):
+            if bound_port == port:
                 return most
     raise LookupError(f"nothing listens on port {port}")
 
 
 def _listening(family: int) -> list[tuple[int, int]]:
-    asked = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
-    found: list[tuple[int, int]] = []
+    request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
+    ports: list[tuple[int, int]] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         kernel.settimeout(2.0)
-        kernel.send(_HEADER.pack(_HEADER.size + len(asked), _BY_FAMILY, _DUMP, 1, 0) + asked)
+        kernel.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, _DUMP, 1, 0) + request)
         while True:
             data = kernel.recv(1 << 16)
             while len(data) >= _HEADER.size:
                 length, kind, *_ = _HEADER.unpack_from(data)
                 if kind == _DONE:
-                    return found
+                    return ports
                 if kind == _ERROR:
                     (code,) = struct.unpack_from("=i", data, _HEADER.size)
                     raise OSError(-code, "the kernel does not tell of listening sockets")
                 port, _, _, most = _TOLD.unpack_from(data, _HEADER.size)
-                found.append((int.from_bytes(port, "big"), most))
+                ports.append((int.from_bytes(port, "big"), most))
                 data = data[(length + 3) // 4 * 4 :]

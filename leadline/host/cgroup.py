@@ -48,17 +48,17 @@ def memory_parent() -> tuple[Parent | None, str]:
     mounts = hierarchies()
     if not mounts:
         return None, "no control groups are mounted"
-    seen = False
+    able = False
     for version, mount in sorted(mounts.items()):
-        own = _own(version, mount)
-        if not own.is_relative_to(mount) or not own.is_dir():
-            own = mount
-        for group in (own, *(above for above in own.parents if above.is_relative_to(mount))):
+        own_group = _own(version, mount)
+        if not own_group.is_relative_to(mount) or not own_group.is_dir():
+            own_group = mount
+        for group in (own_group, *(above for above in own_group.parents if above.is_relative_to(mount))):
             capable = version == 1 or "memory" in _words(group / "cgroup.subtree_control")
-            seen = seen or capable
+            able = able or capable
             if capable and os.access(group, os.W_OK):
                 return Parent(version, group), ""
-    if seen:
+    if able:
         return None, "leadline may not create control groups here (run as root, or delegate a group with memory)"
     return None, "the memory controller is not enabled for control groups on this host"
 

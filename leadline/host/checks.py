@@ -62,34 +62,34 @@ def check_root(host: LocalHost) -> Finding:
     if os.geteuid() == 0 and settable:
         return Finding("root", "ok", f"runs as root, {len(settable)} kernel settings can be changed")
     if os.geteuid() == 0:
-        said = "runs as root, yet kernel settings are read-only (a container?)"
-        return Finding("root", "warn", said, "docker run --privileged ...")
+        sentence = "runs as root, yet kernel settings are read-only (a container?)"
+        return Finding("root", "warn", sentence, "docker run --privileged ...")
     return Finding("root", "warn", "not root: factors of the kernel are skipped", "sudo -E leadline run ...")
 
 
 def check_java(_: LocalHost) -> Finding:
     """A JDK of version 17 or newer."""
     homes = java_homes()
-    told = ", ".join(f"{home.version} in {home.path}{'' if home.jdk else ' (no compiler)'}" for home in homes)
+    versions = ", ".join(f"{home.version} in {home.path}{'' if home.jdk else ' (no compiler)'}" for home in homes)
     if any(home.major >= 17 and home.jdk for home in homes):
-        return Finding("java", "ok", f"found {told}")
-    sentence = f"no JDK 17 or newer{'; found ' + told if told else ''}"
+        return Finding("java", "ok", f"found {versions}")
+    sentence = f"no JDK 17 or newer{'; found ' + versions if versions else ''}"
     return Finding("java", "bad", sentence, "apt-get install openjdk-17-jdk-headless")
 
 
 def check_maven(_: LocalHost) -> Finding:
     """Maven, which fetches servers and builds the application."""
-    found = shutil.which("mvn")
-    if found:
-        return Finding("maven", "ok", f"found {found}")
+    which = shutil.which("mvn")
+    if which:
+        return Finding("maven", "ok", f"found {which}")
     return Finding("maven", "bad", "no mvn on the PATH: servers cannot be fetched", "apt-get install maven")
 
 
 def check_httpd(_: LocalHost) -> Finding:
     """Apache httpd, which is not fetched as nginx is."""
-    found, why = find_httpd()
-    if found is not None:
-        return Finding("httpd", "ok", f"found {found}")
+    httpd, why = find_httpd()
+    if httpd is not None:
+        return Finding("httpd", "ok", f"found {httpd}")
     return Finding("httpd", "warn", f"{why}: as web server there is only nginx, which leadline fetches", MEND)
 
 
@@ -140,19 +140,19 @@ def check_disk(_: LocalHost) -> Finding:
     """Room for distributions and data."""
     cache = cache_dir()
     free = shutil.disk_usage(cache).free
-    told = f"{free / GIB:.1f} GiB free for {cache}"
+    room = f"{free / GIB:.1f} GiB free for {cache}"
     if free < GIB:
-        return Finding("disk", "bad", f"{told}; servers and data need 1 GiB", _LARGER_DISK)
-    return _warned("disk", free <= 4 * GIB, told, _LARGER_DISK)
+        return Finding("disk", "bad", f"{room}; servers and data need 1 GiB", _LARGER_DISK)
+    return _warned("disk", free <= 4 * GIB, room, _LARGER_DISK)
 
 
 def check_memory(host: LocalHost) -> Finding:
     """Room for server, database and driver."""
     free = memory_kib(host.root, "MemAvailable") / 2**20
-    told = f"{free:.1f} of {memory_kib(host.root) / 2**20:.1f} GiB available"
+    room = f"{free:.1f} of {memory_kib(host.root) / 2**20:.1f} GiB available"
     if free < 1:
-        return Finding("memory", "bad", f"{told}; a server and a database need 1 GiB", _LARGEST)
-    return _warned("memory", free < 2, told, _LARGEST)
+        return Finding("memory", "bad", f"{room}; a server and a database need 1 GiB", _LARGEST)
+    return _warned("memory", free < 2, room, _LARGEST)
 
 
 def check_unprivileged(_: LocalHost) -> Finding:
@@ -165,10 +165,10 @@ def check_unprivileged(_: LocalHost) -> Finding:
         return Finding("other user", "bad", str(error), "sudo -u ANOTHER_USER -E leadline run ...")
     if own_mounts():
         return Finding("other user", "ok", "every service runs as a user of its own, without capabilities")
-    told = (
+    sentence = (
         "every service runs as a user of its own; this root may not mount, so directories above the lab and the cache"
     )
-    return Finding("other user", "warn", f"{told} must be open to all users (o+x)", "namei -l lab")
+    return Finding("other user", "warn", f"{sentence} must be open to all users (o+x)", "namei -l lab")
 
 
 def check_cgroups(_: LocalHost) -> Finding:
@@ -196,8 +196,8 @@ def check_load(host: LocalHost) -> Finding:
         return Finding("other load", "warn", "the kernel does not tell the load", _PROC)
     load = float(words[0])
     busy = load >= 0.25 * cpus
-    told = f"run queue {load:.2f} over the last minute on {cpus} CPUs"
-    return _warned("other load", busy, f"{told}: end other work before a study" if busy else told, _BUSIEST)
+    sentence = f"run queue {load:.2f} over the last minute on {cpus} CPUs"
+    return _warned("other load", busy, f"{sentence}: end other work before a study" if busy else sentence, _BUSIEST)
 
 
 def check_clock(host: LocalHost) -> Finding:
@@ -213,14 +213,16 @@ def check_clock(host: LocalHost) -> Finding:
 
 def check_noise(host: LocalHost) -> Finding:
     """How evenly the host computes."""
-    found = noise.probe(root=host.root)
-    told = (
-        f"equal work varies by {found.spread:.1f} % (10th to 90th percentile), at worst {found.worst:.0f} %;"
-        f" {found.stolen:.1f} % of CPU time went to other guests"
+    probe = noise.probe(root=host.root)
+    sentence = (
+        f"equal work varies by {probe.spread:.1f} % (10th to 90th percentile), at worst {probe.worst:.0f} %;"
+        f" {probe.stolen:.1f} % of CPU time went to other guests"
     )
-    if found.spread < 5 and found.stolen < 1:
-        return Finding("noise", "ok", told)
-    return Finding("noise", "warn", f"{told}: small effects need more replicates", "leadline power STUDY --effect 5%")
+    if probe.spread < 5 and probe.stolen < 1:
+        return Finding("noise", "ok", sentence)
+    return Finding(
+        "noise", "warn", f"{sentence}: small effects need more replicates", "leadline power STUDY --effect 5%"
+    )
 
 
 def check_virtualisation(host: LocalHost) -> Finding:
@@ -231,13 +233,15 @@ def check_virtualisation(host: LocalHost) -> Finding:
 
 def check_undo(host: LocalHost) -> Finding:
     """What an earlier run left."""
-    left = host.journal.left()
-    if not left:
+    open_entries = host.journal.left()
+    if not open_entries:
         return Finding("undo journal", "ok", "nothing to put back")
     lease = host.lease()
     if lease.holder_alive():
-        return Finding("undo journal", "ok", f"{len(left)} changes are in force for a run now going on")
-    return Finding("undo journal", "warn", f"an earlier run left {len(left)} changes to put back", "leadline restore")
+        return Finding("undo journal", "ok", f"{len(open_entries)} changes are in force for a run now going on")
+    return Finding(
+        "undo journal", "warn", f"an earlier run left {len(open_entries)} changes to put back", "leadline restore"
+    )
 
 
 def check_ports(host: LocalHost) -> Finding:
@@ -246,10 +250,10 @@ def check_ports(host: LocalHost) -> Finding:
     if len(words) != 2:
         return Finding("ports", "warn", "the kernel does not tell its range of ports", _PROC)
     first, last = map(int, words)
-    told = f"{last - first + 1} ports for outgoing connections ({first} to {last})"
+    ports_text = f"{last - first + 1} ports for outgoing connections ({first} to {last})"
     if last - first >= 16_000:
-        return Finding("ports", "ok", told)
-    return Finding("ports", "warn", f"{told} are few", "sudo sysctl net.ipv4.ip_local_port_range='32768 60999'")
+        return Finding("ports", "ok", ports_text)
+    return Finding("ports", "warn", f"{ports_text} are few", "sudo sysctl net.ipv4.ip_local_port_range='32768 60999'")
 
 
 CHECKS: tuple[Callable[[LocalHost], Finding], ...] = (

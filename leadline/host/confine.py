@@ -71,8 +71,8 @@ def _own_view(uid: int, name: str, home: str, paths: Sequence[str]) -> None:
     for path, handle in handles.items():
         while (top := closed(path, uid)) is not None:
             _mount("tmpfs", str(top), "tmpfs", 0, "size=1m,mode=711")
-        if path.exists() and os.path.sameopenfile(handle, (seen := os.open(path, os.O_PATH))):
-            os.close(seen)
+        if path.exists() and os.path.sameopenfile(handle, (descriptor := os.open(path, os.O_PATH))):
+            os.close(descriptor)
             continue
         path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
         if os.path.isdir(f"/proc/self/fd/{handle}"):  # noqa: PTH112
@@ -86,17 +86,17 @@ def _own_view(uid: int, name: str, home: str, paths: Sequence[str]) -> None:
 
 def _name_user(uid: int, name: str, home: str) -> None:
     """A line of its own in /etc/passwd: some programs end where their user has no name (initdb)."""
-    known = Path("/etc/passwd")
-    if not known.is_file():
+    passwd = Path("/etc/passwd")
+    if not passwd.is_file():
         return
-    text = known.read_text(errors="surrogateescape")
-    shown = home.replace(":", "_").replace("\n", "_")
+    text = passwd.read_text(errors="surrogateescape")
+    shown_home = home.replace(":", "_").replace("\n", "_")
     _mount("tmpfs", "/tmp", "tmpfs", 0, "size=4m,mode=755")  # only for as long as it takes to bind the file
     file = Path("/tmp/passwd")
-    file.write_text(f"{text.rstrip()}\n{name}:x:{uid}:{uid}::{shown}:/bin/false\n", errors="surrogateescape")
+    file.write_text(f"{text.rstrip()}\n{name}:x:{uid}:{uid}::{shown_home}:/bin/false\n", errors="surrogateescape")
     file.chmod(0o644)
     handle = os.open(file, os.O_PATH)
-    _mount(f"/proc/self/fd/{handle}", str(known), "", _BIND)
+    _mount(f"/proc/self/fd/{handle}", str(passwd), "", _BIND)
     os.close(handle)
     _require(_libc.umount2(b"/tmp", _DETACH), "umount /tmp")
 

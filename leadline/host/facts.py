@@ -60,8 +60,8 @@ def virtualisation(root: Path) -> str:
     hypervisor = read(root / "sys/hypervisor/type")
     flagged = bool(re.search(r"^flags\s*:.*\bhypervisor\b", read(root / "proc/cpuinfo"), re.MULTILINE))
     guest = hypervisor or ("virtual machine" if flagged else "")
-    found = ", ".join(filter(None, (container, guest, product if guest else "")))
-    return found or "none"
+    hints = ", ".join(filter(None, (container, guest, product if guest else "")))
+    return hints or "none"
 
 
 def file_system(path: Path) -> str:
@@ -70,10 +70,10 @@ def file_system(path: Path) -> str:
         device = path.stat().st_dev
         number = f"{os.major(device)}:{os.minor(device)}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            left, _, right = line.partition(" - ")
-            if left.split()[2] == number:
+            head, _, right = line.partition(" - ")
+            if head.split()[2] == number:
                 kind, source, *_ = right.split()
-                return f"{kind} on {source} ({left.split()[5]})"
+                return f"{kind} on {source} ({head.split()[5]})"
     except OSError:
         return ""
     return ""

@@ -27,13 +27,13 @@ class LocalFiles:
         return self._bytes(path).decode(errors="replace")
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        found = {}
+        contents = {}
         for path in paths:
             try:
-                found[path] = self._bytes(path)
+                contents[path] = self._bytes(path)
             except OSError:
                 continue
-        return found
+        return contents
 
     def names(self, directory: str | Path) -> list[str]:
         try:
@@ -70,15 +70,15 @@ def field(files: Files, pid: int, name: str) -> list[str]:
 
 def memory_hierarchies(mountinfo: Iterable[str]) -> dict[int, Path]:
     """Mount points of the version 1 memory controller and of version 2, by version."""
-    found: dict[int, Path] = {}
+    mounts_by_version: dict[int, Path] = {}
     for line in mountinfo:
-        left, _, right = line.partition(" - ")
+        head, _, right = line.partition(" - ")
         kind, options = right.split()[0], right.split()[-1].split(",")
         if kind == "cgroup2":
-            found.setdefault(2, Path(left.split()[4]))
+            mounts_by_version.setdefault(2, Path(head.split()[4]))
         elif kind == "cgroup" and "memory" in options:
-            found.setdefault(1, Path(left.split()[4]))
-    return found
+            mounts_by_version.setdefault(1, Path(head.split()[4]))
+    return mounts_by_version
 
 
 def memory_limit(files: Files, pid: int) -> int | None:
@@ -120,9 +120,9 @@ def oom_kills(files: Files) -> int:
 
 def listens(files: Files, pids: Iterable[int], port: int) -> bool:
     """Whether one of these processes listens on ``port``: another server that answers there is not ours."""
-    found = {row[9]: int(row[7]) for row in _tcp(files, port, _LISTENS)}  # inode to owner
-    sockets = {f"socket:[{inode}]" for inode in found}
-    users = set(found.values()) & set(USERS)  # one of them tells where this root may not look at open files
+    owners = {row[9]: int(row[7]) for row in _tcp(files, port, _LISTENS)}  # inode to owner
+    sockets = {f"socket:[{inode}]" for inode in owners}
+    users = set(owners.values()) & set(USERS)  # one of them tells where this root may not look at open files
     return bool(sockets) and any(
         sockets & _open_files(files, pid) or users & set(map(int, field(files, pid, "Uid"))) for pid in pids
     )
@@ -144,8 +144,8 @@ def established(files: Files, port: int) -> int:
 
 def opened(files: Files, address: str, port: int) -> int:
     """TCP connections established to ``port`` of another host, by its IPv4 ``address``; also from sockets of IPv6."""
-    told = IPv4Address(address).packed[::-1].hex().upper()  # as the kernel writes it on a little-endian machine
-    wanted = {f"{told}:{port:04X}", f"0000000000000000FFFF0000{told}:{port:04X}"}
+    hex_address = IPv4Address(address).packed[::-1].hex().upper()  # as the kernel writes it on a little-endian machine
+    wanted = {f"{hex_address}:{port:04X}", f"0000000000000000FFFF0000{hex_address}:{port:04X}"}
     tables = (rows(files, f"{PROC}/net/{table}")[1:] for table in ("tcp", "tcp6"))
     fields = (line.split(maxsplit=10) for table in tables for line in table)
     return sum(row[2] in wanted and row[3] == _ESTABLISHED for row in fields)
@@ -168,10 +168,10 @@ def _tcp(files: Files, port: int, state: str) -> list[list[str]]:
 
 
 def _open_files(files: Files, pid: int) -> set[str]:
-    found = set()
+    open_files = set()
     for name in files.names(f"{PROC}/{pid}/fd"):
         try:
-            found.add(files.link(f"{PROC}/{pid}/fd/{name}"))
+            open_files.add(files.link(f"{PROC}/{pid}/fd/{name}"))
         except OSError:
             continue
-    return found
+    return open_files

@@ -108,9 +108,9 @@ def find(
 ) -> int:
     """The process that one of these names. Raises ProcessLookupError saying what was looked for."""
     if port is not None:
-        if (found := listener(files, port)) is None:
+        if (process := listener(files, port)) is None:
             raise ProcessLookupError(f"nothing that this user can see listens on port {port}")
-        return found
+        return process
     if pid_file is not None:
         try:
             return int(files.read(pid_file).split()[0])

@@ -55,8 +55,8 @@ def run(
     """
     with _beats(tell):
         done = exchange(argv, data, **how)
-    out, said = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(done.args, done.returncode, out, said)
+    out, output_texts = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, output_texts)
 
 
 def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
@@ -66,8 +66,8 @@ def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exch
     process: Running
     with subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe, **how) as process:  # type: ignore[call-overload]
         try:
-            out, said = _talk(process, data, time.monotonic() + within)
-            return subprocess.CompletedProcess(process.args, process.wait(), out, said)
+            out, errors = _talk(process, data, time.monotonic() + within)
+            return subprocess.CompletedProcess(process.args, process.wait(), out, errors)
         except TimeoutError:
             raise TimeoutError(f"{argv[0]} did not end within {within:g} s") from None
         finally:
@@ -82,20 +82,20 @@ def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]
     assert process.stdout is not None
     assert process.stderr is not None
     said = {process.stdout: bytearray(), process.stderr: bytearray()}
-    given = memoryview(data)
+    unsent = memoryview(data)
     with selectors.DefaultSelector() as streams:
         for stream in said:
             streams.register(stream, selectors.EVENT_READ)
         os.set_blocking(process.stdin.fileno(), False)
         streams.register(process.stdin, selectors.EVENT_WRITE)
         while streams.get_map():
-            if (left := deadline - time.monotonic()) <= 0:
+            if (remaining := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
-            for key, _ in streams.select(left):
+            for key, _ in streams.select(remaining):
                 if key.fileobj is process.stdin:
                     with suppress(BrokenPipeError):
-                        given = given[os.write(key.fd, given[: select.PIPE_BUF]) :] if given else given
-                        if given:
+                        unsent = unsent[os.write(key.fd, unsent[: select.PIPE_BUF]) :] if unsent else unsent
+                        if unsent:
                             continue
                     streams.unregister(process.stdin)
                     process.stdin.close()
@@ -221,14 +221,14 @@ def foreground(
     SIGTERM and SIGHUP go on to it. SIGINT it has from the terminal itself, unless it stands ``apart`` in a group of its
     own, which may not read the terminal and is told of everything once. Raises OSError.
     """
-    told: list[int] = []
+    signals: list[int] = []
     stdin = subprocess.DEVNULL if apart and os.isatty(0) else None
     group = 0 if apart else None
     stderr = subprocess.STDOUT if output is not None else None
     process = subprocess.Popen(list(argv), stdin=stdin, stdout=output, stderr=stderr, env=env, process_group=group)
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        told.append(number)
+        signals.append(number)
         with suppress(ProcessLookupError):  # it has just ended
             os.killpg(process.pid, number) if apart else process.send_signal(number)
 
@@ -241,7 +241,7 @@ def foreground(
     with process:
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
-            return process.wait(), told
+            return process.wait(), signals
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

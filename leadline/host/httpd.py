@@ -18,5 +18,5 @@ def find_httpd() -> tuple[Path | None, str]:
     if named:
         return (Path(named), "") if os.access(named, os.X_OK) else (None, f"{VARIABLE}={named} cannot be run")
     path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
-    found = next((Path(found) for name in _NAMES if (found := shutil.which(name, path=path))), None)
-    return found, "" if found else f"no {' or '.join(_NAMES)} on this host"
+    path_found = next((Path(path_found) for name in _NAMES if (path_found := shutil.which(name, path=path))), None)
+    return path_found, "" if path_found else f"no {' or '.join(_NAMES)} on this host"

@@ -27,8 +27,8 @@ class JavaHome:
 def _candidates(folder: Path) -> Iterator[Path]:
     if named := os.environ.get("JAVA_HOME"):
         yield Path(named)
-    if found := shutil.which("java"):
-        yield Path(found).resolve().parent.parent
+    if java := shutil.which("java"):
+        yield Path(java).resolve().parent.parent
     if folder.is_dir():
         yield from sorted(path for path in folder.iterdir() if path.is_dir())
 
@@ -58,17 +58,17 @@ def java_says(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def java_homes(folder: Path = Path("/usr/lib/jvm")) -> list[JavaHome]:
     """Of JAVA_HOME, the PATH and ``folder``, in this order, each once."""
-    found: dict[Path, JavaHome] = {}
+    homes: dict[Path, JavaHome] = {}
     for path in _candidates(folder):
         home = path.resolve()
-        if home in found or not (home / "bin" / "java").is_file():
+        if home in homes or not (home / "bin" / "java").is_file():
             continue
         version = _version(home)
         numbers = re.findall(r"\d+", version)
         if not numbers:
             continue
-        found[home] = JavaHome(home, version, _major(numbers), (home / "bin" / "javac").exists())
-    return list(found.values())
+        homes[home] = JavaHome(home, version, _major(numbers), (home / "bin" / "javac").exists())
+    return list(homes.values())
 
 
 def java_home(path: Path) -> JavaHome:
@@ -91,5 +91,5 @@ def find_java(minimum: int = 17, folder: Path = Path("/usr/lib/jvm"), newest: in
             return home.path
     have = ", ".join(f"{home.path} ({home.version}{'' if home.jdk else ', no compiler'})" for home in homes)
     wanted = f"{minimum} to {newest}" if newest else f"{minimum} or newer"
-    found = f"found only {have}" if have else "no Java found"
-    raise UsageError(f"no JDK {wanted}: {found}; install one and set JAVA_HOME to it")
+    versions = f"found only {have}" if have else "no Java found"
+    raise UsageError(f"no JDK {wanted}: {versions}; install one and set JAVA_HOME to it")

@@ -36,9 +36,9 @@ _FIELDS = frozenset(item.name for item in fields(Entry))
 
 def owner() -> dict[str, Any]:
     """This process, so that a reader can tell whose an entry or a lease is."""
-    own = procfs.read_stat(os.getpid())
+    stat = procfs.read_stat(os.getpid())
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:_COMMAND_MAX] if sys.argv else "leadline"
-    return {"pid": os.getpid(), "start": own.start if own else 0, "command": command}
+    return {"pid": os.getpid(), "start": stat.start if stat else 0, "command": command}
 
 
 def _sync_directory(path: Path) -> None:
@@ -162,8 +162,8 @@ class UndoJournal:
 
     def record_process(self, name: str, argv: Sequence[str], token: str, cwd: Path | None = None) -> Entry:
         """Announce a process before it starts; ``update(entry, pid=..., start=...)`` once they are known."""
-        known = {} if cwd is None else {"cwd": str(cwd.resolve())}
-        return self.record("process", name, None, " ".join(argv)[:200], token=token, **known)
+        directory = {} if cwd is None else {"cwd": str(cwd.resolve())}
+        return self.record("process", name, None, " ".join(argv)[:200], token=token, **directory)
 
     def update(self, entry: Entry, **known: Any) -> None:
         """Add what became known: ``value`` is one more value that leadline set, the rest goes to ``data``."""
@@ -262,11 +262,11 @@ class UndoJournal:
             if entry is None:
                 return ""
             try:
-                told = _UNDO[entry.kind]([entry], self.root)
+                message = _UNDO[entry.kind]([entry], self.root)
             except (CannotUndo, OSError) as error:
                 raise RestoreError(f"could not be put back: {error}") from None
             self.done(entry)
-            return told
+            return message
 
     def compact(self) -> None:
         """Drop finished records: the whole file when nothing is open, else an atomic rewrite. A file with a damaged
@@ -309,17 +309,17 @@ def _in_force(entry: Entry, of: int | None) -> bool:
     pid = entry.owner.get("pid")
     if not isinstance(pid, int) or pid in (of, os.getpid()) or entry.boot != procfs.boot_id():
         return False
-    found = procfs.read_stat(pid)
-    return found is not None and found.alive and found.start == entry.owner.get("start")
+    stat = procfs.read_stat(pid)
+    return stat is not None and stat.alive and stat.start == entry.owner.get("start")
 
 
 def _require_own(handle: int) -> None:
     """Whoever can write a journal says what is undone: root acts on root's only. Raises OSError."""
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    fstat = os.fstat(handle)
+    if not stat.S_ISREG(fstat.st_mode):
         raise OSError(errno.EINVAL, "it is no regular file")
-    if found.st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, f"it belongs to user {found.st_uid}: run leadline restore as that user")
+    if fstat.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, f"it belongs to user {fstat.st_uid}: run leadline restore as that user")
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, bool]]:
@@ -327,12 +327,12 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, bool]]:
     number = 0
     while line := file.readline(_LINE_MAX):
         number += 1
-        kept: bytes | None = line
+        whole: bytes | None = line
         while not line.endswith(b"\n") and len(line) == _LINE_MAX:
-            kept = None
+            whole = None
             line = file.readline(_LINE_MAX)
-        if kept is None or kept.strip(b"\0 \r\n"):
-            yield number, kept, line.endswith(b"\n")
+        if whole is None or whole.strip(b"\0 \r\n"):
+            yield number, whole, line.endswith(b"\n")
 
 
 def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
@@ -355,12 +355,12 @@ def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
 
 def _check_readable(entry: Entry) -> None:
     """What is written is held against what will be read. Raises ValueError."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     try:
-        _read_line(json.dumps(asdict(entry)).encode(), found)
+        _read_line(json.dumps(asdict(entry)).encode(), entries)
     except _UNREADABLE as error:
         raise ValueError(f"the undo journal cannot keep {entry.kind} {entry.target}: {error}") from error
-    if found.get(entry.id) != entry:
+    if entries.get(entry.id) != entry:
         raise ValueError(f"the undo journal would read {entry.kind} {entry.target} back as another entry")
 
 

@@ -66,13 +66,13 @@ def load_agent(host: Host, java_home: Path | None, pid: int, options: Path, time
     """
     words = ["JVMTI.agent_load", _quoted(agent_jar()), _quoted(options)]
     try:
-        code, said = _asked(host, pid, " ".join(words), timeout) or _jcmd(host, java_home, pid, words, timeout)
+        code, reply = _asked(host, pid, " ".join(words), timeout) or _jcmd(host, java_home, pid, words, timeout)
     except TimeoutError:
         raise AttachError(f"JVM {pid} did not load the agent within {timeout:g} s") from None
     except OSError as error:  # it ended meanwhile
         raise AttachError(f"JVM {pid} did not load the agent: {error}") from error
-    if code or "return code: 0" not in said:
-        lines = [line.strip() for line in said.splitlines() if line.strip() and line.strip() != f"{pid}:"]
+    if code or "return code: 0" not in reply:
+        lines = [line.strip() for line in reply.splitlines() if line.strip() and line.strip() != f"{pid}:"]
         raise AttachError(f"JVM {pid} did not load the agent: {' '.join(lines) or 'it said nothing'}")
 
 

@@ -31,15 +31,15 @@ class OomKill:
 def parse(text: str) -> list[OomKill]:
     """Of the log's text, the oldest first."""
     groups: dict[int, str] = {}
-    found = []
+    kills = []
     for line in text.splitlines():
         if event := _EVENT.search(line):
             groups[int(event[3])] = event[2] or "" if event[1] == "CONSTRAINT_MEMCG" else ""
         elif killed := _KILLED.search(line):
             pid = int(killed[1])
             resident = (int(killed[2]) + int(killed[3] or 0)) * 1024
-            found.append(OomKill(pid, groups.pop(pid, ""), resident))
-    return found
+            kills.append(OomKill(pid, groups.pop(pid, ""), resident))
+    return kills
 
 
 def oom_kills() -> list[OomKill]:

@@ -18,12 +18,12 @@ def known() -> Known:
     if not _DEVICE.exists():
         return "absent"
     try:
-        boot, told = _file().read_text(encoding="utf-8").split()
+        boot, answer = _file().read_text(encoding="utf-8").split()
     except (OSError, ValueError):
         return "untried"
     if boot != _boot():
         return "untried"
-    return "works" if told == "works" else "fails"
+    return "works" if answer == "works" else "fails"
 
 
 def remember(works: bool) -> None:

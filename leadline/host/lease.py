@@ -74,22 +74,22 @@ class Lease:
         """Take it if it is free. Raises OSError when the kernel gives no socket."""
         if self._socket is not None:
             return True
-        taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # not inherited by children
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # not inherited by children
         try:
-            taken.bind(f"\0{self.name}")
-            taken.listen(_BACKLOG)
+            listening.bind(f"\0{self.name}")
+            listening.listen(_BACKLOG)
         except OSError as error:
-            taken.close()
+            listening.close()
             if error.errno == errno.EADDRINUSE:
                 return False
             raise
-        told = {**owner(), "time": time.time()}
+        details = {**owner(), "time": time.time()}
         if self._undoes:
-            told |= {"undoes": self._journal, "command": f"watchdog putting back {self._journal}"}
-        words = json.dumps({**told, "command": str(told["command"])[:_COMMAND]}).encode()
+            details |= {"undoes": self._journal, "command": f"watchdog putting back {self._journal}"}
+        words = json.dumps({**details, "command": str(details["command"])[:_COMMAND]}).encode()
         reading, self._end = os.pipe()
-        self._socket = taken
-        self._thread = threading.Thread(target=_tell, args=(taken, reading, words), name="lease", daemon=True)
+        self._socket = listening
+        self._thread = threading.Thread(target=_tell, args=(listening, reading, words), name="lease", daemon=True)
         self._thread.start()
         return True
 
@@ -123,21 +123,23 @@ class Lease:
 
         A longer wait is logged as a warning. Raises HostBusyError, UsageError.
         """
-        began = asked = time.monotonic()
+        began = last_asked = time.monotonic()
         silent = True
         deadline = began + (_patience() if patience is None else patience)
         while not self._take():
-            if time.monotonic() >= asked:
-                asked = time.monotonic() + 1.0
+            if time.monotonic() >= last_asked:
+                last_asked = time.monotonic() + 1.0
                 last = self.holder()
                 if self._journal and last.get("undoes") == self._journal:
                     procfs.send(int(last["pid"]), signal.SIGTERM)  # the kernel's word
                     deadline = max(deadline, began + _UNDOING)
-            left = deadline - time.monotonic()
-            if silent and left > 0 and time.monotonic() > began + _LEAVING:
+            remaining = deadline - time.monotonic()
+            if silent and remaining > 0 and time.monotonic() > began + _LEAVING:
                 silent = False
-                _LOG.warning("waiting up to %s for this host, in use by %s", format_duration(left), self._describe())
-            if left <= 0:
+                _LOG.warning(
+                    "waiting up to %s for this host, in use by %s", format_duration(remaining), self._describe()
+                )
+            if remaining <= 0:
                 raise HostBusyError(f"this host is in use by {self._describe()}; wait until it ends, or end it first")
             time.sleep(0.05)
 
@@ -149,11 +151,11 @@ class Lease:
     def release(self) -> None:
         if self._socket is None:
             return
-        taken, self._socket = self._socket, None
+        socket_, self._socket = self._socket, None
         os.close(self._end)
         if self._thread is not None:
             self._thread.join(_PATIENCE)
-        taken.close()
+        socket_.close()
 
     def holder(self) -> dict[str, Any]:
         """Who has it now: ``pid`` and ``uid`` by the kernel's word; ``start``, ``command`` and ``time`` by its own,
@@ -173,12 +175,12 @@ class Lease:
             peer = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             pid, uid, _ = _CREDENTIALS.unpack(peer)
             stat = procfs.read_stat(pid)
-            known: dict[str, Any] = {"pid": pid, "uid": uid, "start": stat.start if stat else 0}
+            listener: dict[str, Any] = {"pid": pid, "uid": uid, "start": stat.start if stat else 0}
             with contextlib.suppress(OSError, ValueError):
-                told = json.loads(_all_of(asking))
-                if isinstance(told, dict):
-                    known = {**told, **known}
-        return known
+                answer = json.loads(_all_of(asking))
+                if isinstance(answer, dict):
+                    listener = {**answer, **listener}
+        return listener
 
     def holder_alive(self) -> bool:
         """Whether another or this process has it."""
@@ -194,8 +196,8 @@ class Lease:
             user = str(last.get("uid"))
         words = last.get("command") or _command(int(last["pid"]))
         since = last.get("time")
-        told = time.strftime(" since %H:%M:%S", time.localtime(since)) if isinstance(since, int | float) else ""
-        return f"pid {last['pid']} of user {user} ({words}){told}"
+        since_text = time.strftime(" since %H:%M:%S", time.localtime(since)) if isinstance(since, int | float) else ""
+        return f"pid {last['pid']} of user {user} ({words}){since_text}"
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -236,10 +238,10 @@ def _tell(taken: socket.socket, end: int, words: bytes) -> None:
 
 
 def _all_of(asking: socket.socket) -> bytes:
-    found = b""
-    while len(found) < _MOST and (part := asking.recv(_MOST)):
-        found += part
-    return found
+    content = b""
+    while len(content) < _MOST and (part := asking.recv(_MOST)):
+        content += part
+    return content
 
 
 def _command(pid: int) -> str:

@@ -126,12 +126,12 @@ class LocalHost:
             wrong.append(str(error))
         for name, original in self._originals.items():
             try:
-                found = self.read_back(name)
+                back = self.read_back(name)
             except (LookupError, OSError) as error:
                 wrong.append(f"{name} cannot be read: {error}")
                 continue
-            if found != original:
-                wrong.append(f"{name} is {found}, it was {original}")
+            if back != original:
+                wrong.append(f"{name} is {back}, it was {original}")
         return wrong
 
     def _require_watch(self) -> None:
@@ -147,21 +147,21 @@ class LocalHost:
         return process.start(spec, self.journal)
 
     def mark(self, process: Process) -> ProcessMark:
-        found = procfs.read_stat(process.pid)
-        return ProcessMark(process.pid, found.start if found else 0, procfs.boot_id())
+        stat = procfs.read_stat(process.pid)
+        return ProcessMark(process.pid, stat.start if stat else 0, procfs.boot_id())
 
     def runs(self, mark: ProcessMark) -> bool:
-        found = procfs.read_stat(mark.pid)
-        return mark.boot == procfs.boot_id() and found is not None and found.start == mark.start and found.alive
+        stat = procfs.read_stat(mark.pid)
+        return mark.boot == procfs.boot_id() and stat is not None and stat.start == mark.start and stat.alive
 
     def end(self, mark: ProcessMark, number: int, grace: float) -> bool:
-        for given, seconds in ((number, grace), (signal.SIGKILL, _KILLED)):
-            procfs.send(mark.pid, given, mark.start)
+        for signal_number, seconds in ((number, grace), (signal.SIGKILL, _KILLED)):
+            procfs.send(mark.pid, signal_number, mark.start)
             until = time.monotonic() + seconds
             while self.runs(mark) and time.monotonic() < until:
                 time.sleep(0.02)
             if not self.runs(mark):
-                return given == number
+                return signal_number == number
         return False
 
     def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
@@ -266,12 +266,12 @@ class LocalHost:
             raise TrialFailure(
                 FailureClass.CONFIGURATION, f"the kernel refuses {name} = {knob.format(level)}: {error.strerror}"
             ) from error
-        found = family.read(knob)
-        if found != level:
+        original = family.read(knob)
+        if original != level:
             self.journal.update(entry, value=normalise(family.path(knob).read_text()))
             raise TrialFailure(
                 FailureClass.CONFIGURATION,
-                f"{name} was set to {knob.format(level)} but reads back {knob.format(found)}",
+                f"{name} was set to {knob.format(level)} but reads back {knob.format(original)}",
             )
 
     # -- resets
@@ -375,7 +375,7 @@ class LocalHost:
         self._require_watch()
         path = path.absolute()
         try:
-            told = make(path)
+            disk = make(path)
         except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
             self.remove_ram_disk(path)
             raise TrialFailure(FailureClass.CONFIGURATION, f"no {what} can be made here: {error}") from error
@@ -385,7 +385,7 @@ class LocalHost:
             self.remove_ram_disk(path)
             raise
         self._temporary["mount"].append(str(path / "store"))
-        return told
+        return disk
 
     def remove_ram_disk(self, path: Path) -> None:
         """Remove what ``ram_disk`` made, if it is there. What cannot be removed is left to ``restore``, which tells
@@ -420,16 +420,16 @@ class LocalHost:
         table = self.root / "proc/self/mountinfo"
         mounted = {mount.point for mount in mounts(table)} if self._temporary["mount"] else set()
         swaps = active_swaps(self.root)
-        found: dict[str, tuple[str, str]] = {}
+        changed: dict[str, tuple[str, str]] = {}
         for kind, names in self._temporary.items():
             for name in names:
                 if kind == "swap":
-                    found[f"{kind} {name}"] = ("on", "on" if name in swaps else "off")
+                    changed[f"{kind} {name}"] = ("on", "on" if name in swaps else "off")
                 else:
                     there = name in mounted if kind == "mount" else Path(name).exists()
-                    found[f"{kind} {name}"] = ("gone", "there" if there else "gone")
+                    changed[f"{kind} {name}"] = ("gone", "there" if there else "gone")
             names.clear()
-        return found
+        return changed
 
     def facts(self) -> Mapping[str, str]:
         """See ``leadline.host.facts.host_facts``."""

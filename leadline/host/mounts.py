@@ -23,13 +23,13 @@ class Mount:
 
 def mounts(file: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
     """What is mounted, oldest first. Raises OSError."""
-    found = []
+    mounts_ = []
     for line in file.read_text().splitlines():
-        left, _, right = line.partition(" - ")
+        head, _, right = line.partition(" - ")
         kind, source, *own = right.split()
-        options = frozenset(",".join([left.split()[5], *own]).split(","))
-        found.append(Mount(_plain(left.split()[4]), kind, _plain(source), options))
-    return found
+        options = frozenset(",".join([head.split()[5], *own]).split(","))
+        mounts_.append(Mount(_plain(head.split()[4]), kind, _plain(source), options))
+    return mounts_
 
 
 def _plain(text: str) -> str:

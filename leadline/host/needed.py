@@ -17,8 +17,8 @@ def needed_to_undo(paths: Sequence[Path]) -> Path | None:
     undo = state_dir() / "undo"
     for journal in sorted(undo.glob("*.jsonl")) if undo.is_dir() else ():
         for entry in UndoJournal(journal).open_entries():
-            told = repr(entry)
+            text = repr(entry)
             for path in paths:
-                if re.search(rf"{re.escape(str(path))}(?![\w.-])", told):
+                if re.search(rf"{re.escape(str(path))}(?![\w.-])", text):
                     return path
     return None

@@ -58,11 +58,11 @@ def probe(seconds: float = 2.0, root: Path = Path("/")) -> Noise:
 
 def busy(seconds: float, root: Path = Path("/")) -> float:
     """Share of all CPUs that was not idle in the next seconds, steal included and this process left out."""
-    before, own = _idle_ticks(root), time.process_time()
+    before, own_time = _idle_ticks(root), time.process_time()
     time.sleep(seconds)
-    after, own = _idle_ticks(root), time.process_time() - own
+    after, own_time = _idle_ticks(root), time.process_time() - own_time
     total, idle = (new - old for new, old in zip(after, before, strict=True))
-    ticks = own * os.sysconf("SC_CLK_TCK")
+    ticks = own_time * os.sysconf("SC_CLK_TCK")
     return max(0.0, 1 - (idle + ticks) / total) if total > 0 else 0.0
 
 

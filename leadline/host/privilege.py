@@ -111,8 +111,8 @@ def new_user() -> User | None:
 
 def user_of(pid: int) -> User | None:
     """The user of a process that leadline gave one to, None for others."""
-    found = procfs.users(pid)
-    return User(min(found)) if os.geteuid() == 0 and len(found) == 1 and min(found) in USERS else None
+    users = procfs.users(pid)
+    return User(min(users)) if os.geteuid() == 0 and len(users) == 1 and min(users) in USERS else None
 
 
 def run(argv: Sequence[str], reads: Iterable[Path] = (), owns: Iterable[Path] = (), home: Path | None = None, **more: object) -> subprocess.CompletedProcess[str]:  # fmt: skip # noqa: E501
@@ -159,14 +159,14 @@ def _known(uid: int) -> bool:
 
 def _owners() -> set[int]:
     """Owners of what lies in directories that everybody may write to, and of shared memory."""
-    found = {owner for owner, _ in _segments()}
+    owners = {owner for owner, _ in _segments()}
     for directory in _SHARED:
         for path in _entries(directory):
             try:
-                found.add(path.lstat().st_uid)
+                owners.add(path.lstat().st_uid)
             except OSError:
                 continue
-    return found
+    return owners
 
 
 def _entries(directory: str) -> list[Path]:

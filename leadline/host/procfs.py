@@ -64,11 +64,11 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 def all_processes() -> dict[int, ProcessStat]:
     """Every process this process may see, by pid."""
-    found = {}
+    processes = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - names only, thousands of them
         if name.isdigit() and (stat := read_stat(int(name))) is not None:
-            found[stat.pid] = stat
-    return found
+            processes[stat.pid] = stat
+    return processes
 
 
 def carries_mark(pid: int, token: str) -> bool:
@@ -172,8 +172,8 @@ def marked(
         if now is not None and now.start == start:
             seeds.add(pid)
         elif now is None and cwd is not None:
-            left = (stat for stat in table.values() if stat.session == pid and stat.start >= start)
-            seeds |= {stat.pid for stat in left if works_in(stat.pid, cwd)}
+            running = (stat for stat in table.values() if stat.session == pid and stat.start >= start)
+            seeds |= {stat.pid for stat in running if works_in(stat.pid, cwd)}
     return family(table, seeds)
 
 
@@ -210,7 +210,7 @@ def end(find: Callable[[], Iterable[int]], grace: float, reap: Callable[[], obje
     ``reap`` is called while waiting, for those that are this process's own children. True if SIGKILL was not
     needed. Raises PermissionError, and TimeoutError when some outlive SIGKILL by ten seconds.
     """
-    asked: set[int] = set()
+    signalled: set[int] = set()
     started = time.monotonic()
     gentle = True
     while True:
@@ -227,9 +227,9 @@ def end(find: Callable[[], Iterable[int]], grace: float, reap: Callable[[], obje
             if waited >= grace + 10:
                 raise TimeoutError(f"processes {sorted(alive)} outlive SIGKILL")
         else:
-            for pid in alive - asked:
+            for pid in alive - signalled:
                 send(pid, signal.SIGTERM)
-            asked |= alive
+            signalled |= alive
         time.sleep(0.02 if waited < 1 else 0.1)
 
 

@@ -32,8 +32,8 @@ class CannotMake(Exception):
 
 def largest(root: Path = Path("/")) -> int:
     """Half of the memory that is free for use now, in bytes: what a RAM disk may take at most."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
-    return int(found[1]) * 1024 // 2 if found else 0
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 // 2 if match else 0
 
 
 def make(
@@ -56,15 +56,15 @@ def make(
     entry = _begun(journal, KIND, base)
     if device is not None:
         journal.update(entry, device=device)
-        told = f"{device} (brd)"
+        description = f"{device} (brd)"
     else:
         device = _loop(base / "memory", size, run)
-        told = f"{device} (loop device over a file on a tmpfs)"
+        description = f"{device} (loop device over a file on a tmpfs)"
     # nothing is put off to a thread of the kernel that would work beside the load
     lazy = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
     run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", lazy, device, f"{size >> 10}k")
     run("mount", "-t", "ext4", device, str(base / "store"))
-    return f"{told}, ext4, {size >> 20} MiB"
+    return f"{description}, ext4, {size >> 20} MiB"
 
 
 def lacks(kind: str, root: Path = Path("/")) -> str:
@@ -75,8 +75,8 @@ def lacks(kind: str, root: Path = Path("/")) -> str:
         if missing := _missing("ext4"):
             return f"{missing}, or take tmpfs"
         return "" if brd(0) is not None else _without_brd(_SHOWN)
-    known = {line.split()[-1] for line in (root / "proc/filesystems").read_text().splitlines() if line.split()}
-    if kind not in known:
+    kinds = {line.split()[-1] for line in (root / "proc/filesystems").read_text().splitlines() if line.split()}
+    if kind not in kinds:
         return f"this kernel has no {kind} (/proc/filesystems); load its module (modprobe {kind}), or take disk"
     missing = _missing(kind)
     return f"{missing}, or take disk" if missing else ""
@@ -112,8 +112,8 @@ def make_overlay(
     """
     if why := lacks(OVERLAY, journal.root):
         raise CannotMake(why)
-    if found := _SEPARATORS.search(str(base)):
-        raise CannotMake(f"a path that holds {found[0]!r} cannot be named to an overlay: {base}; take another --lab")
+    if match := _SEPARATORS.search(str(base)):
+        raise CannotMake(f"a path that holds {match[0]!r} cannot be named to an overlay: {base}; take another --lab")
     if mount_of(next(path for path in (base, *base.parents) if path.exists()), journal.root).kind == OVERLAY:
         raise CannotMake(
             "the lab lies on an overlay (a container's own), which cannot hold another; take another --lab"
@@ -127,10 +127,10 @@ def make_overlay(
         path.mkdir(exist_ok=True)
     shutil.copystat(lower, upper)  # the mount has the upper layer's mode
     # a new owner of a file is no reason to copy what is in it
-    given = ",".join(
+    mount_options = ",".join(
         [f"lowerdir={lower}", f"upperdir={upper}", f"workdir={work}", "metacopy=on", *filter(None, [options])]
     )
-    run("mount", "-t", OVERLAY, "-o", given, OVERLAY, str(base / "store"))
+    run("mount", "-t", OVERLAY, "-o", mount_options, OVERLAY, str(base / "store"))
     return f"overlay, its layers on the lab's disk, metacopy=on{f',{options}' if options else ''}"
 
 

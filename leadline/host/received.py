@@ -242,10 +242,10 @@ class _Archive:
         self._bytes += size
         if size < 0 or self._bytes > self._bounds.bytes:
             raise ValueError(f"it has more than {self._bounds.bytes:,} bytes")
-        left = size
-        while left:
-            chunk = self._read(min(left, _CHUNK))
-            left -= len(chunk)
+        remaining = size
+        while remaining:
+            chunk = self._read(min(remaining, _CHUNK))
+            remaining -= len(chunk)
             yield chunk
         self._read(-size % _BLOCK)
 
@@ -261,20 +261,20 @@ class _Archive:
         return b"".join(self.content(size))
 
     def _read(self, size: int, or_nothing: bool = False) -> bytes:
-        parts, left = [], size
-        while left and (part := self._stream.read(left)):
+        parts, remaining = [], size
+        while remaining and (part := self._stream.read(remaining)):
             parts.append(part)
-            left -= len(part)
-        if left and (parts or not or_nothing):
+            remaining -= len(part)
+        if remaining and (parts or not or_nothing):
             raise ValueError("it ends early")
         return b"".join(parts)
 
     def _to_the_end(self) -> None:
         """What pads an archive is read, so that its writer ends in order."""
-        left = _PADDING
+        remaining = _PADDING
         while part := self._stream.read(_BLOCK):
-            left -= len(part)
-            if left < 0:
+            remaining -= len(part)
+            if remaining < 0:
                 raise ValueError("it does not end after its end")
 
 

@@ -40,10 +40,10 @@ def read_text(path: Path, most: int = LARGEST) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no file has such a name"
         raise UsageError(f"{name} cannot be read: {reason}") from error
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
-        kind = next((kind for test, kind in _KINDS.items() if test(found.st_mode)), "something else")
+        kind = next((kind for test, kind in _KINDS.items() if test(status.st_mode)), "something else")
         raise UsageError(f"{name} cannot be read: it is {kind}, not a file")
     with os.fdopen(handle, "rb") as file:
         try:
@@ -51,7 +51,7 @@ def read_text(path: Path, most: int = LARGEST) -> str:
         except OSError as error:
             raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     if len(data) > most:
-        raise UsageError(f"{name} is too large: {found.st_size:,} bytes; at most {most:,} are read")
+        raise UsageError(f"{name} is too large: {status.st_size:,} bytes; at most {most:,} are read")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

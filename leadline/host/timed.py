@@ -45,18 +45,22 @@ def run(argv: list[str], timeout: float) -> dict[str, object]:
     nothing, environment = _given()
     counter = instructions()
     before = counter.read() if counter is not None else None
-    said = os.memfd_create("stderr")
-    actions = [(os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, nothing, 1), (os.POSIX_SPAWN_DUP2, said, 2)]
+    stderr_file = os.memfd_create("stderr")
+    actions = [
+        (os.POSIX_SPAWN_DUP2, nothing, 0),
+        (os.POSIX_SPAWN_DUP2, nothing, 1),
+        (os.POSIX_SPAWN_DUP2, stderr_file, 2),
+    ]
     try:
         started, begun = time.time(), time.perf_counter_ns()
         pid = os.posix_spawnp(argv[0], argv, environment, file_actions=actions, setpgroup=0, setsigdef=_RESET)
         timed_out = _wait(pid, timeout)
         _, status, used = os.wait4(pid, 0)
         wall = time.perf_counter_ns() - begun
-        size = os.fstat(said).st_size
-        words = os.pread(said, LONGEST, max(0, size - LONGEST))
+        size = os.fstat(stderr_file).st_size
+        words = os.pread(stderr_file, LONGEST, max(0, size - LONGEST))
     finally:
-        os.close(said)
+        os.close(stderr_file)
     figures = (used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
     found: dict[str, object] = dict(
         zip(_ABOUT, (*figures, used.ru_inblock, used.ru_oublock, used.ru_maxrss), strict=True)
@@ -92,7 +96,7 @@ class Counter:
         """Events of the programs started so far, outside the kernel, that have ended or still run; None where the CPU
         shared its counters out, so that only a part was counted.
         """
-        counted = [struct.unpack("QQQ", os.read(each, 24)) for each in (self._all, self._own)]
+        counted = [struct.unpack("QQQ", os.read(counter, 24)) for counter in (self._all, self._own)]
         if any(running < enabled for _, enabled, running in counted):
             return None
         return int(counted[0][0] - counted[1][0])
@@ -118,10 +122,10 @@ def _opened(kind: int, event: int, flags: int) -> int:
     flags |= _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
     wanted = ctypes.create_string_buffer(struct.pack("IIQQQQQ", kind, _SIZE, event, 0, 0, _TIMES, flags), _SIZE)
     call = ctypes.CDLL(None, use_errno=True).syscall
-    found = int(call(number, wanted, 0, -1, -1, _CLOSE_ON_EXEC))
-    if found < 0:
+    opened = int(call(number, wanted, 0, -1, -1, _CLOSE_ON_EXEC))
+    if opened < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return found
+    return opened
 
 
 def _wait(pid: int, timeout: float) -> bool:
@@ -158,12 +162,12 @@ def serve() -> None:
             if not more:
                 return
             line += more
-        asked = json.loads(line)
+        request = json.loads(line)
         answers: list[dict[str, object]] = []
         try:
-            for argv in asked["programs"]:
+            for argv in request["programs"]:
                 try:
-                    answers.append(run(argv, asked["timeout"]))
+                    answers.append(run(argv, request["timeout"]))
                 except OSError as error:
                     answers.append({"cannot": f"{argv[0]}: {error.strerror or error}"})
         except Gone:
@@ -174,7 +178,7 @@ def serve() -> None:
 
 def _tell(answers: list[dict[str, object]]) -> None:
     with contextlib.suppress(BrokenPipeError), open(1, "wb", closefd=False) as out:
-        out.write(b"".join(json.dumps(one).encode() + b"\n" for one in answers))
+        out.write(b"".join(json.dumps(answer).encode() + b"\n" for answer in answers))
 
 
 if __name__ == "__main__":

@@ -63,11 +63,11 @@ class Stopwatch:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {"programs": [list(argv) for argv in programs], "timeout": timeout}
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        request = {"programs": [list(argv) for argv in programs], "timeout": timeout}
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
-        told, interruption = 0, None
-        while told < len(programs):
+        count, interruption = 0, None
+        while count < len(programs):
             try:
                 line = self._process.stdout.readline()
             except KeyboardInterrupt as error:
@@ -76,11 +76,11 @@ class Stopwatch:
                 continue
             if not line:
                 break
-            told += 1
+            count += 1
             yield _timed(json.loads(line), timeout, accept)
         if interruption is not None:
             raise interruption
-        if told < len(programs):
+        if count < len(programs):
             raise RuntimeError("the process that times programs has ended")
 
 
@@ -88,11 +88,11 @@ def _timed(answer: dict[str, Any], timeout: float, accept: frozenset[int] | None
     if "cannot" in answer:
         return Timed({}, str(answer["cannot"]))
     words = str(answer.pop("stderr")).strip().splitlines()
-    left, timed_out, status = bool(answer.pop("left")), answer.pop("timed_out"), int(answer["status"])
+    left_behind, timed_out, status = bool(answer.pop("left")), answer.pop("timed_out"), int(answer["status"])
     why = ""
     if timed_out:
         why = f"it ran longer than {timeout:g} s and was ended"
     elif accept is not None and status not in accept:
         why = f"exit code {status}" + (f": {words[-1][:200]}" if words else "")
     figures = {name: float(value) for name, value in answer.items()}
-    return Timed(figures, why, left, None if timed_out else status)
+    return Timed(figures, why, left_behind, None if timed_out else status)

@@ -131,9 +131,11 @@ def undo_file(entries: Sequence[Entry], root: Path) -> str:
     ]
     if wrong:
         raise CannotUndo("; ".join(wrong))
-    told = "".join(f" (something else had set {path.name} to {value!r} meanwhile)" for path, value in foreign.items())
+    foreign_text = "".join(
+        f" (something else had set {path.name} to {value!r} meanwhile)" for path, value in foreign.items()
+    )
     cleared = "".join(f", {path.name} to {value!r}" for path, value in originals.items() if path != target)
-    return f"{target}: put back to {originals[target]!r}{cleared}{told}"
+    return f"{target}: put back to {originals[target]!r}{cleared}{foreign_text}"
 
 
 def _expected(path: Path, entries: Sequence[Entry]) -> set[str]:

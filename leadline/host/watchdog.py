@@ -96,7 +96,7 @@ class Watchdog:
     def exit(self) -> Exit | int | None:
         """How it ended: one of its own exit codes, else the code as the system gives it; None while it runs."""
         code = self._process.poll()
-        return Exit(code) if code in {known.value for known in Exit} else code
+        return Exit(code) if code in {exit_.value for exit_ in Exit} else code
 
     def tell(self, told: Callable[[TrialFailure], None]) -> None:
         """Call ``told`` once, in a thread of the watchdog's, when it does not watch any more."""
@@ -121,10 +121,10 @@ class Watchdog:
         if self._finished:
             return ""
         if code is Exit.RESTORED:
-            left = self._altered()
-            if not left:
+            altered = self._altered()
+            if not altered:
                 return f"{stood_still}, so its watchdog put the host back"
-            return f"{stood_still}; its watchdog undid the journal, but this is altered: {'; '.join(left)}"
+            return f"{stood_still}; its watchdog undid the journal, but this is altered: {'; '.join(altered)}"
         if code is Exit.FAILED:
             return f"{stood_still}, and its watchdog could not put everything back"
         if code is Exit.LEFT:
@@ -151,8 +151,8 @@ class Watchdog:
             self._unanswered += 1
             failure = self.failure()
             if failure is not None and self._tell is not None:
-                told, self._tell = self._tell, None
-                told(failure)
+                pipe, self._tell = self._tell, None
+                pipe(failure)
             stat = procfs.read_stat(self.pid)
             if stat is not None and stat.state in "Tt":  # stopped, it guards nothing
                 with contextlib.suppress(OSError):
@@ -209,10 +209,10 @@ def start_watchdog(
         with other:
             process = _launch(other, [str(journal_path), repr(dead_man), str(root), str(os.getpid()), str(int(leased))])
         channel.settimeout(_START)
-        said = b""
-        while len(said) < len(_READY) and (part := channel.recv(len(_READY) - len(said))):
-            said += part
-        if said != _READY:
+        received = b""
+        while len(received) < len(_READY) and (part := channel.recv(len(_READY) - len(received))):
+            received += part
+        if received != _READY:
             raise OSError(f"exit code {process.wait(_END)}")
         channel.setblocking(False)
         return Watchdog(process, channel, dead_man, altered)
@@ -335,23 +335,23 @@ class _Guard:
         this process to hurry. Where another one was quicker, wait for what that one undoes, or for its end.
         """
         self._acquire()  # at once: others wait for it
-        left = self._open()
-        if left is not None and not left:
+        entries = self._open()
+        if entries is not None and not entries:
             return Exit.ENDED
         gone = "has closed its channel" if self._parent_alive() else "is gone"
         self.log(f"leadline {gone}; waiting {self.dead_man:g} s for one that resumes")
-        began, told = time.monotonic(), False
+        began, reported = time.monotonic(), False
         while True:
             waited = time.monotonic() - began
             if self._acquire():
                 if self.hurry or waited >= self.dead_man:
                     return self._restore()
             elif self._taken():
-                if not told:
+                if not reported:
                     self.log("another leadline took the lease: waiting for its end")
-                told = True
+                reported = True
                 now = self._open()
-                if now is not None and left is not None and not left & now:
+                if now is not None and entries is not None and not entries & now:
                     return Exit.LEFT
             elif waited > max(self.dead_man, _DYING):
                 return self._restore()

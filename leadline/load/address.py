@@ -10,8 +10,8 @@ from leadline.model.errors import UsageError
 def split_url(url: str) -> SplitResult:
     """Raises UsageError for what is no URL, or has no such port."""
     try:
-        found = urlsplit(url)
-        _ = found.port
+        parts = urlsplit(url)
+        _ = parts.port
     except ValueError as error:
         raise UsageError(f"--url {url}: {error}") from None
-    return found
+    return parts

@@ -31,8 +31,8 @@ def check_workload(load: Workload) -> None:
         return
     _check_preset(load)
     if "max_sessions" in load.model_fields_set and most_users(load) > load.max_sessions:
-        told = f"{load.max_sessions:,} sessions at most are fewer than the {most_users(load):,} users"
-        raise WorkloadError(("max_sessions",), f"{told}; say {most_users(load)} or more, or leave max_sessions out")
+        problem = f"{load.max_sessions:,} sessions at most are fewer than the {most_users(load):,} users"
+        raise WorkloadError(("max_sessions",), f"{problem}; say {most_users(load)} or more, or leave max_sessions out")
     if load.max_connections is not None and load.connections != "shared":
         raise WorkloadError(("max_connections",), "max_connections belongs to `connections: shared`")
     model, closed = load.arrivals, load.arrivals == "closed"
@@ -65,12 +65,12 @@ def _check_size(load: Workload) -> None:
         return
     expected = load.rate * load.steady
     if expected < 1:
-        told = f"{load.rate:g} sessions/s are {expected:.2g} in a steady state of {format_duration(load.steady)}"
-        raise WorkloadError(("rate",), f"{told}: raise `rate` to {1 / load.steady:.2g}, or `steady`")
+        problem = f"{load.rate:g} sessions/s are {expected:.2g} in a steady state of {format_duration(load.steady)}"
+        raise WorkloadError(("rate",), f"{problem}: raise `rate` to {1 / load.steady:.2g}, or `steady`")
     if load.rate * _SHORTEST_SESSION > load.max_sessions:
-        told = f"max_sessions {load.max_sessions:,} keeps {load.rate:,.10g} sessions/s away"
+        problem = f"max_sessions {load.max_sessions:,} keeps {load.rate:,.10g} sessions/s away"
         raise WorkloadError(
-            ("rate",), f"{told}: none may last longer than {format_duration(load.max_sessions / load.rate)}"
+            ("rate",), f"{problem}: none may last longer than {format_duration(load.max_sessions / load.rate)}"
         )
 
 
@@ -87,8 +87,10 @@ def _check_recording(load: Workload, path: Path) -> None:
     except (OSError, ValueError):
         return
     if time is None or time >= end:
-        told = f"no session of {load.replay} arrives in the steady state, {begin:.10g} to {end:.10g} s of the recording"
-        raise WorkloadError(("replay",), told if time is None else f"{told}: the next one at {time:.10g} s")
+        problem = (
+            f"no session of {load.replay} arrives in the steady state, {begin:.10g} to {end:.10g} s of the recording"
+        )
+        raise WorkloadError(("replay",), problem if time is None else f"{problem}: the next one at {time:.10g} s")
 
 
 def _check_preset(load: Workload) -> None:
@@ -120,17 +122,17 @@ def _no_other(load: Workload, names: Sequence[str], instead: str) -> None:
 def arrival_options(load: Workload) -> list[str]:
     """Options and values. Raises WorkloadError."""
     check_workload(load)
-    found = ["--arrivals", load.arrivals]
+    options = ["--arrivals", load.arrivals]
     if load.arrivals == "replay":
-        found += ["--replay", str(expanded(load.replay or "").resolve())]
-        return found if load.speed == 1.0 else [*found, "--speed", repr(load.speed)]
+        options += ["--replay", str(expanded(load.replay or "").resolve())]
+        return options if load.speed == 1.0 else [*options, "--speed", repr(load.speed)]
     if load.profile is not None:
-        found += ["--profile", load.profile]
+        options += ["--profile", load.profile]
     elif load.arrivals == "closed":
-        found += ["--users", str(load.users)] if load.users is not None else []
+        options += ["--users", str(load.users)] if load.users is not None else []
     else:
-        found += ["--rate", repr(load.rate)]
-    return found if load.bursts is None else [*found, "--bursts", load.bursts]
+        options += ["--rate", repr(load.rate)]
+    return options if load.bursts is None else [*options, "--bursts", load.bursts]
 
 
 def most_sessions(load: Workload) -> int:

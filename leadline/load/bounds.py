@@ -49,20 +49,20 @@ def check_bounds(bounds: Sequence[Bound], scenario: Path) -> None:
     """Raises UsageError for a transaction that the scenario does not have."""
     if not bounds:
         return
-    known = [ALL, *map(str, read_scenario(scenario)["transactions"])]
+    transactions = [ALL, *map(str, read_scenario(scenario)["transactions"])]
     for bound in bounds:
-        if bound.transaction not in known:
-            close = nearest(bound.transaction, known)
-            hint = f"did you mean {close}?" if close else f"it has {', '.join(known[1:])}"
+        if bound.transaction not in transactions:
+            close = nearest(bound.transaction, transactions)
+            hint = f"did you mean {close}?" if close else f"it has {', '.join(transactions[1:])}"
             raise UsageError(f"--limit: {scenario.name} has no transaction {quoted(bound.transaction)}; {hint}")
 
 
 def with_scenario(bounds: Sequence[Bound], stated: Sequence[LimitResult]) -> tuple[Bound, ...]:
     """``bounds``, and those percentiles of transactions that the scenario limits and ``bounds`` do not."""
-    given = {(bound.transaction, bound.measure) for bound in bounds}
+    stated_bounds = {(bound.transaction, bound.measure) for bound in bounds}
     more = [
         Bound(limit.transaction, limit.measure, limit.bound)
         for limit in stated
-        if limit.measure in QUANTILES and (limit.transaction, limit.measure) not in given
+        if limit.measure in QUANTILES and (limit.transaction, limit.measure) not in stated_bounds
     ]
     return (*bounds, *more)

@@ -20,13 +20,13 @@ _NOWHERE = "http://127.0.0.1:9"  # nothing is sent there
 
 def check_variables(load: Workload) -> None:
     """Raises UsageError for a variable that the scenario does not declare."""
-    known = list(parameters(find_scenario(load.scenario)))
+    names = list(parameters(find_scenario(load.scenario)))
     for name in load.variables:
         if name == "units":
             raise UsageError("units is workload.load_units, which scales the data as well; write it there")
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else f"its parameters: {', '.join(known) or 'none'}"
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"did you mean {near}?" if near else f"its parameters: {', '.join(names) or 'none'}"
             raise UsageError(f"scenario {load.scenario} has no parameter {quoted(name)}; {hint}")
 
 
@@ -58,7 +58,7 @@ def _asked(argv: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]: 
         return (f"leadline-load cannot be asked: {error}",)
     if done.returncode == 0:
         return ()
-    said = done.stderr.splitlines()
-    return tuple(shortened(line.removeprefix("leadline-load: "), 300) for line in said) or (
+    errors = done.stderr.splitlines()
+    return tuple(shortened(line.removeprefix("leadline-load: "), 300) for line in errors) or (
         f"leadline-load: code {done.returncode}",
     )

@@ -88,24 +88,24 @@ def crossing(probes: Sequence[Probe], around: float, level: float = 0.95, near: 
     columns += [(order - order.mean()) / np.ptp(order)] if drifts else []
     columns += [x * x] if bends else []
     matrix = np.column_stack(columns)
-    found, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
-    if rank < matrix.shape[1] or found[1] <= 0:
+    coefficients, _, rank, _ = np.linalg.lstsq(matrix, y, rcond=None)
+    if rank < matrix.shape[1] or coefficients[1] <= 0:
         return None
     free = len(used) - rank
-    rest = y - matrix @ found
+    rest = y - matrix @ coefficients
     spread = np.linalg.inv(matrix.T @ matrix) * float(rest @ rest) / free
     t = float(distributions.t.ppf((1 + level) / 2, free))
-    bend = float(found[-1]) if bends else 0.0
-    at = _root(float(found[0]), float(found[1]), bend)
-    low, high = _bent(found, spread, t, at, near) if bends else _fieller(found, spread, t)
+    bend = float(coefficients[-1]) if bends else 0.0
+    at = _root(float(coefficients[0]), float(coefficients[1]), bend)
+    low, high = _bent(coefficients, spread, t, at, near) if bends else _fieller(coefficients, spread, t)
     drift = drift_p = None
     if drifts:
-        drift = math.expm1(float(np.clip(-found[2] / found[1], -5, 5)))
+        drift = math.expm1(float(np.clip(-coefficients[2] / coefficients[1], -5, 5)))
         error = math.sqrt(spread[2, 2])
-        drift_p = float(2 * distributions.t.sf(abs(found[2]) / error, free)) if error else None
+        drift_p = float(2 * distributions.t.sf(abs(coefficients[2]) / error, free)) if error else None
     load = float(np.clip(at, -1, 1))
     ends = _load(around, low), _load(around, high)
-    return Crossing(around * math.exp(load), *ends, len(used), drift, drift_p, float(found[1]))
+    return Crossing(around * math.exp(load), *ends, len(used), drift, drift_p, float(coefficients[1]))
 
 
 def _height(ratio: float | None) -> float:

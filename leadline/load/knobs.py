@@ -50,9 +50,9 @@ def why_not(name: str, load: Workload) -> str:
         return f"{RATE} is of open arrivals, these are {load.arrivals}: {instead}write `arrivals: open`"
     if name == f"load.{_DATA}":
         return f"{name} is workload.load_units, which scales the data as well: it is the same in all trials"
-    own = [knob.name for knob in load_knobs(load)]
-    near = nearest(name, own)
-    hint = f"did you mean {near}?" if near else f"what can be varied: {', '.join(own)}"
+    names = [knob.name for knob in load_knobs(load)]
+    near = nearest(name, names)
+    hint = f"did you mean {near}?" if near else f"what can be varied: {', '.join(names)}"
     return f"scenario {load.scenario} has no parameter {quoted(name.partition('.')[2])}; {hint}"
 
 
@@ -70,8 +70,8 @@ class LoadOwner(AtStart):
 
     def begin(self, levels: Mapping[str, Level], directory: Path) -> None:
         """A trial with these levels (those of others are left alone), whose driver writes to ``directory``."""
-        own: Collection[str] = {knob.name for knob in self._knobs}
-        self._levels = {name: level for name, level in levels.items() if name in own}
+        names: Collection[str] = {knob.name for knob in self._knobs}
+        self._levels = {name: level for name, level in levels.items() if name in names}
         self._directory = directory / "driver"
 
     def at(self, load: Workload) -> Workload:
@@ -89,14 +89,14 @@ class LoadOwner(AtStart):
             result = read_summary(self._directory)
         except LeadlineError as error:
             raise LookupError(str(error)) from error
-        own = name.partition(".")[2]
-        said = {USERS: result.arrivals.users, RATE: result.arrivals.rate}.get(name, result.variables.get(own))
-        if said is None:
-            raise LookupError(f"the driver does not tell {own}")
+        variable = name.partition(".")[2]
+        value = {USERS: result.arrivals.users, RATE: result.arrivals.rate}.get(name, result.variables.get(variable))
+        if value is None:
+            raise LookupError(f"the driver does not tell {variable}")
         try:
-            return knob.parse(said)
+            return knob.parse(value)
         except ValueError as error:
-            raise LookupError(f"the driver says of {own}: {error}") from error
+            raise LookupError(f"the driver says of {variable}: {error}") from error
 
 
 def _parameters(load: Workload) -> list[Knob]:
@@ -115,22 +115,22 @@ def _parameter(name: str, default: object, scenario: str) -> Knob:
     """Its kind is that of its default: a duration, a number or a text."""
     text = str(default)
     kind, unit = Kind.TEXT, ""
-    known: Level | None = text
+    default_: Level | None = text
     if _WHOLE.fullmatch(text):
-        kind, known = Kind.INTEGER, int(text)
+        kind, default_ = Kind.INTEGER, int(text)
     elif _number(text) is not None:
-        kind, known = Kind.NUMBER, _number(text)
+        kind, default_ = Kind.NUMBER, _number(text)
     elif _duration(text) is not None:
-        kind, known, unit = Kind.DURATION, _duration(text), "seconds"
+        kind, default_, unit = Kind.DURATION, _duration(text), "seconds"
     elif "${" in text:
-        known = None
+        default_ = None
     return Knob(
         f"load.{name}",
         kind,
         ApplyCost.RUN,
         f"Parameter {name} of scenario {scenario}",
-        default=known,
-        default_note="" if known is not None else text,
+        default=default_,
+        default_note="" if default_ is not None else text,
         unit=unit,
         minimum=None if kind is Kind.TEXT else 0,
         owner=Owner.DRIVER,

@@ -15,9 +15,9 @@ def limit_sets() -> dict[str, dict[str, dict[str, str]]]:
 
 def limit_set(name: str, scenario: str) -> dict[str, str]:
     """The parameters of a set. Raises UsageError naming those that the scenario has."""
-    known = limit_sets().get(scenario, {})
-    if name in known:
-        return known[name]
-    near = nearest(name, list(known))
-    hint = f"sets of {scenario}: {', '.join(known)}" if known else f"{scenario} has none: limits are in its file"
+    sets = limit_sets().get(scenario, {})
+    if name in sets:
+        return sets[name]
+    near = nearest(name, list(sets))
+    hint = f"sets of {scenario}: {', '.join(sets)}" if sets else f"{scenario} has none: limits are in its file"
     raise UsageError(f"--limits {name}: no set of that name; {f'did you mean {near}?' if near else hint}")

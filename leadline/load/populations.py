@@ -19,10 +19,13 @@ def stated_users(load: Workload) -> int | None:
         populations = source.tree.get("populations")
         if not isinstance(populations, Mapping):
             return None
-        found = [source.number(one["users"], ("populations", name, "users")) for name, one in populations.items()]
+        counts = [
+            source.number(population["users"], ("populations", name, "users"))
+            for name, population in populations.items()
+        ]
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None
-    return int(sum(found))
+    return int(sum(counts))
 
 
 def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
@@ -31,13 +34,13 @@ def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
     """
     try:
         source = Source(find_scenario(load.scenario), sent_variables(load))
-        found = []
-        for name, one in source.tree["populations"].items():
+        agents = []
+        for name, population in source.tree["populations"].items():
             where = ("populations", name)
-            if one["pause"]["kind"] != "cycle":
+            if population["pause"]["kind"] != "cycle":
                 return None
-            users = int(source.number(one["users"], (*where, "users")))
-            found.append((users, source.seconds(one["pause"]["mean"], (*where, "pause", "mean"))))
+            users = int(source.number(population["users"], (*where, "users")))
+            agents.append((users, source.seconds(population["pause"]["mean"], (*where, "pause", "mean"))))
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None
-    return found
+    return agents

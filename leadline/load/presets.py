@@ -66,35 +66,35 @@ def preset_options(name: str, scenario: str, options: Sequence[str], searching: 
     ``searching`` the load itself is left open. Raises UsageError.
     """
     preset = find_preset(name)
-    found, given = _split(options)
+    words, given_options = _split(options)
     product = 1
     for key in () if searching else preset.needs:
         if key in ("clients", "threads"):
-            product *= _whole(f"--{key}", given.get(f"--{key}"), name)
-        elif f"--{key}" not in given and "--profile" not in given:
+            product *= _whole(f"--{key}", given_options.get(f"--{key}"), name)
+        elif f"--{key}" not in given_options and "--profile" not in given_options:
             raise UsageError(f"--preset {name} needs --{key}")
     for key, value in preset.sets.items():
-        if given.setdefault(f"--{key}", str(value)) != str(value):
-            raise UsageError(f"--preset {name} has --{key} {value}, not {given[f'--{key}']}")
-        if f"--{key}" not in found:
-            found += [f"--{key}", str(value)]
+        if given_options.setdefault(f"--{key}", str(value)) != str(value):
+            raise UsageError(f"--preset {name} has --{key} {value}, not {given_options[f'--{key}']}")
+        if f"--{key}" not in words:
+            words += [f"--{key}", str(value)]
     if "clients" in preset.needs and not searching:
-        if "--users" in given:
+        if "--users" in given_options:
             raise UsageError(f"--preset {name} has clients x threads users: leave --users out")
-        found += ["--users", str(product)]
-    addresses = source_address(name, given.get("--url", ""))
-    if addresses is not None and "--source-address" not in given:
-        found += ["--source-address", addresses]
-    taken = {word.partition("=")[0]: "" for flag, word in pairwise(found) if flag == "--var"}
-    for key, text in preset_variables(name, scenario, taken).items():
-        found += ["--var", f"{key}={text}"]
-    return found
+        words += ["--users", str(product)]
+    addresses = source_address(name, given_options.get("--url", ""))
+    if addresses is not None and "--source-address" not in given_options:
+        words += ["--source-address", addresses]
+    variables = {word.partition("=")[0]: "" for flag, word in pairwise(words) if flag == "--var"}
+    for key, text in preset_variables(name, scenario, variables).items():
+        words += ["--var", f"{key}={text}"]
+    return words
 
 
 def _split(options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The options as name, value, name, value, ... without those only presets have; and all by name."""
     words: list[str] = []
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
         if option in FLAGS:
@@ -102,10 +102,10 @@ def _split(options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             continue
         key, equals, value = option.partition("=")
         value = value if equals else next(rest, "")
-        given[key] = value
+        values[key] = value
         if key not in ("--clients", "--threads"):
             words += [key, value]
-    return words, given
+    return words, values
 
 
 def _whole(option: str, text: str | None, preset: str) -> int:

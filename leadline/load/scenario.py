@@ -23,16 +23,16 @@ def built_in_scenarios() -> dict[str, Path]:
 
 def find_scenario(scenario: str) -> Path:
     """The file of a scenario: a built-in name, or a path. Raises UsageError naming the nearest built-in one."""
-    known = built_in_scenarios()
-    if scenario in known:
-        return known[scenario]
+    built_in = built_in_scenarios()
+    if scenario in built_in:
+        return built_in[scenario]
     path = expanded(scenario)
     if is_file(path):
         return path.resolve()
     if path.suffix in (".yaml", ".yml") or "/" in scenario:
         raise UsageError(f"scenario file {scenario} does not exist, or is no file")
-    close = nearest(scenario, list(known))
-    hint = f"did you mean {close}?" if close else f"built in: {', '.join(known)}; or give the path of a YAML file"
+    close = nearest(scenario, list(built_in))
+    hint = f"did you mean {close}?" if close else f"built in: {', '.join(built_in)}; or give the path of a YAML file"
     raise UsageError(f"no scenario {quoted(scenario)}; {hint}")
 
 
@@ -63,8 +63,10 @@ def parameters(path: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=16)
 def _parameters(path: Path, changed: int) -> Mapping[str, str]:  # noqa: ARG001 - a new file is read again
-    found = read_scenario(path).get("parameters")
-    return {str(name): str(default) for name, default in found.items()} if isinstance(found, Mapping) else {}
+    parameters_ = read_scenario(path).get("parameters")
+    return (
+        {str(name): str(default) for name, default in parameters_.items()} if isinstance(parameters_, Mapping) else {}
+    )
 
 
 def sent_variables(load: Workload) -> dict[str, Level]:

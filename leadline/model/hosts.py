@@ -39,7 +39,7 @@ class SshHost:
 
 def ssh_host(word: str) -> SshHost | None:
     """The host that ``ssh:NAME`` or ``ssh+sudo:NAME`` names; None for another kind. Raises ValueError."""
-    prefix = next((prefix_ for prefix_ in (SSH, SSH_SUDO) if word.startswith(prefix_)), None)
+    prefix = next((prefix for prefix in (SSH, SSH_SUDO) if word.startswith(prefix)), None)
     if prefix is None:
         if word in ("ssh", "ssh+sudo"):
             raise ValueError(f"{quoted(word)} names no host; write {word}:NAME, an alias of ~/.ssh/config or user@host")

@@ -233,7 +233,7 @@ class Knob:
     def _check_range(self, level: float, special: tuple[float, ...]) -> None:
         if level in special:
             return
-        also = f" (or {', '.join(self.format_bound(level_) for level_ in special)})" if special else ""
+        also = f" (or {', '.join(self.format_bound(level) for level in special)})" if special else ""
         if self.minimum is not None and level < self.minimum:
             raise ValueError(
                 f"{self._said(level)} is below the smallest legal value {self.format_bound(self.minimum)}{also}"

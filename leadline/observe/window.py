@@ -213,14 +213,14 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
         shares = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
         if throughput > 0 and None not in shares:
             modes[f"{mode}_cpu_per_transaction"] = (
-                1000 * sum(share_ for share_ in shares if share_ is not None) / throughput
+                1000 * sum(share for share in shares if share is not None) / throughput
             )
     if (idle := _mean_over(recorded.idle, windows)) is not None:
         modes["host_cpu"] = 1 - idle
     for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
         sizes = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
         if None not in sizes:
-            modes[name] = sum(size_ for size_ in sizes if size_ is not None) / 2**20
+            modes[name] = sum(size for size in sizes if size is not None) / 2**20
     return modes
 
 

@@ -70,10 +70,10 @@ class Looked:
     roles: Sequence[str] = ("driver",)
 
     def lines(self) -> list[str]:
-        told = [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
+        lines = [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
         if len(self.roles) > 1:
-            told.append(f"each block asks for {len(self.roles)} hosts at the same time: {', '.join(self.roles)}")
-        return told
+            lines.append(f"each block asks for {len(self.roles)} hosts at the same time: {', '.join(self.roles)}")
+        return lines
 
     @property
     def over(self) -> str:
@@ -149,10 +149,10 @@ def takes_jobs(host: PoolHost) -> bool:
 def without_hosts(pool: str, hosts: Sequence[PoolHost], needed: int = 1) -> str:
     """Why a pool has not the hosts that a job needs at the same time."""
     able = [host.name for host in hosts if takes_jobs(host)]
-    told = "; ".join(
+    reasons = "; ".join(
         f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in hosts if not takes_jobs(host)
     )
     if needed == 1:
-        return f"no host of {pool} can take a block: {told or 'it has none'}"
+        return f"no host of {pool} can take a block: {reasons or 'it has none'}"
     has = f"{', '.join(able)} can" if len(able) > 1 else f"only {able[0]} can" if able else "none can"
-    return f"a block needs {needed} hosts of {pool} at the same time, and {has}{f'; {told}' if told else ''}"
+    return f"a block needs {needed} hosts of {pool} at the same time, and {has}{f'; {reasons}' if reasons else ''}"

@@ -16,11 +16,11 @@ def facts_of(record: StudyRecord) -> Mapping[str, str]:
     for trial in record.trials:
         if trial.directory is not None:
             try:
-                told = json_file_as(dict[str, str], trial.directory / "logs" / FACTS, 1 << 20)
-                by_host[told.pop("host")] = told
+                facts = json_file_as(dict[str, str], trial.directory / "logs" / FACTS, 1 << 20)
+                by_host[facts.pop("host")] = facts
             except (OSError, ReceivedError, KeyError):
                 continue
-    names = sorted({name for told in by_host.values() for name in told})
+    names = sorted({name for facts in by_host.values() for name in facts})
     return {"pool.hosts": ", ".join(sorted(by_host)), **{name: _said(name, by_host) for name in names}} if names else {}
 
 

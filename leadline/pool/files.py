@@ -65,9 +65,9 @@ class Partition(Strict):
 
 
 def _ssh(name: str) -> SshHost:
-    found = ssh_host(name) or ssh_host(f"ssh:{name}")
-    assert found is not None
-    return found
+    host = ssh_host(name) or ssh_host(f"ssh:{name}")
+    assert host is not None
+    return host
 
 
 Kind = Literal["slurm", "ssh"]

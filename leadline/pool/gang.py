@@ -21,13 +21,13 @@ _BETWEEN = "+"  # in a gang's name: no host's name has it
 
 def _together(study: Study) -> dict[str, list[str]]:
     """What each host that the study names runs, in the order of the gang's hosts after the first."""
-    found: dict[str, list[str]] = {}
+    roles_by_host: dict[str, list[str]] = {}
     for driver in study.drivers:
         if driver.destination:
-            found.setdefault(_machine(driver.destination), []).append(f"driver {driver.name}")
+            roles_by_host.setdefault(_machine(driver.destination), []).append(f"driver {driver.name}")
     for role, host in study.stack.ssh_hosts.items():
-        found.setdefault(_machine(host.name), []).append(role)
-    return found
+        roles_by_host.setdefault(_machine(host.name), []).append(role)
+    return roles_by_host
 
 
 def _machine(name: str) -> str:
@@ -37,9 +37,12 @@ def _machine(name: str) -> str:
 
 def roles(study: Study) -> list[str]:
     """What runs on each host of the study's gang; of a study on one host it is all there is."""
-    hosts, found = study.stack.ssh_hosts, _together(study)
+    hosts, roles_by_host = study.stack.ssh_hosts, _together(study)
     together = {"application": "application" if "database" in hosts else "application and database"}
-    return [_first(study), *(" and ".join(together.get(role, role) for role in each) for each in found.values())]
+    return [
+        _first(study),
+        *(" and ".join(together.get(role, role) for role in roles_there) for roles_there in roles_by_host.values()),
+    ]
 
 
 def _first(study: Study) -> str:
@@ -78,11 +81,11 @@ def placed(study: Study, hosts: Sequence[str]) -> Study:
 
 def _at(word: str, hosts: Mapping[str, str]) -> str:
     """``ssh:root@app:22`` and n2 are ``ssh:root@n2:22``."""
-    found = ssh_host(word)
-    assert found is not None
-    user, at, place = found.name.rpartition("@")
+    host = ssh_host(word)
+    assert host is not None
+    user, at, place = host.name.rpartition("@")
     _, colon, port = place.partition(":")
-    return str(replace(found, name=f"{user}{at}{hosts[place]}{colon}{port}"))
+    return str(replace(host, name=f"{user}{at}{hosts[place]}{colon}{port}"))
 
 
 def on_hosts(job: Job, hosts: Sequence[str]) -> Job:

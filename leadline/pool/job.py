@@ -126,8 +126,8 @@ def read_ending(directory: Path) -> Ending | None:
         return None
     if not _HOST.fullmatch(ending.host):
         raise ReceivedError(str(directory / END), f"{quoted(ending.host)} is no name of a host")
-    said, restored = shortened(ending.said, _LONGEST), [shortened(line, _LONGEST) for line in ending.restored]
-    return replace(ending, said=said, restored=restored)
+    reason, restored = shortened(ending.said, _LONGEST), [shortened(line, _LONGEST) for line in ending.restored]
+    return replace(ending, said=reason, restored=restored)
 
 
 def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed]) -> Ending:
@@ -135,16 +135,16 @@ def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed])
     try:
         place = place_of(state_dir() / _WORK / "look", job.file)
         _as_given(place.plan(job.file), plan_from_json(job.plan), host)
-        left = 0
+        entries_left = 0
         if isinstance(place.host, LocalHost):
             place.host.lease().check()
-            left = len(place.host.journal.left())
+            entries_left = len(place.host.journal.left())
     except HostBusyError as error:
         return Ending(How.BUSY, host, str(error))
     except LeadlineError as error:
         return Ending(How.REFUSED, host, str(error))
-    changes = "1 change" if left == 1 else f"{left} changes"
-    return Ending(How.READY, host, f"a job first puts back {changes} of an earlier run" if left else "")
+    changes = "1 change" if entries_left == 1 else f"{entries_left} changes"
+    return Ending(How.READY, host, f"a job first puts back {changes} of an earlier run" if entries_left else "")
 
 
 def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:
@@ -177,8 +177,8 @@ def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed],
 
 
 def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], None]) -> Ending:
-    file, given = job.file, plan_from_json(job.plan)
-    planned = _as_given(place.plan(file), given, host)
+    file, given_plan = job.file, plan_from_json(job.plan)
+    planned = _as_given(place.plan(file), given_plan, host)
     go_on()
     studies: list[int] = []
     options = RunOptions(fresh=True, opened=studies.append, part=Part(frozenset(job.positions), job.repeats))
@@ -191,10 +191,10 @@ def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], 
             raise
         failure = error
     record = place.store.load(studies[0])
-    told = {"host": host, **record.environment}
+    environment = {"host": host, **record.environment}
     for directory in {trial.directory for trial in record.trials if trial.directory is not None}:
         with suppress(OSError):
-            (directory / "logs" / FACTS).write_text(json.dumps(told), encoding="utf-8")
+            (directory / "logs" / FACTS).write_text(json.dumps(environment), encoding="utf-8")
     if not target.is_dir():  # as good as dead for whoever gave it
         raise LostClaimError(f"the job of block {job.block + 1} was given up meanwhile: nothing of it is stored")
     positions = set(job.positions)
@@ -210,7 +210,7 @@ def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], 
 def _as_given(here: Planned, given: Plan, host: str) -> Planned:
     """The plan that was given, with what this host knows of its knobs. Raises UsageError where it cannot run it."""
     if here.plan.factors != given.factors:
-        missing = [one.name for one in given.factors if one not in here.plan.factors]
+        missing = [factor.name for factor in given.factors if factor not in here.plan.factors]
         why = "; ".join(here.skipped) or f"{', '.join(missing) or 'its factors'} cannot be had as planned"
         raise UsageError(f"{host} cannot run the plan: {why}")
     if here.plan.rotates != given.rotates:

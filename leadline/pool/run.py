@@ -115,12 +115,12 @@ class PoolRun:
         """
         check_looks(self.file, self.planned.plan)
         lab = self.store.directory
-        with Interruption() as interruption, ExitStack() as held:
-            self.watcher = told = LiveLog(self.watcher, lab)
-            held.callback(self.pool.close)
+        with Interruption() as interruption, ExitStack() as exit_stack:
+            self.watcher = log = LiveLog(self.watcher, lab)
+            exit_stack.callback(self.pool.close)
             self._study_id = self._open()
-            held.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
-            held.enter_context(told.begin(self._study_id, interruption))
+            exit_stack.enter_context(in_use(lab, f"study-{self._study_id}", patience=PATIENCE))
+            exit_stack.enter_context(log.begin(self._study_id, interruption))
             self._follow()
             self.options.opened(self._study_id)
             stopped = ""
@@ -136,8 +136,8 @@ class PoolRun:
             if self.settle is not None and (sentence := self.settle(self._study_id)):
                 self.watcher.message(sentence)
             record = self.store.load(self._study_id)
-        left = [trial for trial in record.trials if trial.is_left]
-        return RunResult(self._study_id, not left, stopped, self._restored)
+        trials_left = [trial for trial in record.trials if trial.is_left]
+        return RunResult(self._study_id, not trials_left, stopped, self._restored)
 
     def _open(self) -> int:
         study = self.file.study
@@ -151,8 +151,8 @@ class PoolRun:
             self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
         for sentence in (*self.planned.skipped, *self.planned.warnings):
             self.watcher.message(sentence)
-        told = {"leadline": leadline.__version__, "pool": self.pool.name}
-        return self.store.add_study(study, self.file.text, self.planned.plan, told, self.planned.skipped)
+        environment = {"leadline": leadline.__version__, "pool": self.pool.name}
+        return self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
 
     def _follow(self) -> None:
         """Jobs that a leadline left behind: those that still run are followed, the others given up. Only for who holds
@@ -166,11 +166,11 @@ class PoolRun:
         trials = self.store.load(self._study_id).trials if claims else []
         for claim in claims:
             home = self._directory(claim)
-            parts = self._boots([one for one in trials if one.planned.block == claim.block])
+            parts = self._boots([trial for trial in trials if trial.planned.block == claim.block])
             at = max(0, len(list(home.glob("job-*"))) - 1)
-            known = states.get(claim.job, JobStatus(JobState.LOST))
-            flight = _Flight(claim, home, parts, at, claim.job, host=known.host)
-            if known.state is JobState.LOST and not (flight.directory / END).exists():
+            status = states.get(claim.job, JobStatus(JobState.LOST))
+            flight = _Flight(claim, home, parts, at, claim.job, host=status.host)
+            if status.state is JobState.LOST and not (flight.directory / END).exists():
                 self._give_up(claim)
                 continue
             with suppress(LostClaimError):
@@ -207,8 +207,8 @@ class PoolRun:
                 for flight in self._landed():
                     if self._goes_on(flight, record):
                         continue
-                    left = sum(trial.is_left for trial in record.trials)
-                    for trial in self._take(flight, record, clock.left(left)):
+                    trials_left = sum(trial.is_left for trial in record.trials)
+                    for trial in self._take(flight, record, clock.left(trials_left)):
                         clock.done(1)
                         if ended := streak.after(trial.planned, _failure(trial)):
                             return ended
@@ -306,13 +306,13 @@ class PoolRun:
     def _was_lost(self, flight: _Flight, why: str) -> None:
         """Nothing of this job is stored, now or later."""
         block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
-        said = last_line(_text(flight.directory / OUTPUT))
+        last_word = last_line(_text(flight.directory / OUTPUT))
         self._give_up(flight.claim)
         if self._ending:
             self.watcher.message(f"block {block + 1}{place} was ended, it will run again")
             return
         self._lost[block] += 1
-        evidence = f"; it last said: {said}" if said and why not in said else ""
+        evidence = f"; it last said: {last_word}" if last_word and why not in last_word else ""
         self.watcher.message(f"block {block + 1}{place} is lost, it will run again: {why}{evidence}")
         if self._lost[block] >= MOST_LOST:
             raise _gone(f"block {block + 1} was lost {MOST_LOST} times, last{place}: {why}{evidence}")
@@ -321,14 +321,14 @@ class PoolRun:
         """Take in what a job handed in; its trials, none where it measured nothing. ``seconds`` are left of the run."""
         ending = flight.ending
         assert ending is not None
-        told = [f"{flight.where(ending)}: {line}" for line in ending.restored]
-        self._restored += [line for line in told if line not in self._restored]
+        restored = [f"{flight.where(ending)}: {line}" for line in ending.restored]
+        self._restored += [line for line in restored if line not in self._restored]
         block, before = flight.claim.block, record
         positions = {trial.planned.position for trial in before.trials if trial.planned.block == block}
-        taken = 0
+        trials_taken = 0
         if bundles := flight.bundles():
             try:
-                taken = take_block(self.store, *bundles, token=flight.claim.token)
+                trials_taken = take_block(self.store, *bundles, token=flight.claim.token)
             except LostClaimError as error:
                 self.watcher.message(str(error))
             except TrialFailure:  # of the lab's own disk
@@ -337,15 +337,15 @@ class PoolRun:
                 self._refuse(flight, str(error), ending)
                 return []
         del self._flights[flight.claim.token]  # not before: what is interrupted here is taken in at the end
-        if not taken:
+        if not trials_taken:
             self.store.claims.give_up(flight.claim.token)
-        self._heed(flight, ending, bool(taken))
+        self._heed(flight, ending, bool(trials_taken))
         shutil.rmtree(flight.home, ignore_errors=True)
-        if not taken:
+        if not trials_taken:
             return []
         after = self.store.load(self._study_id)
         trials = [after.trials[at] for at in sorted(positions)]
-        came = [one for one in trials if one.attempt > before.trials[one.planned.position].attempt]
+        came = [trial for trial in trials if trial.attempt > before.trials[trial.planned.position].attempt]
         for trial in came:
             label = treatment_label(trial.planned, after.plan, self.planned.knobs)
             self.watcher.trial(trial.planned, trial.attempt, f"{label} on {flight.where(ending)}", seconds)
@@ -355,26 +355,26 @@ class PoolRun:
     def _heed(self, flight: _Flight, ending: Ending, measured: bool) -> None:
         """What a job's end means for its host and for its block."""
         block, host = flight.claim.block, flight.where(ending)
-        said = ending.said or "no reason was given"
+        reason = ending.said or "no reason was given"
         if ending.how in (How.REFUSED, How.NOT_RESTORED):
-            self._spare(blamed(host, said) or hosts_of(host), said)
+            self._spare(blamed(host, reason) or hosts_of(host), reason)
         elif ending.how is How.BUSY:
             self._not_before[block] = time.monotonic() + _BUSY
-            self.watcher.message(f"block {block + 1} waits: {host}: {said}")
+            self.watcher.message(f"block {block + 1} waits: {host}: {reason}")
         elif not measured:
-            self._spare(blamed(host, said), said)
-            self._was_lost(flight, said)
+            self._spare(blamed(host, reason), reason)
+            self._was_lost(flight, reason)
         elif ending.said:
-            self._spare(blamed(host, said), said)
-            self.watcher.message(f"block {block + 1} on {host}: {said}")
+            self._spare(blamed(host, reason), reason)
+            self.watcher.message(f"block {block + 1} on {host}: {reason}")
             self._lost[block] += 1
             if self._lost[block] >= MOST_LOST:
-                raise _gone(f"block {block + 1} ended early {MOST_LOST} times, last on {host}: {said}")
+                raise _gone(f"block {block + 1} ended early {MOST_LOST} times, last on {host}: {reason}")
 
     def _spare(self, hosts: Sequence[str], why: str) -> None:
         """They get no more jobs of this run."""
-        for one in hosts:
-            self.pool.drain(one, why)
+        for host in hosts:
+            self.pool.drain(host, why)
         if hosts:
             self.watcher.message(f"{', '.join(hosts)} {'gets' if len(hosts) == 1 else 'get'} no more jobs: {why}")
 
@@ -387,13 +387,13 @@ class PoolRun:
         for trial in record.trials:
             if trial.state != TrialState.SKIPPED and trial.planned.position not in looking.skipped:
                 blocks.setdefault(trial.planned.block, []).append(trial)
-        left = [
+        blocks_left = [
             block for block, trials in sorted(blocks.items()) if block not in flying and any(t.is_left for t in trials)
         ]
-        if not left and not self._flights:
+        if not blocks_left and not self._flights:
             return ""
         room: int | None = None
-        for block in left:
+        for block in blocks_left:
             trials = blocks[block]
             if looking.looks_before(trials[0]):
                 if self._flights:  # the look is at all blocks before this one
@@ -410,7 +410,10 @@ class PoolRun:
             if clock.exhausted(len(trials)):
                 if self._flights:
                     return None
-                return f"the budget is used up with {sum(len(blocks[b]) for b in left)} trials left; run again to go on"
+                return (
+                    f"the budget is used up with {sum(len(blocks[b]) for b in blocks_left)} trials left; run "
+                    "again to go on"
+                )
             room -= self._submit(block, trials, record)
         return None
 
@@ -474,15 +477,15 @@ class PoolRun:
         for flight in self._flights.values():
             with suppress(LeadlineError):
                 self.pool.cancel(flight.job)
-        deadline, said = time.monotonic() + _LAST, ""
+        deadline, error_text = time.monotonic() + _LAST, ""
         while self._flights and time.monotonic() < deadline:
             try:
                 for flight in self._landed():
                     self._take(flight, self.store.load(self._study_id))
             except LeadlineError as error:
-                if str(error) != said:
-                    said = str(error)
-                    self.watcher.message(said)
+                if str(error) != error_text:
+                    error_text = str(error)
+                    self.watcher.message(error_text)
             time.sleep(self.pool.pause)
         for flight in self._flights.values():
             self.watcher.message(f"block {flight.claim.block + 1}: job {flight.job} did not end within {_LAST:.0f} s")
@@ -493,8 +496,8 @@ class PoolRun:
         """Remove what jobs left that were given up and came back."""
         folder = self.store.directory / FOLDER
         for path in folder.glob("*"):
-            found = self.store.claims.find(path.name)
-            if found is None or found[1] is not BlockState.RUNNING:
+            claim = self.store.claims.find(path.name)
+            if claim is None or claim[1] is not BlockState.RUNNING:
                 shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
             folder.rmdir()

@@ -66,8 +66,8 @@ class SlurmPool(Pool):
         """Of leadline on the nodes."""
         if self.where.leadline is not None:
             return [self.where.leadline]
-        own = shutil.which(sys.argv[0]) or shutil.which("leadline")
-        return [str(Path(own).absolute())] if own else [sys.executable, "-m", "leadline.cli"]
+        program = shutil.which(sys.argv[0]) or shutil.which("leadline")
+        return [str(Path(program).absolute())] if program else [sys.executable, "-m", "leadline.cli"]
 
     def _ask(self, argv: Sequence[str], given: str = "") -> str:
         if shutil.which(argv[0]) is None:
@@ -77,9 +77,9 @@ class SlurmPool(Pool):
         except OSError as error:
             raise PoolSilentError(f"--pool {self.name}: {argv[0]}: {error}") from error
         if done.returncode:
-            said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+            reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
             kind = LeadlineError if argv[0] == "sbatch" else PoolSilentError
-            raise kind(f"--pool {self.name}: {argv[0]}: {said}")
+            raise kind(f"--pool {self.name}: {argv[0]}: {reason}")
         return done.stdout
 
     def _partition(self) -> list[str]:
@@ -90,9 +90,9 @@ class SlurmPool(Pool):
 
     def _hosts(self, of: Sequence[str]) -> list[PoolHost]:
         """Those of sinfo's options."""
-        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *of])
-        found: dict[str, PoolHost] = {}
-        for line in told.splitlines():
+        listing = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *of])
+        pool_hosts: dict[str, PoolHost] = {}
+        for line in listing.splitlines():
             name, state, reason = (word.strip() for word in line.split("|", 2))
             silent = state.endswith("*")  # it does not answer
             kind = _STATES.get(state.strip("*~#%$@^-!").lower(), HostState.DOWN)
@@ -103,8 +103,8 @@ class SlurmPool(Pool):
                 why = why or state
             if name in self._drained:
                 kind, why = HostState.DRAINED, self._drained[name]
-            found[name] = PoolHost(name, kind, why)
-        return list(found.values())
+            pool_hosts[name] = PoolHost(name, kind, why)
+        return list(pool_hosts.values())
 
     @property
     def kernels(self) -> Sequence[str]:
@@ -115,10 +115,10 @@ class SlurmPool(Pool):
         constraints = {kernel: self.where.kernels[kernel] for kernel in job["kernels"]}
         if not constraints:
             return self.hosts()
-        told = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%f", *self._partition()])
+        listing = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%f", *self._partition()])
         features = {
             name.strip(): words.strip().split(",")
-            for name, _, words in (line.partition("|") for line in told.splitlines())
+            for name, _, words in (line.partition("|") for line in listing.splitlines())
         }
         return [_able(host, constraints, features.get(host.name, [])) for host in self.hosts()]
 
@@ -153,10 +153,10 @@ class SlurmPool(Pool):
         return self._ask(["sbatch", *options], script).strip().partition(";")[0]
 
     def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
-        told = self._ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%r", "--me"])
-        known = dict(self._status(*line.split("|", 3)) for line in told.splitlines() if line.count("|") >= 3)
+        listing = self._ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%r", "--me"])
+        statuses = dict(self._status(*line.split("|", 3)) for line in listing.splitlines() if line.count("|") >= 3)
         # Slurm forgets a job some minutes after its end.
-        return {name: known.get(name, JobStatus(JobState.ENDED)) for name in names}
+        return {name: statuses.get(name, JobStatus(JobState.ENDED)) for name in names}
 
     def _status(self, name: str, state: str, node: str, reason: str) -> tuple[str, JobStatus]:
         host = "" if node in _NO_NODE else node

@@ -90,8 +90,8 @@ class SshPool(Pool):
 
     def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
         """Has each make the plan."""
-        given = json.dumps(job).encode() + b"\n"
-        return self._of_all(lambda host: self._asked(host, f"pool job - --look --as {shlex.quote(host.name)}", given))
+        request = json.dumps(job).encode() + b"\n"
+        return self._of_all(lambda host: self._asked(host, f"pool job - --look --as {shlex.quote(host.name)}", request))
 
     def _of_all(self, ask: Callable[[SshHost], PoolHost]) -> list[PoolHost]:
         """Of every host that runs no job here, all at the same time."""
@@ -112,17 +112,17 @@ class SshPool(Pool):
             done = here.run(argv, given, timeout=_PLANS if given else _ANSWER)
         except OSError as error:
             return PoolHost(host.name, HostState.DOWN, str(error))
-        said = next(
+        reason = next(
             filter(None, map(last_line, (done.stdout, done.stderr) if given else (done.stderr, done.stdout))), ""
         )
         match done.returncode:
             case 0:
-                return PoolHost(host.name, HostState.FREE, said if given else "")
+                return PoolHost(host.name, HostState.FREE, reason if given else "")
             case 1:
-                return PoolHost(host.name, HostState.BUSY, said)
+                return PoolHost(host.name, HostState.BUSY, reason)
             case 2 | 3:  # another version of leadline; what cannot be run, or put back
-                return PoolHost(host.name, HostState.DRAINED, said)
-        return PoolHost(host.name, HostState.DOWN, said or f"exit code {done.returncode}")
+                return PoolHost(host.name, HostState.DRAINED, reason)
+        return PoolHost(host.name, HostState.DOWN, reason or f"exit code {done.returncode}")
 
     def _runs_on(self, host: SshHost) -> bool:
         return any(job.host == host and job.ended is None for job in self._jobs.values())

@@ -27,22 +27,22 @@ def lines(found: Advice, findings: Sequence[Finding], commands: Mapping[str, str
     head = f"Study {found.run}: {words.plural(len(findings), 'finding')} in {words.plural(found.trials, 'trial')} done"
     text = [head]
     layer = ""
-    for one in findings:
-        if one.layer != layer:
-            layer = one.layer
+    for finding in findings:
+        if finding.layer != layer:
+            layer = finding.layer
             text.append(f"{LAYER_NAMES[layer]}:")
-        text.append(f"  {one.name}: {one.title} ({_subject(one)}{seen(one)})")
-        text.append(f"    {says(one)}")
-        text.append(f"    {evidence(one)}")
-        text.append(f"    {suggestion(one, found)}")
-        text += [f"    {line}" for line in verdicts(one, found)]
-        if one.name in commands and status(found.checks.get(one.name, ())) in ("suggestion", "open"):
-            text.append(f"    check it: {commands[one.name]}")
+        text.append(f"  {finding.name}: {finding.title} ({_subject(finding)}{seen(finding)})")
+        text.append(f"    {says(finding)}")
+        text.append(f"    {evidence(finding)}")
+        text.append(f"    {suggestion(finding, found)}")
+        text += [f"    {line}" for line in verdicts(finding, found)]
+        if finding.name in commands and status(found.checks.get(finding.name, ())) in ("suggestion", "open"):
+            text.append(f"    check it: {commands[finding.name]}")
     if not findings and found.trials:
         text.append("No rule found anything: docs/guides/advise.md lists what was looked for.")
     if not found.trials:
         text.append(f"No trial of {record.study.study} is done, so there is nothing to analyse.")
-    return [_line(one) for one in text]
+    return [_line(finding) for finding in text]
 
 
 def _subject(one: Finding) -> str:

@@ -39,7 +39,7 @@ class Advice:
 
     def chosen(self, names: Sequence[str]) -> list[Finding]:
         """The findings so named. Raises UsageError with the nearest name."""
-        by_name = {one.name: one for one in self.findings}
+        by_name = {finding.name: finding for finding in self.findings}
         for name in names:
             if name not in by_name:
                 near = nearest(name, list(by_name))
@@ -49,23 +49,23 @@ class Advice:
 
     def together(self) -> list[Finding]:
         """Findings that one study can check: those with a level to try that were found under the first one's levels."""
-        testable = [one for one in self.findings if one.testable]
-        found: list[Finding] = []
-        for one in testable:
-            if one.knob in [other.knob for other in found]:
+        testable = [finding for finding in self.findings if finding.testable]
+        findings: list[Finding] = []
+        for finding in testable:
+            if finding.knob in [other.knob for other in findings]:
                 continue
-            if not found or _compatible([*found, one], self):
-                found.append(one)
-        return found
+            if not findings or _compatible([*findings, finding], self):
+                findings.append(finding)
+        return findings
 
     def study(self, findings: Sequence[Finding]) -> dict[str, Any]:
         """The study that would check them. Raises UsageError where they were found under different treatments."""
         if findings and not _compatible(findings, self):
             raise UsageError("these were found under different treatments: check them one at a time (--finding)")
-        taken = {one.knob for one in findings}
+        knobs = {finding.knob for finding in findings}
         levels = held(self.record, findings[0]) if findings else {}
-        kept = {name: raw for name, raw in _raw(self.record, levels).items() if name not in taken}
-        return checking_study(findings, self.run, self.record.study, kept, self.knobs, fresh_seed(self.record))
+        settings = {name: raw for name, raw in _raw(self.record, levels).items() if name not in knobs}
+        return checking_study(findings, self.run, self.record.study, settings, self.knobs, fresh_seed(self.record))
 
 
 def advice(
@@ -86,47 +86,52 @@ def advice(
     checks: dict[str, Sequence[Check]] = {}
     answer = ""
     if analyse is not None:
-        own = analyse(record)
-        answer = own.answer
-        wanted = {one.knob for one in findings if one.testable}
-        known = sorted({one.id: one for one in (*others, record)}.values(), key=lambda one: one.id)
+        analysis = analyse(record)
+        answer = analysis.answer
+        wanted = {finding.knob for finding in findings if finding.testable}
+        records = sorted({record_.id: record_ for record_ in (*others, record)}.values(), key=lambda one: one.id)
         bearing = [
-            one
-            for one in known
-            if one.study.time == record.study.time and wanted & {factor.name for factor in one.plan.factors}
+            record_
+            for record_ in records
+            if record_.study.time == record.study.time and wanted & {factor.name for factor in record_.plan.factors}
         ]
-        results = [(one, own if one.id == record.id else analyse(one)) for one in bearing]
+        results = [(record_, analysis if record_.id == record.id else analyse(record_)) for record_ in bearing]
         for finding in findings:
             levels = levels_set(record, held(record, finding), knobs)
             checks[finding.name] = checked(finding, record.study, levels, results, knobs)
-    confirmed = {name for name, made in checks.items() if any(one.status == CONFIRMED for one in made)}
-    kept = tuple(one for one in findings if not one.disturbed or one.name in confirmed)
-    return Advice(record, len(trials), kept, knobs, checks, answer)
+    confirmed = {
+        name for name, made_checks in checks.items() if any(check.status == CONFIRMED for check in made_checks)
+    }
+    kept_findings = tuple(finding for finding in findings if not finding.disturbed or finding.name in confirmed)
+    return Advice(record, len(trials), kept_findings, knobs, checks, answer)
 
 
 def held(record: StudyRecord, finding: Finding) -> dict[str, Level]:
     """The factors' levels under which it was found: of the baseline where it was found there too."""
     if "baseline" in finding.treatments:
         return record.plan.baseline.as_dict()
-    trial = next(one for one in record.trials if one.id == finding.example)
+    trial = next(trial for trial in record.trials if trial.id == finding.example)
     return trial.planned.treatment.as_dict()
 
 
 def _compatible(findings: Sequence[Finding], found: Advice) -> bool:
-    taken = {one.knob for one in findings}
-    bases = [{name: level for name, level in held(found.record, one).items() if name not in taken} for one in findings]
-    own = [(one.knob, one.now) for one in findings]
+    knobs = {finding.knob for finding in findings}
+    bases = [
+        {name: level for name, level in held(found.record, finding).items() if name not in knobs}
+        for finding in findings
+    ]
+    pairs = [(finding.knob, finding.now) for finding in findings]
     base = found.record.plan.baseline.as_dict()
-    moved = [knob for knob, now in own if knob in base and base[knob] != now]
-    return all(one == bases[0] for one in bases) and (not moved or len(findings) == 1)
+    moved = [knob for knob, now in pairs if knob in base and base[knob] != now]
+    return all(base == bases[0] for base in bases) and (not moved or len(findings) == 1)
 
 
 def _raw(record: StudyRecord, levels: Mapping[str, Level]) -> dict[str, RawLevel]:
     """Settings and the factors' levels as the study file has them; pseudo-factors left out."""
-    found: dict[str, RawLevel] = dict(record.study.settings)
+    raw_levels: dict[str, RawLevel] = dict(record.study.settings)
     for factor in record.plan.factors:
         if factor.name in levels and not factor.pseudo:
             raws = record.study.factors.get(factor.name)  # a plan of named configurations has one of its own
             if raws is not None:
-                found[factor.name] = raws[factor.levels.index(levels[factor.name])]
-    return found
+                raw_levels[factor.name] = raws[factor.levels.index(levels[factor.name])]
+    return raw_levels

@@ -55,11 +55,12 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
     yield from _predictions(found, describe)
     yield ""
     yield "loads left out of the fit: predicted against measured"
-    for one in found.left_out:
+    for cell in found.left_out:
         yield (
-            f"  {_cell(found, one, describe)}  throughput {one.predicted_throughput:.4g} against {one.throughput:.4g} "
-            f"({one.throughput_error:+.1%}), mean response {1000 * one.predicted_response:.3g} against "
-            f"{1000 * one.response:.3g} ms ({'begun late' if one.late else f'{one.response_error:+.0%}'})"
+            f"  {_cell(found, cell, describe)}  throughput {cell.predicted_throughput:.4g} against "
+            f"{cell.throughput:.4g} "
+            f"({cell.throughput_error:+.1%}), mean response {1000 * cell.predicted_response:.3g} against "
+            f"{1000 * cell.response:.3g} ms ({'begun late' if cell.late else f'{cell.response_error:+.0%}'})"
         )
     yield (f"  mean error: throughput {found.throughput_error:.1%}, response time {found.response_error:.0%}")
     yield ""
@@ -95,14 +96,14 @@ def document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any
         "limit": found.limit,
         "resources": [
             {
-                "name": one.name,
-                "demand_ms": 1000 * one.demand,
-                "servers": one.servers,
-                "utilisation_measured": one.measured,
-                "utilisation_at_capacity": one.full,
-                "parts": one.parts,
+                "name": resource.name,
+                "demand_ms": 1000 * resource.demand,
+                "servers": resource.servers,
+                "utilisation_measured": resource.measured,
+                "utilisation_at_capacity": resource.full,
+                "parts": resource.parts,
             }
-            for one in found.resources
+            for resource in found.resources
         ],
         "demands_ms": {
             name: _bounded(1000 * demand, found.demands.get(name), 1000) for name, demand in model.processes.items()
@@ -116,17 +117,17 @@ def document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any
         "predictions": [dict(zip(_HEAD, row, strict=True)) for row in _rows(found, describe)],
         "left_out": [
             {
-                "load": one.load,
-                "pool": one.pool,
-                "think": None if one.think is None else describe("load.think", one.think),
-                "throughput": one.throughput,
-                "predicted_throughput": one.predicted_throughput,
-                "throughput_error": one.throughput_error,
-                "response_ms": 1000 * one.response,
-                "predicted_response_ms": 1000 * one.predicted_response,
-                "response_error": None if one.late else one.response_error,
+                "load": cell.load,
+                "pool": cell.pool,
+                "think": None if cell.think is None else describe("load.think", cell.think),
+                "throughput": cell.throughput,
+                "predicted_throughput": cell.predicted_throughput,
+                "throughput_error": cell.throughput_error,
+                "response_ms": 1000 * cell.response,
+                "predicted_response_ms": 1000 * cell.predicted_response,
+                "response_error": None if cell.late else cell.response_error,
             }
-            for one in found.left_out
+            for cell in found.left_out
         ],
         "mean_error": {"throughput": found.throughput_error, "response": found.response_error},
         "holds": found.holds,
@@ -145,26 +146,26 @@ def write(found: Capacity, path: Path, describe: Describe = plain_level) -> None
 
 
 def _rows(found: Capacity, describe: Describe) -> Iterator[tuple[Any, ...]]:
-    for one in found.predictions:
+    for prediction in found.predictions:
         yield (
-            one.load,
-            one.pool,
-            None if one.think is None else describe("load.think", one.think),
-            one.measured,
-            one.solution.throughput,
-            *_ends(one.throughput),
-            1000 * one.solution.response,
-            *_ends(one.response, 1000),
+            prediction.load,
+            prediction.pool,
+            None if prediction.think is None else describe("load.think", prediction.think),
+            prediction.measured,
+            prediction.solution.throughput,
+            *_ends(prediction.throughput),
+            1000 * prediction.solution.response,
+            *_ends(prediction.response, 1000),
         )
 
 
 def _predictions(found: Capacity, describe: Describe) -> Iterator[str]:
     yield "predicted (* measured)"
-    for one in found.predictions:
-        busy = ", ".join(f"{_name(name)} {used:.0%} busy" for name, used in one.solution.utilisation.items())
-        star, rate = "*" if one.measured else " ", f"{one.solution.throughput:.4g} transactions/s"
-        mean = f"mean response {1000 * one.solution.response:.3g} ms{_within(one.response, 1000)}"
-        yield f" {star}{_cell(found, one, describe)}  {rate}{_within(one.throughput)}, {mean}; {busy}"
+    for prediction in found.predictions:
+        busy = ", ".join(f"{_name(name)} {used:.0%} busy" for name, used in prediction.solution.utilisation.items())
+        star, rate = "*" if prediction.measured else " ", f"{prediction.solution.throughput:.4g} transactions/s"
+        mean = f"mean response {1000 * prediction.solution.response:.3g} ms{_within(prediction.response, 1000)}"
+        yield f" {star}{_cell(found, prediction, describe)}  {rate}{_within(prediction.throughput)}, {mean}; {busy}"
 
 
 def _cell(found: Capacity, one: Prediction | LeftOut, describe: Describe) -> str:

@@ -35,9 +35,9 @@ def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
     """A row for each level with an interval by ranks; none where no level has enough trials."""
     judged = [(effect, effect.robust) for effect in one.effects if effect.robust is not None]
     return [
-        f"{words.setting(record.study, effect.factor, effect.level)}: {_robust(found)}"
-        for effect, found in judged
-        if found.interval is not None
+        f"{words.setting(record.study, effect.factor, effect.level)}: {_robust(effects)}"
+        for effect, effects in judged
+        if effects.interval is not None
     ]
 
 
@@ -57,14 +57,14 @@ def hosts(record: StudyRecord, one: ResponseAnalysis) -> list[str]:
     rows: dict[str, list[HostEffect]] = {}
     for effect in by_host(one):
         rows.setdefault(words.setting(record.study, effect.factor, effect.level), []).append(effect)
-    told = {name: found for name, found in rows.items() if any(each.verdict in _MOVED for each in found)}
-    return [f"By host, {name}: {'; '.join(_on_host(each) for each in found)}." for name, found in told.items()]
+    moved = {name: effects for name, effects in rows.items() if any(effect.verdict in _MOVED for effect in effects)}
+    return [f"By host, {name}: {'; '.join(_on_host(effect) for effect in effects)}." for name, effects in moved.items()]
 
 
 def by_host(one: ResponseAnalysis) -> tuple[HostEffect, ...]:
     """Effects on each host, level by level as the response's effects are ranked; empty on one host."""
     across = one.across_hosts
-    return () if across is None else tuple(each for of in one.effects for each in across.of(of.factor, of.level))
+    return () if across is None else tuple(effect for of in one.effects for effect in across.of(of.factor, of.level))
 
 
 def _on_host(effect: HostEffect) -> str:
@@ -79,9 +79,9 @@ def quantiles(record: StudyRecord, analysis: StudyAnalysis) -> tuple[list[str], 
     names = list(dict.fromkeys(effect.response for effect in analysis.quantiles))
     rows: dict[str, dict[str, str]] = {}
     for effect in analysis.quantiles:
-        told = "–" if effect.percent is None else f"{words.signed(effect.percent)} % "
-        told += words.change_interval(effect.simultaneous) if effect.percent is not None else ""
-        rows.setdefault(words.setting(record.study, effect.factor, effect.level), {})[effect.response] = told
+        cell = "–" if effect.percent is None else f"{words.signed(effect.percent)} % "
+        cell += words.change_interval(effect.simultaneous) if effect.percent is not None else ""
+        rows.setdefault(words.setting(record.study, effect.factor, effect.level), {})[effect.response] = cell
     return names, [(setting, [row.get(name, "–") for name in names]) for setting, row in rows.items()]
 
 
@@ -99,7 +99,7 @@ def _robust(found: Robust) -> str:
 
 def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
     """A sentence for each level that failed by its own making; one for all those that chance explains."""
-    found, by_chance = [], []
+    lines, by_chance = [], []
     for rate in analysis.failing:
         setting = words.setting(record.study, rate.factor, rate.level)
         if rate.p_adjusted is not None and rate.p_adjusted >= CHANCE:
@@ -112,7 +112,7 @@ def failing(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
         )
         tested = "" if rate.p_adjusted is None else f" (p = {words.probability(rate.p_adjusted)}, adjusted)"
         verdict = ": it fails more often" if rate.worse else ""
-        found.append(f"{text}{tested}{verdict}.")
+        lines.append(f"{text}{tested}{verdict}.")
     if by_chance:
-        found.append(f"Failures that chance explains (adjusted p of {CHANCE:g} or more): {', '.join(by_chance)}.")
-    return found
+        lines.append(f"Failures that chance explains (adjusted p of {CHANCE:g} or more): {', '.join(by_chance)}.")
+    return lines

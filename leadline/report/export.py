@@ -53,7 +53,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
                 _csv(out_dir / "latency.csv", _latency(content), analysis.simulated),
                 _csv(out_dir / "readings.csv", _readings(content), analysis.simulated),
             ]
-            if any(one.interactions for one in analysis.responses):
+            if any(response.interactions for response in analysis.responses):
                 crossed = _effects(content, lambda one: one.interactions)
                 written.append(_csv(out_dir / "interactions.csv", crossed, analysis.simulated))
             if any(trial.slots for trial in record.trials):
@@ -87,7 +87,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
     names = list(
         dict.fromkeys(
             [
-                *(one.response for one in content.analysis.responses),
+                *(response.response for response in content.analysis.responses),
                 *(name for trial in record.trials for name in trial.responses),
             ]
         )
@@ -132,21 +132,21 @@ def _effects(content: View, chosen: Callable[[ResponseAnalysis], Sequence[Effect
         *("baseline_mean", "baseline_low_95", "baseline_high_95", "baseline_trials", "luck_expected", "luck_95"),
     ]
     study = content.record.study
-    for one in content.analysis.responses:
-        for effect in chosen(one):
-            plain, wide, base = effect.interval, effect.simultaneous, one.baseline_interval
+    for response in content.analysis.responses:
+        for effect in chosen(response):
+            plain, wide, base = effect.interval, effect.simultaneous, response.baseline_interval
             yield [
-                *(one.response, words.kind_of(one.response).unit, effect.factor),
+                *(response.response, words.kind_of(response.response).unit, effect.factor),
                 words.level_text(study, effect.factor, effect.level),
                 words.level_text(study, effect.factor, effect.baseline),
                 *(effect.verdict.value, effect.percent),
                 *((plain.low, plain.high) if plain else (None, None)),
                 *((wide.low, wide.high) if wide else (None, None)),
                 *(effect.p_value, effect.p_adjusted, effect.trials, effect.failures, effect.reason or None),
-                one.baseline_mean,
+                response.baseline_mean,
                 *((base.low, base.high) if base else (None, None)),
-                one.baseline_trials,
-                *((one.luck.expected_gain, one.luck.gain_95) if one.luck else (None, None)),
+                response.baseline_trials,
+                *((response.luck.expected_gain, response.luck.gain_95) if response.luck else (None, None)),
             ]
 
 
@@ -157,9 +157,9 @@ def _latency(content: View) -> Iterable[Sequence[Cell]]:
     ]
     for row in content.latency.rows:
         source = "merged histograms" if row.merged else "median trial"
-        for name, found in row.figures.items():
+        for name, figure in row.figures.items():
             yield [
-                *(row.treatment, row.transaction, row.kind, name, found.value, found.low, found.high),
+                *(row.treatment, row.transaction, row.kind, name, figure.value, figure.low, figure.high),
                 *(row.trials, row.count, source),
             ]
 
@@ -186,8 +186,8 @@ def _slots(content: View) -> Iterable[Sequence[Cell]]:
 
 def _machine(uses: Iterable[MachineUse | None]) -> list[str]:
     """Names of the figures of the machine that were recorded."""
-    known = {name for use in uses if use for name in use.figures}
-    return [name for name in FIGURES if name in known]
+    names = {name for use in uses if use for name in use.figures}
+    return [name for name in FIGURES if name in names]
 
 
 def _used(use: MachineUse | None, names: Sequence[str]) -> list[Cell]:

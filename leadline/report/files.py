@@ -73,14 +73,14 @@ class TrialFiles:
     @property
     def spans(self) -> tuple[tuple[float, float], ...]:
         """``TrialRecord.under_load``; of a trial whose phases the record does not tell, those of its files."""
-        known = self.trial.under_load
-        return known or (((self.phases.steady_from, self.phases.steady_until),) if self.phases else ())
+        spans = self.trial.under_load
+        return spans or (((self.phases.steady_from, self.phases.steady_until),) if self.phases else ())
 
 
 def transactions(files: TrialFiles) -> int:
     """Successful ones of the whole load."""
     totals = files.summary.get("total", {})
-    return sum(int(one.get("ok", 0)) for one in totals.values()) if isinstance(totals, Mapping) else 0
+    return sum(int(total.get("ok", 0)) for total in totals.values()) if isinstance(totals, Mapping) else 0
 
 
 def read(trial: TrialRecord) -> TrialFiles:

@@ -64,11 +64,11 @@ def read(path: Path, begin: float | None = None, end: float | None = None) -> Ma
     An unreadable line is left out; a missing file gives no histograms.
     """
     sums: dict[str, dict[_Layout, NDArray[np.int64]]] = {}
-    for one in _intervals(path):
-        if (begin is not None and one.at < begin - 0.5) or (end is not None and one.at >= end - 0.5):
+    for interval in _intervals(path):
+        if (begin is not None and interval.at < begin - 0.5) or (end is not None and interval.at >= end - 0.5):
             continue
-        table = sums.setdefault(one.tag, {})
-        table[one.layout] = _add(table.get(one.layout), one.counts)
+        table = sums.setdefault(interval.tag, {})
+        table[interval.layout] = _add(table.get(interval.layout), interval.counts)
     return {
         tag: merge(_expand(counts, *layout) for layout, counts in table.items()) for tag, table in sorted(sums.items())
     }
@@ -76,10 +76,10 @@ def read(path: Path, begin: float | None = None, end: float | None = None) -> Ma
 
 def over_time(path: Path) -> list[tuple[float, Histogram]]:
     """Unix seconds of each interval's start, ascending, with the histogram of all tags. Empty without the file."""
-    found: dict[float, list[Histogram]] = {}
-    for one in _intervals(path):
-        found.setdefault(one.at, []).append(_expand(one.counts, *one.layout))
-    return [(at, merge(parts)) for at, parts in sorted(found.items())]
+    histograms: dict[float, list[Histogram]] = {}
+    for interval in _intervals(path):
+        histograms.setdefault(interval.at, []).append(_expand(interval.counts, *interval.layout))
+    return [(at, merge(parts)) for at, parts in sorted(histograms.items())]
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,19 @@ def _intervals(path: Path) -> Iterator[_Interval]:
             else:
                 start = float(stamp[2])
             continue
-        found = _LINE.match(line)
-        if not found:
+        match = _LINE.match(line)
+        if not match:
             continue
-        at = float(found[2])
+        at = float(match[2])
         # stamps more than a year before the start are relative to it
         at += base or (start if at < start - 365 * 86400 else 0.0)
         try:
-            histogram = HdrHistogram.decode(found[5])
+            histogram = HdrHistogram.decode(match[5])
             counts = np.ctypeslib.as_array(histogram.encoder.payload.counts).astype(np.int64)
         except Exception:  # the decoder raises whatever its zlib, base64 and struct calls raise
             continue
         layout = (histogram.unit_magnitude, histogram.sub_bucket_half_count_magnitude)
-        yield _Interval(found[1] or "", at, layout, counts)
+        yield _Interval(match[1] or "", at, layout, counts)
 
 
 def _add(left: NDArray[np.int64] | None, right: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -92,7 +92,7 @@ def _merged(treatment: str, kind: str, logs: Sequence[Mapping[str, Histogram]]) 
         each = [part.quantiles(QUANTILES.values()) for part in parts]
         figures = {}
         for index, quantile in enumerate(QUANTILES):
-            of = [one[index] for one in each]
+            of = [value[index] for value in each]
             present = [value for value in of if value is not None]
             value = values[index]
             if value is not None and present:
@@ -106,15 +106,15 @@ def _summaries(treatment: str, kind: str, trials: Sequence[TrialFiles]) -> list[
     names: dict[str, tuple[str, ...]] = {ALL: ("steady", "all")}
     for trial in trials:
         steady = trial.summary.get("steady")
-        known = steady.get("transactions") if isinstance(steady, Mapping) else None
-        if isinstance(known, Mapping):
-            names |= {str(name): ("steady", "transactions", str(name)) for name in known}
+        transactions = steady.get("transactions") if isinstance(steady, Mapping) else None
+        if isinstance(transactions, Mapping):
+            names |= {str(name): ("steady", "transactions", str(name)) for name in transactions}
     for name, path in names.items():
         figures = {}
         counted = 0
         for quantile in QUANTILES:
-            found = [trial.figure(*path, f"{kind}_ms", quantile) for trial in trials]
-            values = sorted(value for value in found if value is not None)
+            figures_ = [trial.figure(*path, f"{kind}_ms", quantile) for trial in trials]
+            values = sorted(value for value in figures_ if value is not None)
             counted = max(counted, len(values))
             if values:
                 figures[quantile] = Figure(values[(len(values) - 1) // 2], values[0], values[-1])

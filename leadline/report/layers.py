@@ -125,16 +125,16 @@ def pauses(files: TrialFiles) -> tuple[int, float, float] | None:
 
 def _database(files: TrialFiles) -> dict[str, str]:
     def rate(*metrics: str) -> float | None:
-        found = (mean(files, "database", f"{metric}.per_s", "database") for metric in metrics)
-        return next((value for value in found if value is not None), None)
+        means = (mean(files, "database", f"{metric}.per_s", "database") for metric in metrics)
+        return next((value for value in means if value is not None), None)
 
-    told = []
+    parts = []
     commits, read = rate("xact_commit", "Com_commit"), rate("blks_read", "Innodb_buffer_pool_reads")
     if commits is not None:
-        told.append(f"{words.number(commits)} commits a second")
+        parts.append(f"{words.number(commits)} commits a second")
     if read is not None:
-        told.append(f"{words.number(read)} blocks a second read into its cache")
-    return {"database": f"Steady state: {', '.join(told)}."} if told else {}
+        parts.append(f"{words.number(read)} blocks a second read into its cache")
+    return {"database": f"Steady state: {', '.join(parts)}."} if parts else {}
 
 
 _CPU = ("user", "nice", "system", "irq", "softirq", "iowait", "steal", "idle")
@@ -143,33 +143,35 @@ _ALWAYS = ("user", "system", "iowait", "idle")  # also where there is none
 
 def sentences(files: TrialFiles) -> dict[str, str]:
     """One sentence a panel where there is something to say; keys are the panels' names."""
-    said: dict[str, str] = {}
+    sentences_: dict[str, str] = {}
     uses = pools(files)
     if uses:
-        said["pool"] = " ".join(use.sentence() for use in uses)
+        sentences_["pool"] = " ".join(use.sentence() for use in uses)
     stopped = pauses(files)
-    told = collector.sentence(files)
-    if told:
-        said["gc"] = told
+    sentence = collector.sentence(files)
+    if sentence:
+        sentences_["gc"] = sentence
     elif stopped:
         count, longest, part = stopped
-        said["gc"] = (
+        sentences_["gc"] = (
             f"{words.plural(count, 'pause')} in the steady state, {words.number(longest)} ms the longest, "
             f"{100 * part:.2f} % of the time."
         )
     shares = {kind: mean(files, "host", f"cpu.{kind}", "host") for kind in _CPU}
     if shares["idle"] is not None:
         used = [f"{k} {100 * v:.0f} %" for k, v in shares.items() if v is not None and (v >= 0.005 or k in _ALWAYS)]
-        said["cpu"] = f"Steady state: {', '.join(used)}."
+        sentences_["cpu"] = f"Steady state: {', '.join(used)}."
     cpus = {who: _cpus(files, who) for who in ("server", "database", "web", "driver")}
-    known = [f"{'web server' if who == 'web' else who} {value:.2f}" for who, value in cpus.items() if value is not None]
-    if known:
-        said["processes"] = f"CPUs kept busy in the steady state: {', '.join(known)}."
-    said |= _database(files)
+    values = [
+        f"{'web server' if who == 'web' else who} {value:.2f}" for who, value in cpus.items() if value is not None
+    ]
+    if values:
+        sentences_["processes"] = f"CPUs kept busy in the steady state: {', '.join(values)}."
+    sentences_ |= _database(files)
     steady = files.trial.steady
     if steady:
-        said["throughput"] = steady.sentence if steady.sentence.endswith(".") else f"{steady.sentence}."
-    return said
+        sentences_["throughput"] = steady.sentence if steady.sentence.endswith(".") else f"{steady.sentence}."
+    return sentences_
 
 
 @dataclass(frozen=True)
@@ -216,10 +218,10 @@ def columns(trials: Sequence[TrialFiles]) -> tuple[tuple[str, str], ...]:
 def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COLUMNS) -> list[Cell]:
     """One cell for each column over the trials of a treatment."""
     roles = ("server", "database", *(role for role, column in _BESIDE.items() if column in columns), "driver")
-    uses = [max(found, key=lambda use: use.waiting_mean or 0) for found in map(pools, trials) if found]
+    uses = [max(use_, key=lambda use: use.waiting_mean or 0) for use_ in map(pools, trials) if use_]
     starved = bool(uses) and sum(use.starved for use in uses) * 2 > len(uses)
     limit = words.number(max((use.limit or 0 for use in uses), default=0))
-    stopped = [found for found in map(pauses, trials) if found]
+    stopped = [pause for pause in map(pauses, trials) if pause]
     return [
         *(_cell([_cpus(t, who) for t in trials], 2) for who in roles),
         _cell([_hundred(mean(t, "host", "cpu.idle", "host")) for t in trials], 1),
@@ -234,8 +236,8 @@ def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COL
 
 def _cpus(files: TrialFiles, who: str) -> float | None:
     """CPUs kept busy in the steady state; of the driver, which is not sampled everywhere, by its own account."""
-    found = mean(files, "processes", "cpu", who)
-    return files.figure("driver", "cpu_share") if found is None and who == "driver" else found
+    mean_ = mean(files, "processes", "cpu", who)
+    return files.figure("driver", "cpu_share") if mean_ is None and who == "driver" else mean_
 
 
 def _hundred(value: float | None) -> float | None:

@@ -54,19 +54,19 @@ def build_load(directory: Path, out: Path, kept: Path | None = None) -> Path:
     summary = read_json(directory / "summary.json", problems)
     if summary.get("format") != "leadline-load/1":
         raise UsageError(f"{directory} holds no load: {'; '.join(problems) or 'summary.json is not there'}")
-    drawn = {one.name: one for one in _figures(directory, summary, problems) if one is not None}
+    drawn = {figure.name: figure for figure in _figures(directory, summary, problems) if figure is not None}
     steady = summary.get("steady") or {}
     transactions = steady.get("transactions") or {}
     started = float(summary.get("started_unix_ns") or 0) / 1e9
     page = render_page(
         "load.html.j2",
-        {name: one.spec for name, one in drawn.items()},
+        {name: figure.spec for name, figure in drawn.items()},
         kept,
         title=f"load of {summary['scenario']['name']}",
         simulated=False,
         s=summary,
         whole=_row("all transactions", steady["all"]) if steady.get("all") else None,
-        rows=[_row(name, one) for name, one in transactions.items()],
+        rows=[_row(name, transaction) for name, transaction in transactions.items()],
         limits=list(_limits(summary)),
         errors=list(_errors(summary)),
         quantiles=_QUANTILES,
@@ -74,7 +74,7 @@ def build_load(directory: Path, out: Path, kept: Path | None = None) -> Path:
         started=words.moment(started),
         seconds=float(steady.get("duration_s") or 0),
         directory=str(directory),
-        files=[(name, said) for name, said in _FILES.items() if (directory / name).is_file()],
+        files=[(name, words_) for name, words_ in _FILES.items() if (directory / name).is_file()],
         problems=problems,
     )
     return write_page(page, out)
@@ -91,12 +91,12 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
             curves[_NAME, kind] = (whole,)
     drawn = curve(Latency((), curves), [_NAME], {_NAME: BLUE})
     if drawn is not None:
-        said = (
+        caption = (
             "All transactions of the steady phase. Response time (solid) counts from the moment a transaction was due, "
             "service time (dashed) from the moment it was sent."
         )
-        spec = {**drawn.spec, "description": f"{drawn.title}. {said}"}
-        yield replace(drawn, caption=said, spec=spec)
+        spec = {**drawn.spec, "description": f"{drawn.title}. {caption}"}
+        yield replace(drawn, caption=caption, spec=spec)
     seconds = read_seconds(directory / "seconds.csv", problems)
     if seconds is not None:
         yield throughput(seconds)
@@ -120,12 +120,14 @@ def _at_least(text: str, least: bool) -> str:
 
 
 def _limits(summary: Mapping[str, Any]) -> Iterator[Limit]:
-    for one in (summary.get("verdict") or {}).get("thresholds") or ():
-        yield Limit(f"--fail {one['condition']}", _measured(one), bool(one["kept"]))
-    for one in summary.get("limits") or ():
-        bound = words.share(one["bound"]) if one["unit"] == "share" else f"{one['bound']:g} ms"
+    for threshold in (summary.get("verdict") or {}).get("thresholds") or ():
+        yield Limit(f"--fail {threshold['condition']}", _measured(threshold), bool(threshold["kept"]))
+    for limit in summary.get("limits") or ():
+        bound = words.share(limit["bound"]) if limit["unit"] == "share" else f"{limit['bound']:g} ms"
         # what was not measured fails no run here, as the verdict has it
-        yield Limit(f"{one['transaction']}: {one['measure']} at most {bound}", _measured(one), one["kept"] is not False)
+        yield Limit(
+            f"{limit['transaction']}: {limit['measure']} at most {bound}", _measured(limit), limit["kept"] is not False
+        )
 
 
 def _measured(one: Mapping[str, Any]) -> str:
@@ -139,8 +141,8 @@ def _measured(one: Mapping[str, Any]) -> str:
 def _errors(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str]]:
     """Transaction, kind, how many in the whole run, and the words of one."""
     samples = summary.get("error_samples") or {}
-    for name, one in (summary.get("total") or {}).items():
-        for kind, count in (one.get("errors") or {}).items():
+    for name, transaction in (summary.get("total") or {}).items():
+        for kind, count in (transaction.get("errors") or {}).items():
             sample = samples.get(kind, "")
             if isinstance(sample, list):
                 sample = sample[0] if sample else ""

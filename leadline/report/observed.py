@@ -17,10 +17,12 @@ from leadline.report.files import TrialFiles
 
 def observed(record: StudyRecord, files: Sequence[TrialFiles], knobs: Mapping[str, Knob]) -> list[TrialFacts]:
     """Facts of the trials that are done, in the order of the plan. ``knobs``: what the stack and the host have."""
-    found = [facts(record, one, knobs) for one in files if one.trial.state == TrialState.DONE]
-    shares = {one.trial: one.host.others for one in found if one.host.others is not None}
+    facts_ = [facts(record, file, knobs) for file in files if file.trial.state == TrialState.DONE]
+    shares = {
+        trial_facts.trial: trial_facts.host.others for trial_facts in facts_ if trial_facts.host.others is not None
+    }
     bad = set(disturbed(shares))
-    return [replace(one, disturbed=one.trial in bad) for one in found]
+    return [replace(trial_facts, disturbed=trial_facts.trial in bad) for trial_facts in facts_]
 
 
 def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> TrialFacts:
@@ -45,15 +47,15 @@ def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> 
 
 def levels(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, Level]:
     """Every knob whose level is known: defaults, the host's as it was found, settings, the treatment."""
-    known: dict[str, Level] = {name: knob.default for name, knob in knobs.items() if knob.default is not None}
+    levels_: dict[str, Level] = {name: knob.default for name, knob in knobs.items() if knob.default is not None}
     for source in (record.environment, record.study.settings):
         for name, raw in source.items():
             if name in knobs:
                 try:
-                    known[name] = knobs[name].parse(raw)
+                    levels_[name] = knobs[name].parse(raw)
                 except ValueError:
-                    known.pop(name, None)
-    return {**known, **files.trial.planned.treatment.as_dict()}
+                    levels_.pop(name, None)
+    return {**levels_, **files.trial.planned.treatment.as_dict()}
 
 
 def _samples(files: TrialFiles) -> int:
@@ -108,14 +110,14 @@ def _pool(files: TrialFiles, use: layers.PoolUse) -> Pool:
 
 def threads(files: TrialFiles) -> list[Threads]:
     """Every executor that was recorded."""
-    found = []
+    threads_ = []
     for subject in _subjects(files, "threads.active"):
         active = _values(files, "threads.active", subject)
         size, limits = _values(files, "threads.size", subject), _values(files, "threads.max", subject)
         limit = max(limits, default=None)
         bounds = limits if limit else size
-        busy = [one >= bound > 0 for one, bound in zip(active, bounds, strict=False)]
-        found.append(
+        busy = [count >= bound > 0 for count, bound in zip(active, bounds, strict=False)]
+        threads_.append(
             Threads(
                 subject,
                 _mean(active) or 0.0,
@@ -126,7 +128,7 @@ def threads(files: TrialFiles) -> list[Threads]:
                 _mean(_values(files, "threads.queue", subject)),
             )
         )
-    return found
+    return threads_
 
 
 def statements(files: TrialFiles) -> list[Statements]:
@@ -151,25 +153,25 @@ def _subjects(files: TrialFiles, metric: str) -> list[str]:
 
 
 def _collection(files: TrialFiles) -> Collection | None:
-    found = collector.steady(files)
-    if found is None:
+    steady = collector.steady(files)
+    if steady is None:
         return None
     beside = collector.beside(files)
     return Collection(
-        collector=found.collector,
-        span_s=found.span_s,
-        share=found.share,
-        pauses=found.pauses.count,
-        mean_ms=found.pauses.mean_ms,
-        max_ms=found.pauses.max_ms,
-        interval_s=found.interval_s,
-        full=found.full,
-        degenerated=found.degenerated,
-        stall_share=found.stalls.sum_ms / 1e3 / found.span_s if found.span_s > 0 else 0.0,
-        heap_max=found.heap_max,
-        live=found.working_set.size if found.working_set else None,
-        leak=found.leak.verdict,
-        leak_sentence=found.leak.sentence,
+        collector=steady.collector,
+        span_s=steady.span_s,
+        share=steady.share,
+        pauses=steady.pauses.count,
+        mean_ms=steady.pauses.mean_ms,
+        max_ms=steady.pauses.max_ms,
+        interval_s=steady.interval_s,
+        full=steady.full,
+        degenerated=steady.degenerated,
+        stall_share=steady.stalls.sum_ms / 1e3 / steady.span_s if steady.span_s > 0 else 0.0,
+        heap_max=steady.heap_max,
+        live=steady.working_set.size if steady.working_set else None,
+        leak=steady.leak.verdict,
+        leak_sentence=steady.leak.sentence,
         p99_with_ms=beside.with_ms if beside else None,
         p99_without_ms=beside.without_ms if beside else None,
     )
@@ -207,13 +209,13 @@ def _load(record: StudyRecord, files: TrialFiles) -> Load:
     driver = files.summary.get("driver")
     driver = driver if isinstance(driver, Mapping) else {}
     evidence = [str(line) for line in driver.get("evidence", []) if not str(line).startswith("fine:")]
-    own = record.study.workload.requests_per_connection
+    limit = record.study.workload.requests_per_connection
     p90, p99, dropped = responses.get("p90"), responses.get("p99"), files.figure("dropped")
     return Load(
         in_flight_mean=flying,
         per_s=per_s,
         requests_per_s=per_s * requests / arrivals if per_s and requests and arrivals else None,
-        connects=connects / requests if connects is not None and requests and own is None else None,
+        connects=connects / requests if connects is not None and requests and limit is None else None,
         errors=failed / (ok + failed) if ok is not None and failed is not None and ok + failed else None,
         p90_s=None if p90 is None else p90 / 1000,
         p99_s=None if p99 is None else p99 / 1000,
@@ -228,10 +230,10 @@ def _database(files: TrialFiles) -> dict[str, float]:
     table = files.series.get("database")
     if table is None:
         return {}
-    found = {}
+    database = {}
     for metric in table["metric"].unique().to_list():
         if metric.endswith(".per_s") and (rows := files.steady("database", metric)) is not None:
             value = _mean(rows["value"].to_list())
             if value is not None:
-                found[metric.removesuffix(".per_s")] = value
-    return found
+                database[metric.removesuffix(".per_s")] = value
+    return database

@@ -71,8 +71,8 @@ class Profile:
 
     def colour(self, name: str) -> int:
         """A number of the page's colours, from 0; ``COLOURS`` is that of all other libraries."""
-        known = [library for library, _ in self.libraries]
-        return known.index(found) if (found := library(name)) in known else COLOURS
+        names = [library for library, _ in self.libraries]
+        return names.index(library_) if (library_ := library(name)) in names else COLOURS
 
     def data(self) -> dict[str, Any]:
         """For the page's script: names once, frames as depth, left, width, number of the name."""
@@ -85,7 +85,8 @@ class Profile:
                 flame.treatment: {
                     "samples": flame.samples,
                     "frames": [
-                        [one.depth, round(one.left, 5), round(one.width, 5), number[one.name]] for one in flame.frames
+                        [frame.depth, round(frame.left, 5), round(frame.width, 5), number[frame.name]]
+                        for frame in flame.frames
                     ],
                 }
                 for flame in self.flames
@@ -118,7 +119,7 @@ def library(method: str) -> str:
 
 
 def _flame(treatment: str, trials: Iterable[TrialFiles]) -> Flame | None:
-    counted = [stacks for one in trials if (stacks := _stacks(one))]
+    counted = [stacks for trial in trials if (stacks := _stacks(trial))]
     if not counted:
         return None
     root = _Node()
@@ -130,7 +131,7 @@ def _flame(treatment: str, trials: Iterable[TrialFiles]) -> Flame | None:
                 at = at.below.setdefault(name, _Node())
                 at.samples += samples
     tops = [_tops(stacks) for stacks in counted]
-    shares = {name: [one.get(name, 0.0) for one in tops] for name in {name for one in tops for name in one}}
+    shares = {name: [top.get(name, 0.0) for top in tops] for name in {name for top in tops for name in top}}
     methods = {name: (sum(of) / len(of), min(of), max(of)) for name, of in shares.items()}
     return Flame(treatment, len(counted), root.samples, tuple(_frames(root)), methods)
 
@@ -138,28 +139,28 @@ def _flame(treatment: str, trials: Iterable[TrialFiles]) -> Flame | None:
 def _stacks(trial: TrialFiles) -> Counter[str]:
     """Samples of the steady state by stack."""
     rows = trial.steady("profile", METRIC)
-    found = Counter[str]()
+    stacks = Counter[str]()
     if rows is not None:
         for stack, samples in rows.select("subject", "value").iter_rows():
-            found[stack] += int(samples)
-    return found
+            stacks[stack] += int(samples)
+    return stacks
 
 
 def _tops(stacks: Mapping[str, int]) -> Mapping[str, float]:
     """Shares of the samples by the method that ran."""
-    total, found = sum(stacks.values()), Counter[str]()
+    total, shares = sum(stacks.values()), Counter[str]()
     for stack, samples in stacks.items():
-        found[stack.rpartition(";")[2]] += samples
-    return {name: samples / total for name, samples in found.items()}
+        shares[stack.rpartition(";")[2]] += samples
+    return {name: samples / total for name, samples in shares.items()}
 
 
 def _frames(root: _Node) -> Iterable[Frame]:
     """Callers before the called, siblings by name; those of fewer samples than ``SMALLEST`` are left out."""
     waiting: list[tuple[int, int, str, _Node]] = [(0, 0, ALL, root)]
     while waiting:
-        depth, left, name, node = waiting.pop()
-        yield Frame(depth, left / root.samples, node.samples / root.samples, name)
-        at, below = left, []
+        depth, left_edge, name, node = waiting.pop()
+        yield Frame(depth, left_edge / root.samples, node.samples / root.samples, name)
+        at, below = left_edge, []
         for called in sorted(node.below):
             if node.below[called].samples >= SMALLEST * root.samples:
                 below.append((depth + 1, at, called, node.below[called]))

@@ -30,16 +30,16 @@ def lines(found: Scaling) -> Iterator[str]:
 def answer(found: Scaling) -> str:
     """What is gained by more, and where it ends, in one sentence."""
     largest = found.sizes[-1]
-    said = f"{largest.n:g} of {found.factor} do the work of {largest.throughput / found.rate:.3g} alone"
+    sentence = f"{largest.n:g} of {found.factor} do the work of {largest.throughput / found.rate:.3g} alone"
     if found.peak is not None:
         far = ", beyond what was measured" if found.peak > largest.n else ""
         most = found.at(found.peak)
-        said += f"; most is done at {found.peak:.3g}{_within(found.peak_interval)}{far}: {most:.4g} transactions/s"
+        sentence += f"; most is done at {found.peak:.3g}{_within(found.peak_interval)}{far}: {most:.4g} transactions/s"
     elif found.ceiling is not None:
-        said += f"; no number does more than {found.ceiling:.4g} transactions/s; coherency cannot be told from none"
+        sentence += f"; no number does more than {found.ceiling:.4g} transactions/s; coherency cannot be told from none"
     else:
-        said += "; neither contention nor coherency can be told from none"
-    return f"{said}{'' if found.holds else '; the law does not hold, see above'}."
+        sentence += "; neither contention nor coherency can be told from none"
+    return f"{sentence}{'' if found.holds else '; the law does not hold, see above'}."
 
 
 def document(found: Scaling) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def document(found: Scaling) -> dict[str, Any]:
 def _within(interval: Interval | None, percent: bool = False) -> str:
     if interval is None:
         return ""
-    low, high = (f"{each:.2%}" if percent else f"{each:.4g}" for each in (interval.low, interval.high))
+    low, high = (f"{bound:.2%}" if percent else f"{bound:.4g}" for bound in (interval.low, interval.high))
     return f" [{low}, {high}]"
 
 

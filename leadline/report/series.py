@@ -20,13 +20,13 @@ _FEWEST = 16
 
 def of_trials(trials: Sequence[TrialFiles]) -> dict[int, dict[str, Any]]:
     """``compact`` of each trial, by its number, with so many points a line that the page stays small."""
-    found = {one.trial.id: compact(one) for one in trials}
-    size = sum(len(json.dumps(one)) for one in found.values())
+    series = {trial.trial.id: compact(trial) for trial in trials}
+    size = sum(len(json.dumps(document)) for document in series.values())
     if size <= BYTES:
-        return found
-    longest = max((len(times) for one in found.values() for times in _times(one)), default=0)
+        return series
+    longest = max((len(times) for document in series.values() for times in _times(document)), default=0)
     points = max(_FEWEST, int(longest * BYTES / size))
-    return {one.trial.id: compact(one, points) for one in trials}
+    return {trial.trial.id: compact(trial, points) for trial in trials}
 
 
 def _times(found: dict[str, Any]) -> list[list[float]]:

@@ -68,7 +68,7 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
         return words.level_text(record.study, factor, level)
 
     study, load = record.study, load_of(record)
-    found = tuple(
+    tables = tuple(
         one
         for response in study.responses
         for one in diminishing_returns(
@@ -81,26 +81,26 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
         if one.factor != load
     )
     heaps = _heaps(record, files)
-    return Sizes(found, heaps) if found or heaps else None
+    return Sizes(tables, heaps) if tables or heaps else None
 
 
 def _heaps(record: StudyRecord, files: Sequence[TrialFiles]) -> HeapTable | None:
-    factor = next((one for one in record.plan.factors if one.name == HEAP), None)
+    factor = next((factor for factor in record.plan.factors if factor.name == HEAP), None)
     if factor is None or len(factor.levels) < 2:
         return None
     groups: dict[tuple[str, int], list[GcSummary]] = {}
-    for one in files:
-        found = collector.steady(one) if one.trial.state == TrialState.DONE else None
-        if found is None or one.trial.planned.slots:
+    for file in files:
+        collection = collector.steady(file) if file.trial.state == TrialState.DONE else None
+        if collection is None or file.trial.planned.slots:
             continue
-        levels = one.trial.planned.treatment.as_dict()
+        levels = file.trial.planned.treatment.as_dict()
         heap = levels.pop(HEAP)
         others = ", ".join(
             words.setting(record.study, each.name, levels[each.name])
             for each in record.plan.factors
             if each.name in levels and not each.pseudo
         )
-        groups.setdefault((others, int(heap)), []).append(found)
+        groups.setdefault((others, int(heap)), []).append(collection)
     rows, by_others = [], dict[str, list[tuple[int, float]]]()
     for (others, heap), found_here in sorted(groups.items()):
         row = _row(record, others, heap, found_here)
@@ -117,19 +117,19 @@ def _heaps(record: StudyRecord, files: Sequence[TrialFiles]) -> HeapTable | None
 
 def _row(record: StudyRecord, others: str, heap: int, found: Sequence[GcSummary]) -> HeapRow:
     def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
+        finite = [value for value in values if value is not None]
+        return sum(finite) / len(finite) if finite else None
 
     return HeapRow(
         others,
         words.level_text(record.study, HEAP, heap),
         len(found),
-        mean([one.interval_s for one in found]),
-        mean([one.pauses.mean_ms if one.pauses.count else None for one in found]),
-        mean([one.share_cycle for one in found]),
-        mean([one.share_interval for one in found]),
-        mean([float(one.working_set.size) if one.working_set else None for one in found]),
-        mean([one.allocation_rate for one in found]),
+        mean([collection.interval_s for collection in found]),
+        mean([collection.pauses.mean_ms if collection.pauses.count else None for collection in found]),
+        mean([collection.share_cycle for collection in found]),
+        mean([collection.share_interval for collection in found]),
+        mean([float(collection.working_set.size) if collection.working_set else None for collection in found]),
+        mean([collection.allocation_rate for collection in found]),
     )
 
 

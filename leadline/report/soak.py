@@ -29,7 +29,7 @@ def build(study: StudyRecord, record: SoakRecord, answer: SoakAnswer, out: Path,
     drawn = figures(record, answer)
     text = render_page(
         "soak.html.j2",
-        {one.name: one.spec for one in drawn},
+        {figure.name: figure.spec for figure in drawn},
         kept,
         title=study.study.study,
         simulated=study.simulated,
@@ -51,23 +51,25 @@ def figures(record: SoakRecord, answer: SoakAnswer) -> list[Figure]:
     """What users see, then what degrades or not, by unit."""
     drifts = {drift.series.name: drift for drift in answer.judged.drifts}
     series = series_of(evened(record.intervals), answer.begin)
-    seen = [one for one in series if not one.resource]
-    held = sorted((one for one in series if one.resource), key=lambda one: drifts[one.name].verdict != "degrading")
-    found = [_figure("soak-users", "What users saw", seen, drifts, answer)]
-    if held:
-        found.append(_figure("soak-held", "What the stack held", held, drifts, answer))
-    return found
+    users_series = [line for line in series if not line.resource]
+    resources = sorted(
+        (line for line in series if line.resource), key=lambda one: drifts[one.name].verdict != "degrading"
+    )
+    figures_ = [_figure("soak-users", "What users saw", users_series, drifts, answer)]
+    if resources:
+        figures_.append(_figure("soak-held", "What the stack held", resources, drifts, answer))
+    return figures_
 
 
 def _figure(name: str, title: str, series: Sequence[Series], drifts: dict[str, Drift], answer: SoakAnswer) -> Figure:
-    last = max((one.times[-1] for one in series if one.times), default=1.0)
+    last = max((line.times[-1] for line in series if line.times), default=1.0)
     size, unit = (_DAY, "days") if last >= 3 * _DAY else (_HOUR, "hours") if last >= 3 * _HOUR else (60.0, "minutes")
     sets = DataSets()
     gaps = [
         {"from": (gap.begin - answer.begin) / size, "until": (gap.end - answer.begin) / size, "why": gap.why}
         for gap in answer.gaps
     ]
-    rows = [_row(sets, one, drifts[one.name], gaps, (size, last / size, unit)) for one in series]
+    rows = [_row(sets, line, drifts[line.name], gaps, (size, last / size, unit)) for line in series]
     caption = (
         f"A point is an interval, over {unit} since the start; grey bands are gaps in which nothing ran. Series that "
         "degrade are red, a dashed line marks where that begins."

@@ -35,26 +35,29 @@ _PANELS = {
 
 def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, str]:
     """By the panel's name, where there is something to say."""
-    said = layers.sentences(files)
-    busy = [_busy(one) for one in threads(files)]
-    kept = [_kept(one) for one in statements(files)]
-    for panel, parts in (("threads", busy), ("statements", kept)):
+    sentences_ = layers.sentences(files)
+    busy = [_busy(thread) for thread in threads(files)]
+    statements_ = [_kept(statement) for statement in statements(files)]
+    for panel, parts in (("threads", busy), ("statements", statements_)):
         if parts:
-            said[panel] = " ".join(parts)
+            sentences_[panel] = " ".join(parts)
     if files.trial.state != TrialState.DONE:
-        return said
-    for one in advise([facts(record, files, knobs)], knobs or None):
-        if one.disturbed:
+        return sentences_
+    for finding in advise([facts(record, files, knobs)], knobs or None):
+        if finding.disturbed:
             continue
-        place = _PANELS.get(one.rule)
+        place = _PANELS.get(finding.rule)
         if place is None:
             continue
-        if one.knob is not None and one.then is not None:
-            advice = f"Next to try: {one.knob} = {written(one.then, knobs.get(one.knob), one.knob)}, as {one.reason}."
+        if finding.knob is not None and finding.then is not None:
+            advice = (
+                f"Next to try: {finding.knob} = "
+                f"{written(finding.then, knobs.get(finding.knob), finding.knob)}, as {finding.reason}."
+            )
         else:
-            advice = f"To do: {one.remedy or one.reason}."
-        said[place] = f"{said.get(place, '')} {advice}".strip()
-    return said
+            advice = f"To do: {finding.remedy or finding.reason}."
+        sentences_[place] = f"{sentences_.get(place, '')} {advice}".strip()
+    return sentences_
 
 
 def _busy(one: Threads) -> str:
@@ -81,5 +84,5 @@ def _kept(one: Statements) -> str:
         parts.append(f"{words.number(one.prepared_per_s)} prepared")
     if one.discarded_per_s is not None:
         parts.append("none discarded" if not one.discarded_per_s else f"{words.number(one.discarded_per_s)} discarded")
-    kept = "" if one.kept is None else f"; {words.number(one.kept)} kept at the end"
-    return f"Statements of {one.subject}: {', '.join(parts) or 'uses not recorded'}{kept}."
+    kept_text = "" if one.kept is None else f"; {words.number(one.kept)} kept at the end"
+    return f"Statements of {one.subject}: {', '.join(parts) or 'uses not recorded'}{kept_text}."

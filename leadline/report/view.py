@@ -86,10 +86,10 @@ class View:
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export: the page draws the effects itself."""
-        effects = [effects_chart.effects(self.record, one) for one in self.analysis.responses]
-        crossed = [one for many in self.interactions.values() for one in many]
+        effects = [effects_chart.effects(self.record, response) for response in self.analysis.responses]
+        crossed = [pair for many in self.interactions.values() for pair in many]
         ranked = [marked(figure, self.analysis.simulated) for figure in effects if figure is not None]
-        found = [
+        figures = [
             *ranked,
             *self.against_load.values(),
             *crossed,
@@ -99,7 +99,7 @@ class View:
             self.timeline,
         ]
         sides = [side for panel in self.panels for side in panel.sides]
-        return [figure for figure in (*found, *sides) if figure is not None]
+        return [figure for figure in (*figures, *sides) if figure is not None]
 
 
 def gather(
@@ -109,10 +109,10 @@ def gather(
     files = tuple(trial_files.read(trial) for trial in record.trials)
     labels = {t.id: words.trial_text(record.study, record.plan, t.planned) for t in record.trials}
     groups: dict[str, list[TrialFiles]] = {"baseline": []}
-    for one in files:
-        group = groups.setdefault(labels[one.trial.id], [])
-        if one.trial.state == TrialState.DONE:
-            group.append(one)
+    for file in files:
+        group = groups.setdefault(labels[file.trial.id], [])
+        if file.trial.state == TrialState.DONE:
+            group.append(file)
     latencies = latency.collect({name: group for name, group in groups.items() if group})
     charted = _charted(record, analysis, [name for name, group in groups.items() if group])
     colours = palette([*charted, *groups])
@@ -138,16 +138,22 @@ def gather(
         labels=labels,
         latency=latencies,
         glance=overview,
-        axes={one.response: one for one in overview.axes},
-        by_host={one.response: _by_host(record, one) for one in analysis.responses if one.across_hosts is not None},
+        axes={axis_.response: axis_ for axis_ in overview.axes},
+        by_host={
+            response.response: _by_host(record, response)
+            for response in analysis.responses
+            if response.across_hosts is not None
+        },
         against_load={
-            one.response: marked(figure, analysis.simulated)
-            for one in (analysis.responses if figures else ())
-            if (figure := load_chart.against_load(record, one)) is not None
+            response.response: marked(figure, analysis.simulated)
+            for response in (analysis.responses if figures else ())
+            if (figure := load_chart.against_load(record, response)) is not None
         },
         interactions={
-            one.response: tuple(marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, one))
-            for one in (analysis.responses if figures else ())
+            response.response: tuple(
+                marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, response)
+            )
+            for response in (analysis.responses if figures else ())
         },
         timeline=known(timeline_chart.timeline(record, analysis, colours)) if figures else None,
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
@@ -159,7 +165,7 @@ def gather(
         chosen=chosen,
         panels=_panels(data, chosen, labels, analysis.simulated) if figures else (),
         series=data,
-        sentences={one.trial.id: sentences(record, one, knobs or {}) for one in files},
+        sentences={file.trial.id: sentences(record, file, knobs or {}) for file in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
         explained=_explained(record, files, labels),
         not_counted=_not_counted(record, files),
@@ -170,31 +176,31 @@ def gather(
 
 def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple[int, int] | None) -> list[Load]:
     """The loads of the trials that are shown first."""
-    found = []
-    for one in (each for id_ in dict.fromkeys(chosen or ()) for each in files if each.trial.id == id_):
-        started = float(one.summary.get("started_unix_ns") or 0) / 1e9
-        if one.trial.directory is not None and started:
-            log = histograms.over_time(one.trial.directory / "driver" / "response.hlog")
-            found.append(Load(f"{labels[one.trial.id]} (trial {one.trial.id})", started, log))
-    return found
+    loads = []
+    for file in (each for id_ in dict.fromkeys(chosen or ()) for each in files if each.trial.id == id_):
+        started = float(file.summary.get("started_unix_ns") or 0) / 1e9
+        if file.trial.directory is not None and started:
+            log = histograms.over_time(file.trial.directory / "driver" / "response.hlog")
+            loads.append(Load(f"{labels[file.trial.id]} (trial {file.trial.id})", started, log))
+    return loads
 
 
 def _explained(
     record: StudyRecord, files: Sequence[TrialFiles], labels: Mapping[int, str]
 ) -> Mapping[str, Sequence[Change]]:
     forks = [
-        Counted(labels[one.trial.id], one.trial.planned.block, int(total), one.added)
-        for one in files
-        if one.trial.state == TrialState.DONE and one.added and (total := transactions(one))
+        Counted(labels[file.trial.id], file.trial.planned.block, int(total), file.added)
+        for file in files
+        if file.trial.state == TrialState.DONE and file.added and (total := transactions(file))
     ]
     return explained(forks, "baseline") if record.plan.forks else {}
 
 
 def _not_counted(record: StudyRecord, files: Sequence[TrialFiles]) -> str:
-    if any(name.startswith("instructions.") for one in files for name in one.added):
+    if any(name.startswith("instructions.") for file in files for name in file.added):
         return ""
-    told = record.environment.get("host.guest.instructions", "")
-    why = told if told.startswith("not counted") else "not counted"
+    reason = record.environment.get("host.guest.instructions", "")
+    why = reason if reason.startswith("not counted") else "not counted"
     return f"System calls by kind and instructions by symbol were {why}."
 
 
@@ -204,9 +210,9 @@ def _resources(
     """Columns and rows of the table of resources, without the columns of which nothing was recorded in any trial."""
     columns = layers.columns(files)
     rows = {name: layers.cells(group, columns) for name, group in groups.items() if group}
-    shown = [at for at in range(len(columns)) if any(row[at].text != words.NOT_RECORDED for row in rows.values())]
-    return tuple(columns[at] for at in shown), tuple(
-        (name, len(groups[name]), tuple(row[at] for at in shown)) for name, row in rows.items()
+    columns_ = [at for at in range(len(columns)) if any(row[at].text != words.NOT_RECORDED for row in rows.values())]
+    return tuple(columns[at] for at in columns_), tuple(
+        (name, len(groups[name]), tuple(row[at] for at in columns_)) for name, row in rows.items()
     )
 
 
@@ -249,16 +255,16 @@ def _chosen(
 ) -> tuple[int, int] | None:
     """The trials shown first: one of the baseline and one of the treatment with the most telling effect."""
     with_panels = {
-        name: [one.trial.id for one in groups.get(name, []) if data[one.trial.id]["panels"]] for name in charted
+        name: [trial.trial.id for trial in groups.get(name, []) if data[trial.trial.id]["panels"]] for name in charted
     }
     order = [name for name in charted if with_panels[name]]
     if not order:
         return None
-    left = with_panels[order[0]]
+    first = with_panels[order[0]]
     if len(order) == 1:
-        return left[0], left[-1]
+        return first[0], first[-1]
     right = with_panels[order[1]]
-    return left[len(left) // 2], right[len(right) // 2]
+    return first[len(first) // 2], right[len(right) // 2]
 
 
 def _panels(
@@ -272,7 +278,10 @@ def _panels(
         tracks = tuple(
             index
             for index in range(len(panel.tracks))
-            if any(panel.name in one["panels"] and one["panels"][panel.name]["tracks"][index] for one in data.values())
+            if any(
+                panel.name in datum["panels"] and datum["panels"][panel.name]["tracks"][index]
+                for datum in data.values()
+            )
         )
         if not tracks and panel.part:
             continue
@@ -281,15 +290,15 @@ def _panels(
             continue
         empty = trial_chart.spec(panel, tracks)
         pair = [data[trial] for trial in chosen]
-        span = max(one["span"] for one in pair)
-        known = [one["panels"][panel.name] for one in pair if panel.name in one["panels"]]
-        peaks = [max((one["peaks"][i] for one in known), default=0.0) for i in range(len(panel.tracks))]
+        span = max(datum["span"] for datum in pair)
+        panels = [datum["panels"][panel.name] for datum in pair if panel.name in datum["panels"]]
+        peaks = [max((panel["peaks"][i] for panel in panels), default=0.0) for i in range(len(panel.tracks))]
         sides: list[Figure | None] = []
-        for trial, one in zip(chosen, pair, strict=True):
-            if panel.name not in one["panels"]:
+        for trial, datum in zip(chosen, pair, strict=True):
+            if panel.name not in datum["panels"]:
                 sides.append(None)
                 continue
-            content = {"phases": one["phases"], "tracks": one["panels"][panel.name]["tracks"]}
+            content = {"phases": datum["phases"], "tracks": datum["panels"][panel.name]["tracks"]}
             title = f"{panel.title}: trial {trial}, {labels[trial]}"
             datasets = trial_chart.data(content, tracks, peaks, span)
             params = trial_chart.shown(span)

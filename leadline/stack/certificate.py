@@ -84,7 +84,7 @@ def make_certificate(names: Sequence[str] = ()) -> Certificate:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=_DAYS))
-        .add_extension(x509.SubjectAlternativeName([_general_name(name_) for name_ in subjects]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in subjects]), critical=False)
         # rustls takes no certificate of an authority for a server's own
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -145,13 +145,13 @@ def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
 
 def knob_of_others(name: str, server_name: str, database_name: str) -> str:
     """Why this server and database have no knob ``name`` though others have; empty when nobody has it."""
-    programs: list[tuple[str, str, Service]] = [("server", name_, make()) for name_, make in SERVERS.items()]
-    programs += [("database", name_, make(0)) for name_, make in DATABASES.items()]
+    programs: list[tuple[str, str, Service]] = [("server", name, make()) for name, make in SERVERS.items()]
+    programs += [("database", name, make(0)) for name, make in DATABASES.items()]
     able = {name_: role for role, name_, program in programs if name in {knob.name for knob in program.knobs()}}
     if not able or server_name in able or database_name in able:
         return ""
     roles = set(able.values())
-    lacking = [name_ for role, name_ in (("server", server_name), ("database", database_name)) if role in roles]
+    lacking = [name for role, name in (("server", server_name), ("database", database_name)) if role in roles]
     have = ["has" if len(names) == 1 else "have" for names in (lacking, able)]
     return f"{' and '.join(lacking)} {have[0]} no knob {name}; {' and '.join(able)} {have[1]} it"
 

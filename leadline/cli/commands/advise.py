@@ -38,19 +38,19 @@ def advise(
 
     found = load_lab(lab).study(study).advice()
     chosen = found.chosen(finding or []) if finding else list(found.findings)
-    commands = {one.name: _command(found, one, lab) for one in chosen if one.testable}
+    commands = {finding_.name: _command(found, finding_, lab) for finding_ in chosen if finding_.testable}
     saved = _write(write, found, chosen if finding else found.together()) if write is not None else None
     if json:
         text = document(found.run, found.trials, chosen, found.checks, commands)
-        said = {"simulated": found.record.simulated, "answer": found.answer}
-        print_json({**text, **said, **({"saved": str(write), "study": saved} if saved is not None else {})})
+        header = {"simulated": found.record.simulated, "answer": found.answer}
+        print_json({**text, **header, **({"saved": str(write), "study": saved} if saved is not None else {})})
         return
     from leadline.api.telling import advice_lines
 
     say(*advice_lines(found, chosen, commands))
     if saved is not None:
-        left = [one.name for one in chosen if one.testable and one.knob not in saved["factors"]]
-        also = f"; not in it: {', '.join(left)}" if left else ""
+        left_out = [finding_.name for finding_ in chosen if finding_.testable and finding_.knob not in saved["factors"]]
+        also = f"; not in it: {', '.join(left_out)}" if left_out else ""
         say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
     say(found.answer)
 

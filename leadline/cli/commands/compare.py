@@ -36,12 +36,12 @@ def compare(
     json: JsonOption = False,
 ) -> None:
     """Compare two runs of a lab: what moved, with intervals, and which facts differ."""
-    found = compare_runs(load_lab(lab).study(first), load_lab(with_lab or lab).study(second))
+    comparison = compare_runs(load_lab(lab).study(first), load_lab(with_lab or lab).study(second))
     if json:
-        print_json(comparison_document(found))
+        print_json(comparison_document(comparison))
         return
-    print_table(comparison_table(found))
-    print_answer(found.answer)
+    print_table(comparison_table(comparison))
+    print_answer(comparison.answer)
 
 
 def history(
@@ -58,9 +58,9 @@ def history(
 ) -> None:
     """A figure over all runs of a study, with change points and what differed between runs."""
     labs = [load_lab(path) for path in (lab, *(with_lab or []))]
-    found = history_of(labs, study, response, level)
+    history_ = history_of(labs, study, response, level)
     if json:
-        print_json(history_document(found))
+        print_json(history_document(history_))
         return
-    print_table(history_table(found))
-    print_answer(found.answer)
+    print_table(history_table(history_))
+    print_answer(history_.answer)

@@ -53,7 +53,7 @@ def print_plan(
     seconds, worst = cost(study, plan, overhead, hosts), worst_cost(study, plan, overhead, hosts)
     setup = setup_for(planned.design, study.workload, overhead, hosts)
     hosting = hosting_for(study, lab, hosts or 1)
-    found = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
+    outlook = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
     layouts = compare_layouts(study, planned, lab, noise, overhead) if pool is None else None
     here = pool is None and study.command is None and study.stack.host == "local"
     missing = downloads(study.stack) if here else []
@@ -68,11 +68,11 @@ def print_plan(
                 "seconds": seconds,
                 "seconds_at_worst": worst,
                 "load": load_document(study.workload) if study.command is None else study.command.model_dump(),
-                "downloads": [{"name": one.coordinate, "bytes": one.size} for one in missing],
+                "downloads": [{"name": artefact.coordinate, "bytes": artefact.size} for artefact in missing],
                 "download_seconds": download_seconds(missing),
                 "not_checked": list(planned.unchecked),
                 "looks": list(_ends(plan, study.design)),
-                "forecast": document(noise, found, setup),
+                "forecast": document(noise, outlook, setup),
                 "layouts": layouts_document(layouts),
                 "pool": None if pool is None else pool.document(),
             }
@@ -92,7 +92,7 @@ def print_plan(
     over = "" if pool is None else f" over {pool.over}"
     say(f"{len(plan.trials)} trials, {plan.kind}, seed {plan.seed}, {_about(study)} {format_duration(seconds)}{over}")
     if missing:
-        sizes = ", ".join(f"{one.name} {one.size / 1e6:.0f} MB" for one in missing)
+        sizes = ", ".join(f"{artefact.name} {artefact.size / 1e6:.0f} MB" for artefact in missing)
         once = f"about {format_duration(download_seconds(missing))} at 10 MB/s (assumed)"
         say(f"before the first trial, once: it downloads {sizes}: {once}")
     for text in _bounds(study, worst):
@@ -106,7 +106,7 @@ def print_plan(
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
         say(f"it may end early: {study.design.looks} interim analyses, after block {ends} and at the end")
-    for text in (*noise_lines(noise), *forecast_lines(found), *(layout_lines(layouts) if layouts else [])):
+    for text in (*noise_lines(noise), *forecast_lines(outlook), *(layout_lines(layouts) if layouts else [])):
         say(text)
 
 

@@ -37,7 +37,7 @@ def gc(
     if json:
         document = report(files, reading(reader, tell))
         print_json(document)
-        if any("pauses" in one["reasons"] for one in document["files"]):
+        if any("pauses" in entry["reasons"] for entry in document["files"]):
             raise typer.Exit(1)
         return
     logs = logs_of(files)
@@ -54,5 +54,5 @@ def gc(
     if len(logs) > 1:
         say("side by side:")
         say(table([str(log.name) for log in logs], found, sizes(found)))
-    if any("pauses" in one.reasons for one in found):
+    if any("pauses" in log.reasons for log in found):
         raise typer.Exit(1)

@@ -21,18 +21,18 @@ def register(app: typer.Typer) -> None:
 
 def doctor(host: HostOption = "here", json: JsonOption = False) -> None:
     """What a machine can do and how noisy it is, each finding with the command that mends it."""
-    found = hosts.doctor(host, _tell)
+    findings = hosts.doctor(host, _tell)
     if json:
-        print_json({"findings": [_finding(finding) for finding in found]})
+        print_json({"findings": [_finding(finding) for finding in findings]})
     else:
         table = Table("", "check", "finding", "to mend it", show_edge=False)
         styles = {"ok": "green", "warn": "yellow", "bad": "red"}
-        for finding in found:
+        for finding in findings:
             table.add_row(
                 Text(finding.level, style=styles[finding.level]), finding.name, finding.sentence, finding.mend
             )
         console.print(table)
-    if any(finding.level == "bad" for finding in found):
+    if any(finding.level == "bad" for finding in findings):
         raise typer.Exit(1)
 
 

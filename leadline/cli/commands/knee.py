@@ -50,16 +50,16 @@ def knee(
     json: JsonOption = False,
 ) -> None:
     """Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."""
-    given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
-    subject = Study.read(study, given)
+    settings = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
+    subject = Study.read(study, settings)
     if limits is not None:
-        subject = limited(subject, study, given, limits)
+        subject = limited(subject, study, settings, limits)
     fine = share("--resolution", resolution, 0.1, 100.0) / 100
-    asked = question_of(subject.file, factor, first, last, step_factor, fine, repeats, critical)
+    question = question_of(subject.file, factor, first, last, step_factor, fine, repeats, critical)
     execute_search(
         *(subject, lab, simulate),
-        lambda place: outline(asked, place, asked.study.budget),
-        lambda place: run_search(asked, place, budget=asked.study.budget, fresh=new),
+        lambda place: outline(question, place, question.study.budget),
+        lambda place: run_search(question, place, budget=question.study.budget, fresh=new),
         dry_run=dry_run,
         disposable=disposable,
         json=json,

@@ -66,21 +66,21 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
     from leadline.api.labs import load_lab
 
-    held = load_lab(lab)
-    studies = held.counts()
-    tunings = [one.record for one in held.tunings()]
+    home = load_lab(lab)
+    studies = home.counts()
+    tunings = [tuning.record for tuning in home.tunings()]
     if json:
-        told = [
-            {"id": one.id, "tuning": one.tuning.tuning, "created": one.created, "studies": len(one.parts)}
-            | {"finished": one.finished}
-            for one in tunings
+        rows = [
+            {"id": row.id, "tuning": row.tuning.tuning, "created": row.created, "studies": len(row.parts)}
+            | {"finished": row.finished}
+            for row in tunings
         ]
-        print_json({"lab": str(lab), "studies": [asdict(one) for one in studies], "tunings": told})
+        print_json({"lab": str(lab), "studies": [asdict(row) for row in studies], "tunings": rows})
         return
     table = Table("study", "started", "trials", "done", "failed")
-    for one in studies:
-        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.created))
-        table.add_row(f"{one.study}@{one.id}", started, str(one.trials), str(one.done), str(one.failed))
+    for study in studies:
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(study.created))
+        table.add_row(f"{study.study}@{study.id}", started, str(study.trials), str(study.done), str(study.failed))
     console.print(table)
     for tuning in tunings:
         state = "finished" if tuning.finished else "not finished"
@@ -92,24 +92,24 @@ def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     from leadline.api.labs import load_lab, usage
 
     store = load_lab(lab).store
-    found = usage(store)
+    taken = usage(store)
     if json:
-        rows = [_document(one) for one in found.held]
-        rest = {"services": found.services, "database": found.database, "other": found.other, "total": found.total}
-        rest |= {"kept": found.kept} if store.artefacts else {}
+        rows = [_document(item) for item in taken.held]
+        rest = {"services": taken.services, "database": taken.database, "other": taken.other, "total": taken.total}
+        rest |= {"kept": taken.kept} if store.artefacts else {}
         print_json({"lab": str(lab), "studies": rows, **rest})
         return
-    kept = ["files kept"] if store.artefacts else []
-    table = Table("study", "last run", "trials", "state", *kept, "copies here" if kept else "size")
-    for one in found.held:
-        sizes = [_size(one.kept)] if kept else []
-        table.add_row(one.name, _day(one.last), str(one.trials), _state(one), *sizes, _size(one.size))
+    columns = ["files kept"] if store.artefacts else []
+    table = Table("study", "last run", "trials", "state", *columns, "copies here" if columns else "size")
+    for item in taken.held:
+        sizes = [_size(item.kept)] if columns else []
+        table.add_row(item.name, _day(item.last), str(item.trials), _state(item), *sizes, _size(item.size))
     console.print(table)
     if store.artefacts:
-        say(f"files kept in {store.artefacts.place}: {_size(found.kept)}, what several studies have once")
-    say(f"services (servers and databases, made again when needed): {_size(found.services)}")
+        say(f"files kept in {store.artefacts.place}: {_size(taken.kept)}, what several studies have once")
+    say(f"services (servers and databases, made again when needed): {_size(taken.services)}")
     where = f", in {store.address}" if store.address else ""
-    say(f"database: {_size(found.database)}{where}", f"other: {_size(found.other)}", f"all: {_size(found.total)}")
+    say(f"database: {_size(taken.database)}{where}", f"other: {_size(taken.other)}", f"all: {_size(taken.total)}")
 
 
 def rm(
@@ -122,12 +122,12 @@ def rm(
     """Remove studies or tunings from a lab: trials, results and reports. A study that runs is refused."""
     from leadline.api.labs import find_held, load_lab
 
-    held = load_lab(lab)
-    chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
-    for one in chosen:
-        if one.running:
-            raise UsageError(f"{one.name} is running: end it first; nothing was removed")
-    _remove(held, chosen, yes)
+    home = load_lab(lab)
+    chosen = list({one.name: one for one in (find_held(home.store, study) for study in studies)}.values())
+    for item in chosen:
+        if item.running:
+            raise UsageError(f"{item.name} is running: end it first; nothing was removed")
+    _remove(home, chosen, yes)
 
 
 def prune(
@@ -153,18 +153,18 @@ def prune(
     store = load_lab(lab)
     if copies and store.store.artefacts is None:
         raise UsageError(f"--copies: {lab} keeps its files nowhere else (leadline lab init {lab} --artefacts PLACE)")
-    found = usage(store.store).held
-    chosen = to_prune(found, before, most, copies)
-    kept = [one.name for one in found if one.running or not one.finished]
-    if kept:
-        say(f"running or unfinished, so kept: {', '.join(kept)}")
+    items = usage(store.store).held
+    chosen = to_prune(items, before, most, copies)
+    kept_names = [item.name for item in items if item.running or not item.finished]
+    if kept_names:
+        say(f"running or unfinished, so kept: {', '.join(kept_names)}")
     if chosen:
         _remove(store, chosen, yes, copies)
     else:
         say("nothing to remove")
     if yes and not copies and (freed := sweep(store.store)):
         say(f"freed of files that no study has: {_size(freed)}")
-    left = taken([one for one in found if one not in chosen], copies)
+    left = taken([item for item in items if item not in chosen], copies)
     if most is not None and left > most:
         say(f"what is left takes {_size(left)}, more than {to_size}: no other finished study is there")
 
@@ -180,9 +180,9 @@ def copy_(
     """Copy studies or tunings into another lab, with all their trials. What is there already is not copied."""
     from leadline.api.labs import find_held, load_lab
 
-    held = load_lab(lab)
-    chosen = list({one.name: one for one in (find_held(held.store, study) for study in studies)}.values())
-    _copy(held, chosen, to, json)
+    home = load_lab(lab)
+    chosen = list({one.name: one for one in (find_held(home.store, study) for study in studies)}.values())
+    _copy(home, chosen, to, json)
 
 
 def merge(
@@ -193,8 +193,8 @@ def merge(
     """Copy everything of another lab into a lab. What is there already is not copied, so it can be repeated."""
     from leadline.api.labs import load_lab, usage
 
-    found = load_lab(other)
-    _copy(found, usage(found.store).held, lab, json)
+    source = load_lab(other)
+    _copy(source, usage(source.store).held, lab, json)
 
 
 def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None:
@@ -202,7 +202,7 @@ def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None
 
     if target.resolve() == source.directory:
         raise UsageError(f"{target} is the lab that they come from; name another one")
-    done = list(zip((one.name for one in chosen), copy(source, chosen, target), strict=True))
+    done = list(zip((item.name for item in chosen), copy(source, chosen, target), strict=True))
     if json:
         print_json({"lab": str(target), "studies": [{"from": a, "to": b, "copied": new} for a, (b, new) in done]})
         return
@@ -214,10 +214,10 @@ def _remove(lab: Lab, chosen: Sequence[Held], yes: bool, copies: bool = False) -
     """Tells what goes; asks on a terminal unless ``yes``. Raises UsageError where nobody can be asked."""
     from leadline.api.labs import remove, remove_copies, taken
 
-    for one in chosen:
-        size = _size(one.size if copies or not one.contents else one.kept)
+    for item in chosen:
+        size = _size(item.size if copies or not item.contents else item.kept)
         what = ", copies only" if copies else ""
-        say(f"{one.name}, {one.trials} trials, {_state(one)}, last run {_day(one.last)}: {size}{what}")
+        say(f"{item.name}, {item.trials} trials, {_state(item)}, last run {_day(item.last)}: {size}{what}")
     if not yes:
         if not console.is_terminal:
             raise UsageError("nothing was removed: add --yes to remove what is listed")
@@ -225,9 +225,9 @@ def _remove(lab: Lab, chosen: Sequence[Held], yes: bool, copies: bool = False) -
             errors.print("nothing was removed")
             raise typer.Exit(1)
     freed = 0
-    for one in chosen:
-        freed += (remove_copies if copies else remove)(lab.store, one)
-        say(f"removed {'the copies of ' if copies else ''}{one.name}")
+    for item in chosen:
+        freed += (remove_copies if copies else remove)(lab.store, item)
+        say(f"removed {'the copies of ' if copies else ''}{item.name}")
     say(f"freed: {_size(freed)}")
 
 
@@ -265,17 +265,17 @@ def _age(text: str) -> float:
     from leadline.model.units import parse_duration
 
     try:
-        found = parse_duration(text)
+        duration = parse_duration(text)
     except ValueError as error:
         raise UsageError(f"--older-than: {error}") from None
-    return found
+    return duration
 
 
 def _bytes(text: str) -> int:
     from leadline.model.units import parse_size
 
     try:
-        found = parse_size(text)
+        size = parse_size(text)
     except ValueError as error:
         raise UsageError(f"--to-size: {error}") from None
-    return found
+    return size

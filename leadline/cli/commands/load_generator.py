@@ -20,21 +20,23 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     """Runs the tool, prints what it found and what its latencies mean; exit code 1 when the run did not pass.
     Raises UsageError, LeadlineError.
     """
-    given = _given(arguments)
-    if "--url" not in given:
+    options = _given(arguments)
+    if "--url" not in options:
         raise UsageError("--url is missing: the server's address, e.g. --url http://127.0.0.1:9080/brokerage")
-    out = Path(given.get("--out", OUT))
-    ramp_up, steady = _time(given, "--ramp-up", "0s"), _time(given, "--steady", "10s")
-    seed = given.get("--seed", "1")
+    out = Path(options.get("--out", OUT))
+    ramp_up, steady = _time(options, "--ramp-up", "0s"), _time(options, "--steady", "10s")
+    seed = options.get("--seed", "1")
     if not seed.isdecimal():
         raise UsageError(f"--seed {seed}: not a whole number")
     try:
-        words = shlex.split(given.get("--options", ""))
+        words = shlex.split(options.get("--options", ""))
     except ValueError as error:
-        raise UsageError(f"--options {given['--options']}: {str(error).lower()}") from None
-    job = Job(given["--url"], out.resolve() / "raw", ramp_up + steady, int(seed), script, words, given.get("--program"))
-    cut = steady if "--steady" in given and name not in ("wrk", "httperf") else None
-    plan = Plan(name, job, out, ramp_up, cut, "--replace" in given)
+        raise UsageError(f"--options {options['--options']}: {str(error).lower()}") from None
+    job = Job(
+        options["--url"], out.resolve() / "raw", ramp_up + steady, int(seed), script, words, options.get("--program")
+    )
+    cut = steady if "--steady" in options and name not in ("wrk", "httperf") else None
+    plan = Plan(name, job, out, ramp_up, cut, "--replace" in options)
     check_bounds(bounds)
     with redirect_stdout(sys.stderr):
         run_generator(plan)
@@ -52,7 +54,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
 
 
 def _given(arguments: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
@@ -63,14 +65,14 @@ def _given(arguments: list[str]) -> dict[str, str]:
         if name == "--replace":
             if equals:
                 raise UsageError("--replace takes no value")
-            found[name] = ""
+            options[name] = ""
             continue
         if not equals:
             value = next(rest, "")
         if not value:
             raise UsageError(f"{name} needs a value")
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def _time(given: dict[str, str], name: str, otherwise: str) -> float:

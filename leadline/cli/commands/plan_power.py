@@ -69,7 +69,7 @@ def power(
     noise = noise_for(file.study, lab, noise_cv, from_, name)
     overhead = overhead_for(file.study, noise)
     setup = setup_for(planned.design, file.study.workload, overhead, hosts if hosts > 1 else None)
-    found = forecast(
+    outlook = forecast(
         planned.plan,
         noise,
         setup,
@@ -81,9 +81,9 @@ def power(
     )
     layouts = compare_layouts(file.study, planned, lab, noise, overhead, wanted, likely)
     if json:
-        print_json({"study": file.study.study, **document(noise, found, setup), "layouts": layouts_document(layouts)})
+        print_json({"study": file.study.study, **document(noise, outlook, setup), "layouts": layouts_document(layouts)})
         return
-    _print(planned, noise, found, setup, likely)
+    _print(planned, noise, outlook, setup, likely)
     say(*(layout_lines(layouts) if layouts else []))
 
 
@@ -171,7 +171,7 @@ def layouts_document(found: Compared | None) -> dict[str, Any] | None:
         "seconds": found.seconds,
         "noise": {name: cv_of(value) for name, value in found.parts.items()},
         "assumed": list(found.components.assumed),
-        "layouts": [asdict(each) for each in found.layouts],
+        "layouts": [asdict(layout) for layout in found.layouts],
         "best": None if best is None else best.name,
     }
 

@@ -34,15 +34,17 @@ def hosts_(
     json: JsonOption = False,
 ) -> None:
     """List the hosts of a pool: free, busy, drained or down, and why. Over SSH each is put back first, if need be."""
-    found = hosts(pool)
+    pool_hosts = hosts(pool)
     if json:
-        print_json({"pool": pool, "hosts": [{"name": h.name, "state": h.state.value, "why": h.why} for h in found]})
+        print_json(
+            {"pool": pool, "hosts": [{"name": h.name, "state": h.state.value, "why": h.why} for h in pool_hosts]}
+        )
     else:
         table = Table("host", "state", "why")
-        for host in found:
+        for host in pool_hosts:
             table.add_row(host.name, Text(host.state.value, style=_STYLES[host.state]), host.why)
         console.print(table)
-    if all(host.state in (HostState.DRAINED, HostState.DOWN) for host in found):
+    if all(host.state in (HostState.DRAINED, HostState.DOWN) for host in pool_hosts):
         raise typer.Exit(1)
 
 

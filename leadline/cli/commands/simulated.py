@@ -34,16 +34,16 @@ def simulate(
     if response not in RESPONSES:
         raise UsageError(f"unknown response {response!r}; responses: {', '.join(RESPONSES)}")
     subject = Study.read(study, set_ or [], factor or [])
-    planned, found = error_rates(subject, truth, studies, response=response, seed=seed)
+    planned, rates_ = error_rates(subject, truth, studies, response=response, seed=seed)
     rows = [
         {
             "factor": name,
             "level": level,
-            "truth_percent": round(found.truth[(name, level)], 6),
+            "truth_percent": round(rates_.truth[(name, level)], 6),
             "found": share,
-            "error": found.error_of(share),
+            "error": rates_.error_of(share),
         }
-        for (name, level), share in found.found.items()
+        for (name, level), share in rates_.found.items()
     ]
     if json:
         print_json(
@@ -51,19 +51,19 @@ def simulate(
                 "simulated": str(truth),
                 "study": subject.name,
                 "response": response,
-                "studies": found.studies,
+                "studies": rates_.studies,
                 "trials": len(planned.plan.trials),
-                "coverage": found.coverage,
-                "simultaneous": found.simultaneous,
-                "family_error": found.family_error,
-                "drift_found": found.drift_found,
+                "coverage": rates_.coverage,
+                "simultaneous": rates_.simultaneous,
+                "family_error": rates_.family_error,
+                "drift_found": rates_.drift_found,
                 "effects": rows,
             }
         )
         return
     from rich.table import Table
 
-    table = Table(title=f"SIMULATED: {found.studies} studies of {len(planned.plan.trials)} trials, {response}")
+    table = Table(title=f"SIMULATED: {rates_.studies} studies of {len(planned.plan.trials)} trials, {response}")
     for column in ("setting", "true effect", "found in"):
         table.add_column(column, justify="left" if column == "setting" else "right")
     for row in rows:
@@ -73,6 +73,6 @@ def simulate(
         table.add_row(f"{name} = {level}", f"{row['truth_percent']:+.2f} %", f"{row['found']:.1%}")
     console.print(table, soft_wrap=not console.is_terminal)
     say(
-        f"A wrong verdict anywhere: {found.family_error:.1%} of the studies; 95 % intervals that hold the truth: "
-        f"{'none' if found.coverage is None else f'{found.coverage:.1%}'}; drift found in {found.drift_found:.1%}."
+        f"A wrong verdict anywhere: {rates_.family_error:.1%} of the studies; 95 % intervals that hold the truth: "
+        f"{'none' if rates_.coverage is None else f'{rates_.coverage:.1%}'}; drift found in {rates_.drift_found:.1%}."
     )

@@ -56,8 +56,8 @@ def soak(
     else:
         say(*lines, to=errors if json else console)
         watching = watcher(errors if json else console)
-        with watching as told:
-            ended = soaks.run(planned, lab, fresh=new, alarm=alarm, webhook=webhook, watcher=told)
+        with watching as alarms:
+            ended = soaks.run(planned, lab, fresh=new, alarm=alarm, webhook=webhook, watcher=alarms)
         number, answer = ended.number, ended.answer
         restored, stopped = tuple(ended.restored), ended.stopped
     page = soaks.report(lab, number, out or lab / "soaks" / "reports" / f"{planned.name}-{number}.html")

@@ -33,8 +33,8 @@ def up(
     json: JsonOption = False,
 ) -> None:
     """Start a stack and leave it running; print its address."""
-    told: Callable[[str], None] = partial(say, to=errors) if not json else lambda _text: None
-    up = stacks.start(stacks.choice_of(stack), set_ or [], lab, port, told)
+    report: Callable[[str], None] = partial(say, to=errors) if not json else lambda _text: None
+    up = stacks.start(stacks.choice_of(stack), set_ or [], lab, port, report)
     if json:
         document = {"stack": up.stack, "url": up.url, "seconds": up.seconds, "logs": str(up.logs)}
         print_json({**document, "certificate": str(up.trusted) if up.trusted else None})

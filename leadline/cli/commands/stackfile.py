@@ -54,7 +54,7 @@ def check(
 
     good = stackfiles.check(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
     if json:
-        steps = [{"step": one.name, "seconds": one.seconds, "told": one.told, "wrong": one.wrong} for one in found]
+        steps = [{"step": step.name, "seconds": step.seconds, "told": step.told, "wrong": step.wrong} for step in found]
         print_json({"file": str(file), "good": good, "steps": steps})
     else:
         say("a study can run on it" if good else "a study cannot run on it yet")

@@ -35,12 +35,12 @@ def studies(
     if schema:
         print_json(schema_of_studies())
         return
-    found = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
+    documents = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
     tunings = {name: parse_tuning(text, name).tuning for name, text in builtin_tunings().items()}
     if json:
-        print_json({name: one.model_dump(mode="json") for name, one in {**found, **tunings}.items()})
+        print_json({name: study.model_dump(mode="json") for name, study in {**documents, **tunings}.items()})
         return
-    for name, study in found.items():
+    for name, study in documents.items():
         console.print(f"{name}: {study.question}")
     for name, tuning in tunings.items():
         console.print(f"{name} (tuning): {tuning.question}")

@@ -74,6 +74,6 @@ def _kept_token(path: Path) -> str:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--token-file {path}: {error}") from None
-    if len(token) < _SHORTEST or not all(each.isalnum() or each in "-_" for each in token):
+    if len(token) < _SHORTEST or not all(character.isalnum() or character in "-_" for character in token):
         raise UsageError(f"--token-file {path}: a token has {_SHORTEST} or more of A-Z a-z 0-9 - _; remove the file")
     return token

@@ -19,8 +19,8 @@ Family = Callable[[Path], HostKnobs]  # takes the directory that stands for /
 def _families() -> tuple[Family, ...]:
     files = (partial(FileKnobs.of, family) for family in catalogue.families())
     modules = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    found = (getattr(importlib.import_module(f"{__name__}.{name}"), "FAMILY", None) for name in modules)
-    return (*files, *(family for family in found if family is not None))
+    families = (getattr(importlib.import_module(f"{__name__}.{name}"), "FAMILY", None) for name in modules)
+    return (*files, *(family for family in families if family is not None))
 
 
 FAMILIES: tuple[Family, ...] = _families()

@@ -32,9 +32,9 @@ def offset(samples: Iterable[tuple[int, int, int]]) -> Offset | None:
     for every sample (Cristian 1989); the intersection of all these intervals is the bound (Marzullo 1984). None when
     they have no point in common: a clock was set meanwhile.
     """
-    found = list(samples)
-    low = max(answer - received for _, answer, received in found)
-    high = min(answer - asked for asked, answer, _ in found)
+    usable = list(samples)
+    low = max(answer - received for _, answer, received in usable)
+    high = min(answer - sent for sent, answer, _ in usable)
     if low > high:
         return None
     return Offset((low + high) / 2, (high - low) / 2)

@@ -39,8 +39,8 @@ def run(
     has them: nothing is removed before every driver has taken its options. Raises UsageError,
     TrialFailure(infrastructure) when a host is lost.
     """
-    given = option_pairs(options)
-    last = dict(given)
+    pairs = option_pairs(options)
+    last = dict(pairs)
     for option in _OURS:
         if option in last:
             raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
@@ -48,8 +48,8 @@ def run(
     progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
     if progress not in ("json", "text", "none"):
         raise UsageError(f"--progress {progress}: not one of json, text, none")
-    urls = [value for name, value in given if name == "--url"]
-    rest = [(name, value) for name, value in given if name not in ("--out", "--progress", "--url")]
+    urls = [value for name, value in pairs if name == "--url"]
+    rest = [(name, value) for name, value in pairs if name not in ("--out", "--progress", "--url")]
     job = Job(find_scenario(scenario), urls, rest)
     if earlier.REPLACE not in last:
         earlier.refuse(out)
@@ -64,7 +64,7 @@ def run(
         cluster.begin(job, clear if earlier.REPLACE in last else lambda: None)
         stopped = _follow(cluster, progress, say)
         cluster.collect()
-    bounds = [word for option in given if option[0] in _BOUNDS for word in option]
+    bounds = [word for option in pairs if option[0] in _BOUNDS for word in option]
     passed, text = judge(out, bounds)
     sys.stdout.write(text) if progress != "json" else sys.stderr.write(text)
     return None if stopped else passed
@@ -88,7 +88,7 @@ def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool
 
 def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:
     """Options and values, ``--name value`` or ``--name=value``; an empty value for ``--name`` alone."""
-    found = []
+    pairs = []
     at = 0
     while at < len(options):
         option = options[at]
@@ -98,6 +98,6 @@ def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:
         if not equals and at + 1 < len(options) and not options[at + 1].startswith("--"):
             value = options[at + 1]
             at += 1
-        found.append((name, value))
+        pairs.append((name, value))
         at += 1
-    return found
+    return pairs

@@ -10,7 +10,7 @@ from leadline.model.errors import UsageError
 
 def scenario_files(scenario: Path) -> dict[str, Path]:
     """Name there -> file here, the scenario first. Raises UsageError for a feed that cannot be sent along."""
-    found = {scenario.name: scenario}
+    files = {scenario.name: scenario}
     feeds = read_scenario(scenario).get("feeds")
     for name, feed in (feeds if isinstance(feeds, dict) else {}).items():
         csv = feed.get("csv") if isinstance(feed, dict) else None
@@ -24,5 +24,5 @@ def scenario_files(scenario: Path) -> dict[str, Path]:
             )
         path = scenario.parent / place
         if path.is_file():
-            found[str(place)] = path
-    return found
+            files[str(place)] = path
+    return files

@@ -100,11 +100,11 @@ class Cluster:
     def open(self) -> Mapping[str, HostReport]:
         """Reach every host, measure its clock; by name. All hosts at once."""
         self._everywhere(self._open)
-        found = {member.driver.name: member.report for member in self._members if member.report is not None}
-        versions = {report.version for report in found.values()}
+        reports = {member.driver.name: member.report for member in self._members if member.report is not None}
+        versions = {report.version for report in reports.values()}
         if len(versions) > 1:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the drivers differ: {', '.join(sorted(versions))}")
-        return found
+        return reports
 
     def _open(self, member: _Member) -> None:
         member.host.open()
@@ -199,9 +199,9 @@ class Cluster:
             elif now - member.heard > _SILENCE:
                 words = member.progress.last_words()
                 raise member.connection.failure(f"lost: not a word for {_SILENCE:.0f} s", words)
-        found = together([member.progress for member in self._members], self._told)
-        self._told += len(found)
-        return found
+        seconds = together([member.progress for member in self._members], self._told)
+        self._told += len(seconds)
+        return seconds
 
     def _check(self, member: _Member) -> None:
         """Raises unless the driver runs or ended as it should."""

@@ -30,14 +30,14 @@ def read_drivers(text: str) -> list[DriverHost]:
 
 def _from_file(path: Path) -> list[DriverHost]:
     tree = load_yaml(read_text(path), str(path))
-    found = tree.get("drivers") if isinstance(tree, dict) else tree
-    if not isinstance(found, CommentedSeq) or not found:
+    drivers = tree.get("drivers") if isinstance(tree, dict) else tree
+    if not isinstance(drivers, CommentedSeq) or not drivers:
         raise UsageError(f"{path}:1: write a list of drivers, or the key drivers with one")
 
     def place(index: int) -> str:
-        return f"{path}:{found.lc.item(index)[0] + 1}"
+        return f"{path}:{drivers.lc.item(index)[0] + 1}"
 
-    return _checked(found, str(path), place)
+    return _checked(drivers, str(path), place)
 
 
 def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHost]:

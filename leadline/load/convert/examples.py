@@ -30,16 +30,16 @@ class Examples:
         """A value the schema takes; numbers and texts without an example are templates that draw one. A schema within
         itself is left out (null where it is required), and so is what lies deep in a very large one.
         """
-        found = None
+        value = None
         for deepest in range(_DEEPEST + 1):
             self._left, self._cut = _MOST, False
             try:
-                found = self._value(schema, deepest, frozenset(), frozenset())
+                value = self._value(schema, deepest, frozenset(), frozenset())
             except _TooMany:
                 break
             if not self._cut:
                 break
-        return found
+        return value
 
     def _value(self, schema: Any, depth: int, wanted: frozenset[str], above: frozenset[str]) -> Any:
         """``wanted``: properties required by the schema this one is a part of; ``above``: references on the way."""
@@ -65,8 +65,12 @@ class Examples:
         kind = next((k for k in kind if k != "null"), None) if isinstance(kind, list) else kind
         objects = [value for value in values if isinstance(value, Mapping)]
         if kind == "object" or "properties" in schema or objects:
-            own = self._properties(schema, depth, wanted, above)
-            return own if own is None else {key: item for found in [*objects, own] for key, item in found.items()}
+            properties = self._properties(schema, depth, wanted, above)
+            return (
+                properties
+                if properties is None
+                else {key: item for part in [*objects, properties] for key, item in part.items()}
+            )
         if values:
             return values[0]
         if kind == "array":
@@ -89,20 +93,20 @@ class Examples:
         if depth < 0:
             self._cut = True
             return None
-        found = {}
+        property_values = {}
         required = _required(schema)
         for name, part in (schema.get("properties") or {}).items():
             if required is not None and name not in wanted:
                 continue
             value = self._value(part, depth - 1, frozenset(), above)
             if value is not None or name in wanted:
-                found[str(name)] = value
-        return found
+                property_values[str(name)] = value
+        return property_values
 
 
 def _required(schema: Mapping[str, Any]) -> list[str] | None:
-    found = schema.get("required")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else None
+    names = schema.get("required")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else None
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[int, int]:
@@ -125,9 +129,9 @@ def _limit(value: Any, exclusive: Any, inwards: int) -> int | None:
     """The outermost whole number within a bound. ``exclusive`` is true in 2.0 and 3.0 when the bound itself is not
     allowed, and a bound of its own in 3.1.
     """
-    found = [_whole(value, inwards, exclusive is True), _whole(exclusive, inwards, True)]
-    known = [bound for bound in found if bound is not None]
-    return (max(known) if inwards > 0 else min(known)) if known else None
+    bounds = [_whole(value, inwards, exclusive is True), _whole(exclusive, inwards, True)]
+    whole_bounds = [bound for bound in bounds if bound is not None]
+    return (max(whole_bounds) if inwards > 0 else min(whole_bounds)) if whole_bounds else None
 
 
 def _whole(value: Any, inwards: int, beyond: bool) -> int | None:

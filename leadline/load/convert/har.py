@@ -36,13 +36,15 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
     """
     entries = _entries(text)
     origin = Counter(_origin(entry) for entry in entries).most_common(1)[0][0]
-    kept = [entry for entry in entries if _origin(entry) == origin]
+    kept_entries = [entry for entry in entries if _origin(entry) == origin]
     notes = [f"Made from a recording of {origin}: give that server (or another) as --url."]
-    if len(kept) < len(entries):
-        notes.append(f"{len(entries) - len(kept)} requests to other servers were left out.")
-    dynamic = [entry for entry in kept if resources or not _STATIC.search(urlsplit(entry["request"]["url"]).path)]
-    if len(dynamic) < len(kept):
-        notes.append(f"{len(kept) - len(dynamic)} requests for images, styles and scripts were left out.")
+    if len(kept_entries) < len(entries):
+        notes.append(f"{len(entries) - len(kept_entries)} requests to other servers were left out.")
+    dynamic = [
+        entry for entry in kept_entries if resources or not _STATIC.search(urlsplit(entry["request"]["url"]).path)
+    ]
+    if len(dynamic) < len(kept_entries):
+        notes.append(f"{len(kept_entries) - len(dynamic)} requests for images, styles and scripts were left out.")
     walked = _without_followed(dynamic)
     asked = [entry for entry in walked if _method(entry) in _METHODS]
     if len(asked) < len(walked):
@@ -133,21 +135,21 @@ def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
     """Without the requests a redirect led to: the driver follows redirects itself, and the last answer is that of the
     request redirected first.
     """
-    found: list[dict[str, Any]] = []
+    kept_entries: list[dict[str, Any]] = []
     awaited: dict[tuple[str, str], deque[tuple[int, dict[str, Any]]]] = {}  # by method and address: who was redirected
     for entry in entries:
         waiting = awaited.get((_method(entry), _address(entry["request"]["url"])), deque())
         while waiting and not _is_prompt(waiting[0][1], entry):
             waiting.popleft()
-        place = waiting.popleft()[0] if waiting else len(found)
-        if place == len(found):
-            found.append(entry)
+        place = waiting.popleft()[0] if waiting else len(kept_entries)
+        if place == len(kept_entries):
+            kept_entries.append(entry)
         else:
-            found[place] = {**found[place], "response": entry["response"]}
+            kept_entries[place] = {**kept_entries[place], "response": entry["response"]}
         target = _redirected(entry)
         if target:
             awaited.setdefault(target, deque()).append((place, entry))
-    return found
+    return kept_entries
 
 
 def _is_prompt(redirect: Mapping[str, Any], following: Mapping[str, Any]) -> bool:
@@ -233,19 +235,19 @@ def _left_out(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _inputs(page: str) -> list[tuple[str, str]]:
     """Names and values of the inputs of a page that a form may send back; short values recur by chance."""
-    found = []
+    inputs = []
     for tag in _TAG.findall(page):
         attributes = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
         if len(attributes.get("value", "")) >= _SHORTEST_SECRET and "name" in attributes:
-            found.append((attributes["name"], attributes["value"]))
-    return found
+            inputs.append((attributes["name"], attributes["value"]))
+    return inputs
 
 
 def _correlate(
     entry: Mapping[str, Any], inputs: Mapping[tuple[str, str], dict[str, Any]], notes: list[str]
 ) -> dict[str, str]:
     """Variables of the form's fields that an earlier page handed out in an input, which are extracted there."""
-    found: dict[str, str] = {}
+    correlate: dict[str, str] = {}
     fields = body_of(entry["request"]).fields()
     counts = Counter(field for field, _ in fields)
     for field, value in fields:
@@ -254,9 +256,9 @@ def _correlate(
             continue
         variable = re.sub(r"\W+", "_", field)
         source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
-        found[field] = variable
+        correlate[field] = variable
         notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
-    return found
+    return correlate
 
 
 def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:

@@ -100,6 +100,6 @@ def _form_text(text: str, extracted: Mapping[str, str]) -> str:
     pieces = []
     for piece in text.split("&"):
         name = unquote_plus(piece.partition("=")[0])
-        found = extracted.get(name)
-        pieces.append(f"{literal(quote_plus(name))}=${{url:${{{found}}}}}" if found else literal(piece))
+        name_ = extracted.get(name)
+        pieces.append(f"{literal(quote_plus(name))}=${{url:${{{name_}}}}}" if name_ else literal(piece))
     return "&".join(pieces)

@@ -88,9 +88,9 @@ class _Converter:
         """The first server, or host and path of version 2; on one line."""
         servers = self._document.get("servers")
         first = servers[0] if isinstance(servers, list) and servers else None
-        found = first.get("url") if isinstance(first, Mapping) else None
+        url = first.get("url") if isinstance(first, Mapping) else None
         parts = (self._document.get("host"), self._document.get("basePath"))
-        return " ".join(str(found or "".join(str(part) for part in parts if part)).split())
+        return " ".join(str(url or "".join(str(part) for part in parts if part)).split())
 
     def _get(self, *keys: str) -> Any:
         value: Any = self._document
@@ -133,12 +133,12 @@ class _Converter:
 
     def _request(self, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
         parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
-        own = operation.get("parameters") or []
-        if not isinstance(own, list):
+        operation_parameters = operation.get("parameters") or []
+        if not isinstance(operation_parameters, list):
             raise TypeError("`parameters` is not a list")
-        for parameter in [*shared, *own]:
-            found = self._resolve(parameter)
-            parameters[str(found.get("in")), str(found.get("name"))] = found
+        for parameter in [*shared, *operation_parameters]:
+            resolved = self._resolve(parameter)
+            parameters[str(resolved.get("in")), str(resolved.get("name"))] = resolved
         filled, query, headers = literal(path), [], {}
         form: dict[str, str] = {}
         fields: list[Mapping[str, Any]] = []
@@ -205,9 +205,9 @@ class _Converter:
         if "example" in media:
             return literals(media["example"])
         for example in (media.get("examples") or {}).values():
-            found = self._resolve(example)
-            if "value" in found:
-                return literals(found["value"])
+            resolved = self._resolve(example)
+            if "value" in resolved:
+                return literals(resolved["value"])
         return self._examples.of(media.get("schema"))
 
     def _parameter(self, parameter: Mapping[str, Any]) -> Any:

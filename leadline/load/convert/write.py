@@ -93,9 +93,9 @@ class Names:
         plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-").lower()[:48] or otherwise
         if plain in ("all", "start", "end"):
             plain += "-page"
-        found, number = plain, self._next.get(plain, 2)
-        while found in self._taken:
-            found, number = f"{plain}-{number}", number + 1
+        unique, number = plain, self._next.get(plain, 2)
+        while unique in self._taken:
+            unique, number = f"{plain}-{number}", number + 1
         self._next[plain] = number
-        self._taken.add(found)
-        return found
+        self._taken.add(unique)
+        return unique

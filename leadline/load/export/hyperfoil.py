@@ -22,8 +22,8 @@ def to_hyperfoil(source: Source) -> str:
     Raises UsageError naming a construct that has no form, and its line.
     """
     tree = source.tree
-    kept = (tree.get("arrivals") or {}).get("unit") != "transaction"
-    steps = Steps(source, kept)
+    walks = (tree.get("arrivals") or {}).get("unit") != "transaction"
+    steps = Steps(source, walks)
     if tree.get("feeds"):
         raise steps.values.refuse(("feeds",), "`feeds`", "its sessions share no position in a list")
     phase: dict[str, Any] = {
@@ -31,7 +31,7 @@ def to_hyperfoil(source: Source) -> str:
         "variance": False,
         "duration": parameter("DURATION 10s"),
         "maxSessions": parameter("MAX_SESSIONS 1000"),
-        **({"scenario": _sessions(source, steps)} if kept else _transactions(source, steps)),
+        **({"scenario": _sessions(source, steps)} if walks else _transactions(source, steps)),
     }
     document = {
         "name": str(tree["scenario"]),
@@ -71,7 +71,9 @@ def _sessions(source: Source, steps: Steps) -> dict[str, Any]:
     tree, rows, length = source.tree, walk_rows(source), session_length(source)
     login, logout = (str(tree[key]) if tree.get(key) else None for key in ("login", "logout"))
     leaving = {
-        str(n) for n, one in tree["transactions"].items() if isinstance(one, Mapping) and said(one.get("ends_session"))
+        str(n)
+        for n, name in tree["transactions"].items()
+        if isinstance(name, Mapping) and said(name.get("ends_session"))
     }
     leaving |= {logout} if logout else set()
     places = [name for name in dict.fromkeys(name for row in rows.values() for name in row) if name != _END]
@@ -86,16 +88,16 @@ def _sessions(source: Source, steps: Steps) -> dict[str, Any]:
         # a login that is skipped ends its session
         course[f"do-{place}"] = [*steps.transaction(place, [] if kind == "login" else [_go(following)]), _go(following)]
         end = [_go("log-out")] if logout and kind != "leaving" else []
-        found: list[Step] = []
+        steps_: list[Step] = []
         if length is not None and kind != "login":
-            left = {"intCondition": {"fromVar": _LEFT, "equalTo": 0}}
-            found += [{"addToInt": f"{_LEFT}--"}, leave(left, end)]
-        found.append(_draw(rows[place]))
+            is_last = {"intCondition": {"fromVar": _LEFT, "equalTo": 0}}
+            steps_ += [{"addToInt": f"{_LEFT}--"}, leave(is_last, end)]
+        steps_.append(_draw(rows[place]))
         if _END in rows[place]:
-            found.append(leave({"stringCondition": {"fromVar": _NEXT, "equalTo": _END}}, end))
+            steps_.append(leave({"stringCondition": {"fromVar": _NEXT, "equalTo": _END}}, end))
         if "graph" in tree and kind == "leaving":
-            found.append(_draw(rows[_START]))
-        after[following] = [*found, *steps.pause(), _go("log-in" if kind == "leaving" else "onward")]
+            steps_.append(_draw(rows[_START]))
+        after[following] = [*steps_, *steps.pause(), _go("log-in" if kind == "leaving" else "onward")]
     if logout:
         after["log-out"] = [*steps.pause(), *steps.transaction(logout, [])]
     if login and leaving & set(places):
@@ -104,7 +106,7 @@ def _sessions(source: Source, steps: Steps) -> dict[str, Any]:
     begin += [*_numbers(source, steps), _draw(rows[_START]), _go("log-in")]
     return {
         "initialSequences": [{"begin": begin}],
-        "sequences": [{name: found} for name, found in {**course, **after}.items()],
+        "sequences": [{name: steps} for name, steps in {**course, **after}.items()],
     }
 
 
@@ -120,7 +122,7 @@ def _numbers(source: Source, steps: Steps) -> list[Step]:
     """
     most = source.tree.get("identities")
     limits = {"user": None if most is None else int(source.number(most, ("identities",))), "session": None}
-    found: list[Step] = []
+    numbers: list[Step] = []
     for name, limit in limits.items():
         if name not in steps.values.used:
             continue
@@ -130,7 +132,7 @@ def _numbers(source: Source, steps: Steps) -> list[Step]:
             {"addToSharedCounter": f"{key}++"},
             {"getSharedCounter": key},
         ]
-        found += [
+        numbers += [
             {"getSharedCounter": {"key": key, "toVar": before}},
             {"addToSharedCounter": {"key": key, "fromVar": "hyperfoil.global.threads"}},
             {"getSharedCounter": key},
@@ -138,10 +140,10 @@ def _numbers(source: Source, steps: Steps) -> list[Step]:
         ]
         if limit is not None:
             beyond = {"intCondition": {"fromVar": key, "greaterThan": max(1, limit)}}
-            found += [_if(beyond, again), _if(beyond, [{"setInt": f"{key} <- 1"}])]
+            numbers += [_if(beyond, again), _if(beyond, [{"setInt": f"{key} <- 1"}])]
     if "seed" in steps.values.used:
-        found.append({"setInt": {"var": f"{INNER}seed", "value": parameter("SEED 1")}})
-    return found
+        numbers.append({"setInt": {"var": f"{INNER}seed", "value": parameter("SEED 1")}})
+    return numbers
 
 
 def _draw(row: Mapping[str, float]) -> Step:

@@ -53,11 +53,11 @@ class Steps:
 
     def assign(self) -> list[Step]:
         """The variables of the scenario."""
-        found: list[Step] = []
+        steps_: list[Step] = []
         for name, template in self._source.assignments():
             steps, pattern = self.values.pattern(template, ("variables", name))
-            found += [*steps, {"template": {"pattern": pattern, "toVar": name}}]
-        return found
+            steps_ += [*steps, {"template": {"pattern": pattern, "toVar": name}}]
+        return steps_
 
     def pause(self) -> list[Step]:
         pause = self._tree.get("pause") or {}
@@ -95,7 +95,7 @@ class Steps:
         if said(request.get("embedded")):
             why = "its pages are loaded by handlers of another kind"
             raise self.values.refuse((*where, "embedded"), "`embedded`", why)
-        method = next(one for one in METHODS if one in request)
+        method = next(method for method in METHODS if method in request)
         template = self._source.template(request[method])
         if is_link(template):
             self._link(template, (*where, method))
@@ -136,7 +136,10 @@ class Steps:
         elif not (
             isinstance(first, Call)
             and first.function == "choice"
-            and all(one and isinstance(one[0], Text) and one[0].text.startswith("/") for one in first.arguments)
+            and all(
+                argument and isinstance(argument[0], Text) and argument[0].text.startswith("/")
+                for argument in first.arguments
+            )
         ):
             why = "it asks for a link as it stands, and this one begins with no `/`"
             raise self.values.refuse(where, "a link that begins with this expression", why)
@@ -213,7 +216,7 @@ class Steps:
                 'that `name="(\\d+)"` finds'
             )
             raise self.values.refuse(where, f"this extraction of `{variable}`", why)
-        found, size = f"{INNER}found-{variable}", f"{INNER}size-{variable}"
+        match_name, size = f"{INNER}found-{variable}", f"{INNER}size-{variable}"
         most = 1
         if pick == "random":
             most = _MOST_FOUND
@@ -221,7 +224,7 @@ class Steps:
             self.values.notes.append(
                 f"left out: values of `{variable}` (line {line}) after the first {most} of a response"
             )
-        gather = {"processor": [{"array": {"toVar": found, "maxSize": most, "silent": True}}]}
+        gather = {"processor": [{"array": {"toVar": match_name, "maxSize": most, "silent": True}}]}
         handlers: list[Step] = [
             {"json": {**options, **gather}}
             if kind == "json"
@@ -229,8 +232,8 @@ class Steps:
             for kind, options in sources
         ]
         none = {"intCondition": {"fromVar": size, "equalTo": 0}}
-        counted = {"getSize": {"fromVar": found, "toVar": size, "undefinedValue": 0}}
-        return handlers, [counted, leave(none, missing), {"randomItem": f"{variable} <- {found}"}]
+        counted = {"getSize": {"fromVar": match_name, "toVar": size, "undefinedValue": 0}}
+        return handlers, [counted, leave(none, missing), {"randomItem": f"{variable} <- {match_name}"}]
 
     def _body(self, request: Mapping[str, Any], where: Path_) -> tuple[list[Step], str, str] | None:
         """Steps, pattern and content type."""
@@ -277,9 +280,9 @@ def _status(check: Mapping[str, Any], context: _Context) -> tuple[dict[str, Any]
 
 def _successes(skip: Sequence[int]) -> list[str]:
     """2xx without some of them, as ranges."""
-    found, start = [], 200
+    ranges, start = [], 200
     for code in sorted({code for code in skip if 200 <= code < 300}):
         if start < code:
-            found.append(f"{start}-{code - 1}")
+            ranges.append(f"{start}-{code - 1}")
         start = code + 1
-    return ["2xx"] if start == 200 else [*found, *([f"{start}-299"] if start < 300 else [])]
+    return ["2xx"] if start == 200 else [*ranges, *([f"{start}-299"] if start < 300 else [])]

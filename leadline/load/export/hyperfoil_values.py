@@ -137,19 +137,21 @@ class Values:
 
 def parameter(text: str) -> TaggedScalar:
     """A name and its default value."""
-    found = TaggedScalar(value=text)
-    found.yaml_set_ctag(Tag(suffix="!param"))
-    return found
+    tagged_scalar = TaggedScalar(value=text)
+    tagged_scalar.yaml_set_ctag(Tag(suffix="!param"))
+    return tagged_scalar
 
 
 def below(path: str) -> object:
     """The path below that of the application; a link on a page stays as it is."""
     if not path.startswith("/"):
         return path
-    found = CommentedSeq([parameter('BASE ""'), SingleQuotedScalarString(path)])  # Hyperfoil's reader stops at a bare ?
-    found.yaml_set_ctag(Tag(suffix="!concat"))
-    found.fa.set_flow_style()
-    return found
+    commented_seq = CommentedSeq(
+        [parameter('BASE ""'), SingleQuotedScalarString(path)]
+    )  # Hyperfoil's reader stops at a bare ?
+    commented_seq.yaml_set_ctag(Tag(suffix="!concat"))
+    commented_seq.fa.set_flow_style()
+    return commented_seq
 
 
 def form_text(text: str) -> str:

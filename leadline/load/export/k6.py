@@ -128,16 +128,18 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     if said(request.get("embedded")):
         why = "it loads no resources of a page; leave `embedded` out or keep to leadline-load"
         raise source.refuse((*where, "embedded"), "`embedded`", _TOOL, why)
-    method = next(one for one in METHODS if one in request)
+    method = next(method for method in METHODS if method in request)
     check = request.get("check") or {}
     good = [int(code) for code in items(check.get("status"))]
     skip = [int(code) for code in items(check.get("skip_status"))]
     follow = request.get("follow", source.tree.get("follow", 5))
     body, kind = _body(source, request)
-    general, own = source.tree.get("headers") or {}, request.get("headers") or {}
+    general, request_headers = source.tree.get("headers") or {}, request.get("headers") or {}
     headers = headers_of(general, request)
-    whole = len(headers) < len(general) + len(own)  # one of its own replaces one, which is not to be evaluated
-    pairs = _pairs(source, headers if whole else own)
+    whole = len(headers) < len(general) + len(
+        request_headers
+    )  # one of its own replaces one, which is not to be evaluated
+    pairs = _pairs(source, headers if whole else request_headers)
     if kind and not any(str(key).lower() == "content-type" for key in headers):
         pairs.append(f"'Content-Type': '{kind}'")
     if whole and said(source.tree.get("compression")):
@@ -152,8 +154,8 @@ def _request(source: Source, request: Mapping[str, Any], where: Path_, name: str
     link = json.dumps(is_link(path))
     all_headers = f"({{ {', '.join(pairs)} }})" if whole else f"Object.assign(common(), {{ {', '.join(pairs)} }})"
     texts = [f"() => {all_headers}", f"() => {body}"]
-    asked = [json.dumps(method.upper()), link, _expression(path), *texts, params]
-    lines = [f"a = request({', '.join(asked)}, {good}, {most});", f"status(a, {good}, {skip});"]
+    arguments = [json.dumps(method.upper()), link, _expression(path), *texts, params]
+    lines = [f"a = request({', '.join(arguments)}, {good}, {most});", f"status(a, {good}, {skip});"]
     lines += _checks(source, check, (*where, "check"))
     for variable, how in (request.get("extract") or {}).items():
         lines.append(f"take({json.dumps(variable)}, () => {_extract(source, how, (*where, 'extract', variable))});")
@@ -230,5 +232,5 @@ def _part(part: Text | Name | Call) -> str:
         return _BUILTINS[part.name] if part.builtin else f"value({json.dumps(part.name)})"
     arguments = [_expression(argument) for argument in part.arguments]
     if part.function == "choice":
-        return f"pick([{', '.join(f'() => {one}' for one in arguments)}], 'random')()"
+        return f"pick([{', '.join(f'() => {argument}' for argument in arguments)}], 'random')()"
     return _CALLS[part.function].format(*arguments)

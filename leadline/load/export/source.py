@@ -66,15 +66,15 @@ class Source:
         return UsageError(f"{self.path.name}:{self.line(where)}: {construct} has no form in {tool}: {why}")
 
     def line(self, where: Path_) -> int:
-        found, node = 0, self.tree
+        line, node = 0, self.tree
         for key in where:
             if isinstance(node, CommentedMap) and key in node:
-                found, node = node.lc.key(key)[0], node[key]
+                line, node = node.lc.key(key)[0], node[key]
             elif isinstance(node, CommentedSeq) and isinstance(key, int) and key < len(node):
-                found, node = node.lc.item(key)[0], node[key]
+                line, node = node.lc.item(key)[0], node[key]
             else:
                 break
-        return int(found) + 1
+        return int(line) + 1
 
     def template(self, text: object) -> Template:
         """With parameters put in."""
@@ -91,8 +91,8 @@ class Source:
 
     def fixed(self, text: object, where: Path_) -> str:
         """The one value of a template that has one. Raises UsageError."""
-        found = self.template(text)
-        values = [constant(part) for part in found]
+        template = self.template(text)
+        values = [constant(part) for part in template]
         if any(value is None for value in values):
             raise UsageError(f"{self.path.name}:{self.line(where)}: {str(text)!r} has no fixed value")
         return "".join(value or "" for value in values)
@@ -118,8 +118,8 @@ def walk_rows(source: Source) -> dict[str, dict[str, float]]:
     """
 
     def row(where: Path_, weights: Mapping[str, Any]) -> dict[str, float]:
-        found = {str(name): source.number(weight, (*where, name)) for name, weight in weights.items()}
-        return {name: weight for name, weight in found.items() if weight > 0}
+        row_ = {str(name): source.number(weight, (*where, name)) for name, weight in weights.items()}
+        return {name: weight for name, weight in row_.items() if weight > 0}
 
     if graph := source.tree.get("graph"):
         return {str(place): row(("graph", place), cells) for place, cells in graph.items()}
@@ -143,15 +143,18 @@ def items(value: Any) -> Sequence[Any]:
 
 
 def requests_of(transaction: Any) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = transaction if isinstance(transaction, list) else transaction["requests"]
-    return found
+    requests: Sequence[Mapping[str, Any]] = transaction if isinstance(transaction, list) else transaction["requests"]
+    return requests
 
 
 def headers_of(general: Mapping[str, Any] | None, request: Mapping[str, Any]) -> dict[str, Any]:
     """The headers of a request: the scenario's but for those that it names itself, whatever the case; then its own."""
-    own = request.get("headers") or {}
-    named = {str(name).lower() for name in own}
-    return {**{name: text for name, text in (general or {}).items() if str(name).lower() not in named}, **own}
+    request_headers = request.get("headers") or {}
+    named = {str(name).lower() for name in request_headers}
+    return {
+        **{name: text for name, text in (general or {}).items() if str(name).lower() not in named},
+        **request_headers,
+    }
 
 
 def _extracted(requests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -166,7 +169,7 @@ def constant(part: Text | Name | Call) -> str | None:
         return part.text
     if isinstance(part, Name):
         return None
-    values = ["".join(constant(one) or "\0" for one in argument) for argument in part.arguments]
+    values = ["".join(constant(part) or "\0" for part in argument) for argument in part.arguments]
     if any("\0" in value for value in values) or part.function not in _FOLDED:
         return None
     return _FOLDED[part.function](values)
@@ -186,21 +189,21 @@ _FOLDED: Mapping[str, Callable[[list[str]], str]] = {
 
 
 def _parse(text: str, parameters: Mapping[str, str], variables: Collection[str]) -> list[Text | Name | Call]:
-    found: list[Text | Name | Call] = []
+    parts: list[Text | Name | Call] = []
     at = 0
     while (dollar := text.find("$", at)) >= 0:
-        found.append(Text(text[at:dollar]))
+        parts.append(Text(text[at:dollar]))
         if text[dollar + 1 : dollar + 2] == "$":
-            found.append(Text("$"))
+            parts.append(Text("$"))
             at = dollar + 2
         elif text[dollar + 1 : dollar + 2] == "{":
             end = _closing(text, dollar + 2)
-            found.append(_expression(text[dollar + 2 : end], parameters, variables))
+            parts.append(_expression(text[dollar + 2 : end], parameters, variables))
             at = end + 1
         else:
-            found.append(Text("$"))
+            parts.append(Text("$"))
             at = dollar + 1
-    return [*found, Text(text[at:])]
+    return [*parts, Text(text[at:])]
 
 
 def _closing(text: str, start: int) -> int:
@@ -234,16 +237,16 @@ def _expression(text: str, parameters: Mapping[str, str], variables: Collection[
 
 
 def _merged(parts: Sequence[Text | Name | Call]) -> Template:
-    found: list[Text | Name | Call] = []
+    parts_: list[Text | Name | Call] = []
     for part in parts:
         value = constant(part)
         if value is None:
-            found.append(part)
-        elif value and found and isinstance(found[-1], Text):
-            found[-1] = Text(found[-1].text + value)
+            parts_.append(part)
+        elif value and parts_ and isinstance(parts_[-1], Text):
+            parts_[-1] = Text(parts_[-1].text + value)
         elif value:
-            found.append(Text(value))
-    return tuple(found)
+            parts_.append(Text(value))
+    return tuple(parts_)
 
 
 def json_template(value: Any, source: Source) -> Template:

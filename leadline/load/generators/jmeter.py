@@ -86,14 +86,14 @@ def _holds(jars: Collection[str], name: str) -> bool:
 
 def read_jtl(path: Path) -> list[Sample]:
     """Samples by label: ``timeStamp`` (start, unix ms) and ``elapsed`` (ms, the connection included)."""
-    found = []
+    samples = []
     with path.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             took = float(row["elapsed"])
             end = (float(row["timeStamp"]) + took) / 1000
             error = "" if row["success"] == "true" else _kind(row["responseCode"])
-            found.append(Sample(row["label"], end, took, took, error))
-    return found
+            samples.append(Sample(row["label"], end, took, took, error))
+    return samples
 
 
 def _kind(code: str) -> str:

@@ -112,7 +112,7 @@ def _model(job: Job) -> Model:
         scenarios = from_json(done.stdout).get("scenarios") or {}
     except (OSError, ValueError, AttributeError):
         return "unknown"
-    kinds = {one.get("executor") in _OPEN_EXECUTORS for one in scenarios.values()}
+    kinds = {scenario.get("executor") in _OPEN_EXECUTORS for scenario in scenarios.values()}
     return "unknown" if len(kinds) > 1 else "open" if True in kinds else "closed"
 
 

@@ -16,8 +16,10 @@ _MOST = 3  # pairs of factors drawn: those with the strongest interactions
 
 def cell_means(record: StudyRecord, analysis: ResponseAnalysis) -> Iterator[Figure]:
     """A figure for each pair of factors that has an interaction, the strongest pairs first."""
-    pairs = list(dict.fromkeys(one.factors for one in analysis.interactions if one.sentence))
-    for names in (pairs or list(dict.fromkeys(one.factors for one in analysis.interactions))[:1])[:_MOST]:
+    pairs = list(dict.fromkeys(interaction.factors for interaction in analysis.interactions if interaction.sentence))
+    for names in (pairs or list(dict.fromkeys(interaction.factors for interaction in analysis.interactions))[:1])[
+        :_MOST
+    ]:
         yield _pair(record, analysis, names)
 
 

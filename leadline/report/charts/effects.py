@@ -29,7 +29,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
     sets = DataSets()
     estimated = [row for row in rows if row["percent"] is not None]
-    known = sets.chart(estimated)
+    rows_ = sets.chart(estimated)
     tip = [alt.Tooltip("label:N", title="setting"), alt.Tooltip("text:N", title="change"), "trials:N", "verdict:N"]
     layers: list[Any] = []
     if analysis.luck:
@@ -41,9 +41,9 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         )
     layers += [
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x=alt.X("zero:Q", **x)),
-        known.mark_rule(strokeWidth=1.4).encode(x=alt.X("wide_low:Q", **x), x2="wide_high:Q", y=y, color=colour),
-        known.mark_rule(strokeWidth=5, opacity=0.5).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
-        known.mark_point(size=58, filled=True, opacity=1).encode(
+        rows_.mark_rule(strokeWidth=1.4).encode(x=alt.X("wide_low:Q", **x), x2="wide_high:Q", y=y, color=colour),
+        rows_.mark_rule(strokeWidth=5, opacity=0.5).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
+        rows_.mark_point(size=58, filled=True, opacity=1).encode(
             x=alt.X("percent:Q", **x),
             y=y,
             color=colour,

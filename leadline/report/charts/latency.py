@@ -23,22 +23,22 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
         if row.kind != "response" or row.treatment not in treatments:
             continue
         for name in ("p50", "p99"):
-            found = row.figures.get(name)
-            if found and found.value > 0:
+            figures = row.figures.get(name)
+            if figures and figures.value > 0:
                 rows.append(
                     {
                         "treatment": row.treatment,
                         "transaction": row.transaction,
                         "percentile": name,
-                        "ms": found.value,
-                        "low": max(found.low, 1e-3),
-                        "high": found.high,
+                        "ms": figures.value,
+                        "low": max(figures.low, 1e-3),
+                        "high": figures.high,
                         "trials": row.trials,
                     }
                 )
     if not rows:
         return None
-    shown = [name for name in treatments if any(row["treatment"] == name for row in rows)]
+    names = [name for name in treatments if any(row["treatment"] == name for row in rows)]
     order = [ALL, *latency.transactions()]
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
     charts = []
@@ -60,8 +60,8 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
             title=None,
             axis=alt.Axis(grid=True, ticks=False, domain=False, labels=index == 0, labelLimit=180),
         )
-        offset = alt.YOffset("treatment:N", sort=shown, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.6))
-        colour = treatment_colour(shown, colours)
+        offset = alt.YOffset("treatment:N", sort=names, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.6))
+        colour = treatment_colour(names, colours)
         tip = [
             "transaction:N",
             "treatment:N",
@@ -76,7 +76,7 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
                 some.mark_point(size=34, filled=True, opacity=1).encode(
                     x=x, y=y, yOffset=offset, color=colour, tooltip=tip
                 ),
-            ).properties(width=460, height=alt.Step(max(5, min(9, 40 / max(1, len(shown)))), **{"for": "offset"}))
+            ).properties(width=460, height=alt.Step(max(5, min(9, 40 / max(1, len(names)))), **{"for": "offset"}))
         )
     counts = sorted({row["trials"] for row in rows})
     caption = (
@@ -94,7 +94,7 @@ def _count(counts: list[int]) -> str:
 def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
     """Response and service time over the number of nines; None without histograms."""
     rows: list[dict[str, Any]] = []
-    shown: list[str] = []
+    names: list[str] = []
     trials: list[int] = []
     for treatment in treatments:
         for kind in ("response", "service"):
@@ -104,9 +104,9 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
             whole = histograms.merge(parts)
             grid = np.geomspace(_FIRST, max(2, whole.total), 60)
             shares = (1 - 1 / grid).tolist()
-            each = [part.quantiles(shares) for part in parts]
+            parts_ = [part.quantiles(shares) for part in parts]
             for index, value in enumerate(whole.quantiles(shares)):
-                of = [one[index] for one in each]
+                of = [part[index] for part in parts_]
                 present = [v for v in of if v is not None and v > 0]
                 if value is None or value <= 0 or not present:
                     continue
@@ -122,7 +122,7 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
                     }
                 )
             if kind == "response":
-                shown.append(treatment)
+                names.append(treatment)
                 trials.append(len(parts))
     if not rows:
         return None
@@ -140,7 +140,7 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
     y_scale = alt.Scale(type="log", domain=list(bounds), nice=False, padding=6)
     y_axis = alt.Axis(values=log_ticks(*bounds), format=",~r")
-    colour = treatment_colour(shown, colours, "stroke")
+    colour = treatment_colour(names, colours, "stroke")
     sets = DataSets()
     band = (
         sets.chart([row for row in rows if row["kind"] == "response time"])

@@ -22,10 +22,10 @@ def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | No
     if factor is None:
         return None
     rows: list[dict[str, Any]] = []
-    for one in record.observations():
-        levels = one.treatment.as_dict()
-        value = one.responses.get(analysis.response)
-        if one.failure is None and value is not None:
+    for observation in record.observations():
+        levels = observation.treatment.as_dict()
+        value = observation.responses.get(analysis.response)
+        if observation.failure is None and value is not None:
             rest = [words.setting(record.study, name, level) for name, level in levels.items() if name != factor]
             rows.append({"load": float(levels[factor]), "value": value, "setting": ", ".join(rest)})
     settings = list(dict.fromkeys(str(row["setting"]) for row in rows))

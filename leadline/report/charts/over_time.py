@@ -45,8 +45,8 @@ def throughput(seconds: pl.DataFrame) -> Figure | None:
         )
         .properties(width=_WIDTH, height=180)
     )
-    said = "Transactions that ended in each second."
-    return figure("throughput", "Throughput over time", said, chart, sets=sets)
+    caption = "Transactions that ended in each second."
+    return figure("throughput", "Throughput over time", caption, chart, sets=sets)
 
 
 def percentiles(seconds: pl.DataFrame) -> Figure | None:
@@ -61,11 +61,11 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
         for row in seconds.iter_rows(named=True)
         for name in ("p50", "p99")
     ]
-    known = [row["ms"] for row in rows if row["ms"] is not None]
-    if not known:
+    values = [row["ms"] for row in rows if row["ms"] is not None]
+    if not values:
         return None
     sets = DataSets()
-    bounds = (min(known), max(known))
+    bounds = (min(values), max(values))
     chart = (
         sets.chart(rows)
         .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
@@ -82,8 +82,8 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
         )
         .properties(width=_WIDTH, height=200)
     )
-    said = "Percentiles of the transactions that ended in each second; time counts from the moment each was due."
-    return figure("percentiles", "Response time over time", said, chart, sets=sets)
+    caption = "Percentiles of the transactions that ended in each second; time counts from the moment each was due."
+    return figure("percentiles", "Response time over time", caption, chart, sets=sets)
 
 
 def _positive(value: float | None) -> float | None:
@@ -109,17 +109,22 @@ def heat_map(loads: Sequence[Load]) -> Figure | None:
     """How many responses took how long, over time: a second mode or a pause is seen that no percentile tells. Several
     loads stand below each other with the same axes and colours. None without histograms.
     """
-    known = {load.label: [(at - load.started, one) for at, one in load.intervals if one.total] for load in loads}
-    every = [each for intervals in known.values() for each in intervals]
+    intervals_of = {
+        load.label: [(at - load.started, interval) for at, interval in load.intervals if interval.total]
+        for load in loads
+    }
+    every = [interval for intervals in intervals_of.values() for interval in intervals]
     if not every:
         return None
-    whole = merge(one for _, one in every)
+    whole = merge(interval for _, interval in every)
     low, high = max(float(whole.values[0]), 1e-3), float(whole.values[-1])
     if high / low < 2:
         low, high = low / 1.5, high * 1.5
     edges = np.geomspace(low, high * 1.0001, _ROWS + 1)
     span = max(1, math.ceil((max(at for at, _ in every) + 1) / _COLUMNS))
-    rows = [{"load": label, **row} for label, intervals in known.items() for row in _cells(intervals, edges, span)]
+    rows = [
+        {"load": label, **row} for label, intervals in intervals_of.items() for row in _cells(intervals, edges, span)
+    ]
     sets = DataSets()
     chart = (
         sets.chart(rows)
@@ -146,17 +151,17 @@ def heat_map(loads: Sequence[Load]) -> Figure | None:
     if len(loads) > 1:
         head = alt.Header(orient="top", labelAnchor="start", title=None)
         chart = chart.facet(row=alt.Row("load:N", sort=[load.label for load in loads], header=head))
-    said = f"Responses by the time they took, in spans of {span} s; the colour is their number, on a log scale."
-    return figure("heat-map", "Where the response times lie", said, chart, sets=sets)
+    caption = f"Responses by the time they took, in spans of {span} s; the colour is their number, on a log scale."
+    return figure("heat-map", "Where the response times lie", caption, chart, sets=sets)
 
 
 def _cells(intervals: Sequence[tuple[float, Histogram]], edges: Floats, span: int) -> Iterator[dict[str, float]]:
     """The spans of time and of response time that have responses."""
     cells: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = {}
-    for at, one in intervals:
-        row = np.clip(np.searchsorted(edges, one.values, side="right") - 1, 0, _ROWS - 1)
+    for at, histogram in intervals:
+        row = np.clip(np.searchsorted(edges, histogram.values, side="right") - 1, 0, _ROWS - 1)
         counts = cells.setdefault(math.floor((at + _LATE) / span), np.zeros(_ROWS, dtype=np.int64))
-        np.add.at(counts, row, one.counts)
+        np.add.at(counts, row, histogram.counts)
     for column, counts in sorted(cells.items()):
         for place in np.flatnonzero(counts):
             yield {

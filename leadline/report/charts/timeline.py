@@ -28,7 +28,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
     present = set(labels.values())
     colour = treatment_colour([name for name in colours if name in present], colours)
     last = max(t.planned.position for t in record.trials) + 1
-    baselines = {one.response: one.baseline_interval for one in analysis.responses}
+    baselines = {response.response: response.baseline_interval for response in analysis.responses}
     edges = _blocks(record)
     charts = []
     sets = DataSets()
@@ -66,7 +66,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
 
 
 def _responses(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
-    return list(dict.fromkeys([*(one.response for one in analysis.responses), *record.study.responses]))
+    return list(dict.fromkeys([*(response.response for response in analysis.responses), *record.study.responses]))
 
 
 def _blocks(record: StudyRecord) -> list[dict[str, Any]]:

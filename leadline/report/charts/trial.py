@@ -121,9 +121,9 @@ def data(series: dict[str, Any], tracks: Sequence[int], peaks: Sequence[float], 
     sets: dict[str, Any] = {"phases": series["phases"]}
     for index in tracks:
         sets[f"t{index}"] = [
-            {"t": t, "v": v, "s": one["s"], "o": order}
-            for order, one in enumerate(series["tracks"][index])
-            for t, v in zip(one["t"], one["v"], strict=True)
+            {"t": t, "v": v, "s": line["s"], "o": order}
+            for order, line in enumerate(series["tracks"][index])
+            for t, v in zip(line["t"], line["v"], strict=True)
         ]
         sets[f"peak{index}"] = [{"t": span + MARGIN, "v": peaks[index] or 1.0}, {"t": -MARGIN, "v": 0}]
     return sets

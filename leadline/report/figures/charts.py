@@ -22,22 +22,22 @@ _MOST = 60  # settings of a ranking in a chart; the table holds all
 
 def charts(figures: StudyFigures) -> list[Figure]:
     """Every chart that the figures have, in the order of the paper."""
-    found: list[Figure | None] = []
+    drawn: list[Figure | None] = []
     if figures.throughput and figures.throughput.systems:
-        found.append(strips(figures.throughput))
+        drawn.append(strips(figures.throughput))
     if figures.extremes:
-        found.append(gains(figures.extremes))
+        drawn.append(gains(figures.extremes))
     if figures.failures:
-        found.append(failed(figures.failures))
+        drawn.append(failed(figures.failures))
     if figures.sensitivity:
-        found += [bars(figures.sensitivity), pie(figures.sensitivity)]
+        drawn += [bars(figures.sensitivity), pie(figures.sensitivity)]
         if len(figures.systems) > 1:
-            found.append(heat_map(figures.sensitivity))
+            drawn.append(heat_map(figures.sensitivity))
     if figures.ranking:
-        found += [ranks(figures.ranking), verdicts(figures.ranking)]
+        drawn += [ranks(figures.ranking), verdicts(figures.ranking)]
     if figures.grouping and figures.sensitivity:
-        found.append(groups(figures.grouping, figures))
-    return [one for one in found if one is not None]
+        drawn.append(groups(figures.grouping, figures))
+    return [figure for figure in drawn if figure is not None]
 
 
 def _y(field: str, order: list[str] | None = None) -> alt.Y:
@@ -52,9 +52,9 @@ def strips(found: Throughput) -> Figure:
     x: dict[str, Any] = {"title": f"{found.response}, {found.unit}" if found.unit else found.response}
     x |= {"scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=7)}
     points = [
-        {"system": row.system, "mean": one.mean, "setting": one.setting, "runs": one.runs}
+        {"system": row.system, "mean": setting.mean, "setting": setting.setting, "runs": setting.runs}
         for row in found.systems
-        for one in row.settings
+        for setting in row.settings
     ]
     bases = [
         {
@@ -133,10 +133,10 @@ def gains(found: ExtremesTable) -> Figure:
         dashed = sets.chart(means).mark_rule(strokeDash=[4, 3], strokeWidth=1.2)
         layers.append(dashed.encode(x="x:Q", color=colour))
     for kind, shift in (("best gain", -3), ("worst loss", 3)):  # beside each other where they overlap
-        known = sets.chart([row for row in rows if row["kind"] == kind])
+        rows_ = sets.chart([row for row in rows if row["kind"] == kind])
         layers += [
-            known.mark_rule(strokeWidth=1.6, yOffset=shift).encode(x="low:Q", x2="high:Q", y=y, color=colour),
-            known.mark_point(filled=True, size=60, opacity=1, yOffset=shift).encode(
+            rows_.mark_rule(strokeWidth=1.6, yOffset=shift).encode(x="low:Q", x2="high:Q", y=y, color=colour),
+            rows_.mark_point(filled=True, size=60, opacity=1, yOffset=shift).encode(
                 x=x, y=y, color=colour, tooltip=["system:N", "kind:N", "setting:N", "percent:Q", "low:Q", "high:Q"]
             ),
         ]
@@ -166,7 +166,7 @@ def failed(found: Failures) -> Figure | None:
         if value is not None
     ]
     palette = [VERMILLION, ORANGE, BLACK, GREY, "#cc79a7"]
-    left = (
+    properties = (
         sets.chart(counts or [{"system": order[0], "class": "none", "runs": 0}])
         .mark_bar()
         .encode(
@@ -198,7 +198,7 @@ def failed(found: Failures) -> Figure | None:
         )
         .properties(width=_WIDTH // 2 - 40, height=alt.Step(24), title="Mean deviation")
     )
-    chart = alt.hconcat(left, right).resolve_scale(color="independent", shape="independent")
+    chart = alt.hconcat(properties, right).resolve_scale(color="independent", shape="independent")
     caption = (
         "Deviation between repeats: standard deviation of single runs of one setting; from the baseline: mean distance "
         "of the settings' means. " + found.sentence
@@ -209,17 +209,17 @@ def failed(found: Failures) -> Figure | None:
 def ranks(found: Ranking) -> Figure:
     """Figure 6: mean rank of each setting with the margin around the middle, and its rank on every system."""
     sets = DataSets()
-    shown = _shown(found)
-    order = [row.setting for row in shown]
+    rows_ = _shown(found)
+    order = [row.setting for row in rows_]
     places = {row.setting: place for place, row in enumerate(found.rows)}
     single = [
         {"setting": row.setting, "rank": ranks_of[places[row.setting]], "system": system}
-        for row in shown
+        for row in rows_
         for system, ranks_of in zip(found.systems, found.ranks, strict=True)
     ]
     rows = [
         {"setting": row.setting, "rank": row.mean_rank, "verdict": row.by_rank.value, "model": row.by_model.value}
-        for row in shown
+        for row in rows_
     ]
     y = _y("setting", order)
     x = alt.X("rank:Q", title=f"rank, 1 (worst) to {len(found.rows)} (best)", scale=alt.Scale(zero=False))
@@ -247,8 +247,8 @@ def ranks(found: Ranking) -> Figure:
 def verdicts(found: Ranking) -> Figure | None:
     """Figure 6 by the model, with the verdict of the ranks beside that of the model; None without any estimate."""
     sets = DataSets()
-    shown = _shown(found)
-    order = [row.setting for row in shown]
+    rows_ = _shown(found)
+    order = [row.setting for row in rows_]
     rows = [
         {
             "setting": row.setting,
@@ -258,7 +258,7 @@ def verdicts(found: Ranking) -> Figure | None:
             "verdict": row.by_model.value,
             "text": f"ranks: {row.by_rank.value}" + ("" if row.agree else "  (differs)"),
         }
-        for row in shown
+        for row in rows_
         if row.model is not None
     ]
     if not rows:
@@ -318,7 +318,7 @@ def _shown(found: Ranking) -> list[Any]:
 
 
 def _standing() -> alt.Color:
-    domain = [one.value for one in STANDINGS]
+    domain = [standing.value for standing in STANDINGS]
     return alt.Color(
         "verdict:N",
         scale=alt.Scale(domain=domain, range=list(STANDINGS.values())),

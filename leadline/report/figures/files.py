@@ -31,7 +31,7 @@ def write(figures: StudyFigures, directory: Path, *, simulated: bool = False) ->
     directory.mkdir(parents=True, exist_ok=True)
     for name, table in tables(figures).items():
         save(f"{name}.csv", csv_text(with_simulated(table, simulated)).encode())
-    for chart in (marked(one, simulated) for one in charts(figures)):
+    for chart in (marked(chart, simulated) for chart in charts(figures)):
         save(f"{chart.name}.svg", chart.svg().encode())
         save(f"{chart.name}.png", chart.png())
     text = json.dumps(document(figures, simulated=simulated), indent=2, allow_nan=False)

@@ -34,13 +34,15 @@ def lines(table: PageTable) -> list[str]:
     rows = [("", *(row.system for row in table.rows))]
     if any(row.trials for row in table.rows):
         rows.append(("trials", *(str(row.trials) for row in table.rows)))
-    for one in table.measures:
-        found = [row.figures.get(one.name) for row in table.rows]
+    for measure in table.measures:
+        figures = [row.figures.get(measure.name) for row in table.rows]
         cells = [
-            "–" if each is None else f"{words.number(each.value)} {words.value_interval(each.interval) or ''}".rstrip()
-            for each in found
+            "–"
+            if figure is None
+            else f"{words.number(figure.value)} {words.value_interval(figure.interval) or ''}".rstrip()
+            for figure in figures
         ]
-        rows.append((one.title, *cells))
+        rows.append((measure.title, *cells))
     return [*aligned(rows), *table.sentences(), *(f"Note: {note}" for note in table.notes)]
 
 
@@ -51,14 +53,14 @@ def document(table: PageTable, *, simulated: bool = False) -> dict[str, Any]:
 
 def csv_table(table: PageTable) -> Table:
     """Head and rows; None stands where there is no figure."""
-    head = [f"{one.name}{end}" for one in table.measures for end in ("", "_low", "_high")]
+    head = [f"{measure.name}{end}" for measure in table.measures for end in ("", "_low", "_high")]
     rows: Table = [["system", "trials", *head]]
     for row in table.rows:
         cells: list[Any] = [row.system, row.trials]
-        for one in table.measures:
-            found = row.figures.get(one.name)
-            interval = found.interval if found else None
-            cells += [found.value if found else None, *((interval.low, interval.high) if interval else (None, None))]
+        for measure in table.measures:
+            figure = row.figures.get(measure.name)
+            interval = figure.interval if figure else None
+            cells += [figure.value if figure else None, *((interval.low, interval.high) if interval else (None, None))]
         rows.append(cells)
     return rows
 
@@ -100,8 +102,8 @@ def over_time(record: StudyRecord, system: str | None = None) -> Figure | None:
         )
         .properties(width=640, height=300)
     )
-    said = "Pages served since the start of the load, ramps included; a line for each trial."
-    return figure("pages-over-time", "Pages over time", said, chart, sets=sets)
+    caption = "Pages served since the start of the load, ramps included; a line for each trial."
+    return figure("pages-over-time", "Pages over time", caption, chart, sets=sets)
 
 
 def write(table: PageTable, drawn: Figure | None, directory: Path, *, simulated: bool = False) -> list[Path]:

@@ -39,7 +39,10 @@ def section(record: StudyRecord) -> Section | None:
         )
     except UsageError:
         return None  # no run has a figure: the page says so where it lists the effects
-    found = figures_of(table)
+    figures = figures_of(table)
     return Section(
-        response, tuple(found.sentences()), tuple(marked(one, record.simulated) for one in charts(found)), found.notes
+        response,
+        tuple(figures.sentences()),
+        tuple(marked(chart, record.simulated) for chart in charts(figures)),
+        figures.notes,
     )

@@ -40,13 +40,13 @@ def bars(found: Sensitivities) -> Figure | None:
     title = f"sum over systems of the standard deviation over the levels{_unit(found)}"
     tip = ["parameter:N", "plain:Q", "corrected:Q", "low:Q", "high:Q", alt.Tooltip("text:N", title="p, adjusted")]
     every = sets.chart(data)
-    known = sets.chart([row for row in data if row["corrected"] is not None])
+    rows_ = sets.chart([row for row in data if row["corrected"] is not None])
     shade = alt.condition("datum.told == 'yes'", alt.value(BLUE), alt.value("#6b727c"))
     layers = [
         every.mark_bar(color=GREY, opacity=0.35, height=15).encode(x=alt.X("plain:Q", title=title), y=y, tooltip=tip),
-        known.mark_bar(height=8).encode(x="corrected:Q", y=y, color=shade, tooltip=tip),
-        known.mark_rule(color=BLACK, strokeWidth=1.4).encode(x="low:Q", x2="high:Q", y=y),
-        known.mark_text(align="left", fontSize=12)
+        rows_.mark_bar(height=8).encode(x="corrected:Q", y=y, color=shade, tooltip=tip),
+        rows_.mark_rule(color=BLACK, strokeWidth=1.4).encode(x="low:Q", x2="high:Q", y=y),
+        rows_.mark_text(align="left", fontSize=12)
         .encode(x=alt.value(_WIDTH + 12), y=y, text=alt.Text("label:N"))
         .transform_calculate(label="'p = ' + datum.text"),
     ]

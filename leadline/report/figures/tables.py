@@ -17,21 +17,21 @@ Table = list[list[Cell]]
 
 def tables(figures: StudyFigures) -> Mapping[str, Table]:
     """File name (without ending) -> head and rows. None stands where there is no figure."""
-    found: dict[str, Table] = {}
+    tables_: dict[str, Table] = {}
     if figures.throughput:
-        found["throughput"] = _throughput(figures)
+        tables_["throughput"] = _throughput(figures)
     if figures.extremes:
-        found["gains"] = _gains(figures)
+        tables_["gains"] = _gains(figures)
     if figures.failures:
-        found["failures"] = _failures(figures)
+        tables_["failures"] = _failures(figures)
     if figures.sensitivity:
-        found["sensitivity"] = _sensitivity(figures.sensitivity)
-        found["sensitivity_map"] = _map(figures.sensitivity)
+        tables_["sensitivity"] = _sensitivity(figures.sensitivity)
+        tables_["sensitivity_map"] = _map(figures.sensitivity)
     if figures.ranking:
-        found["ranking"] = _ranking(figures.ranking)
-        found["ranks"] = _ranks(figures.ranking)
+        tables_["ranking"] = _ranking(figures.ranking)
+        tables_["ranks"] = _ranks(figures.ranking)
     if figures.grouping:
-        found["groups"] = [
+        tables_["groups"] = [
             ["group", "parameters", "mean_sensitivity", "statistic", "p", "p_two_sided", "ways", "exact", "corrected"],
             *(
                 [
@@ -42,7 +42,7 @@ def tables(figures: StudyFigures) -> Mapping[str, Table]:
                 for group in figures.grouping.groups
             ),
         ]
-    return found
+    return tables_
 
 
 def csv_text(table: Sequence[Sequence[Cell]]) -> str:
@@ -58,24 +58,33 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
 
 def _throughput(figures: StudyFigures) -> Table:
     rows: Table = [["system", "setting", "mean", "low", "high", "runs", "unit"]]
-    for one in figures.throughput.systems if figures.throughput else ():
-        if one.baseline is not None:
-            rows.append([one.system, "baseline", one.baseline, *_ends(one.interval), one.baseline_runs, figures.unit])
-        rows += [[one.system, s.setting, s.mean, None, None, s.runs, figures.unit] for s in one.settings]
+    for system in figures.throughput.systems if figures.throughput else ():
+        if system.baseline is not None:
+            rows.append(
+                [
+                    system.system,
+                    "baseline",
+                    system.baseline,
+                    *_ends(system.interval),
+                    system.baseline_runs,
+                    figures.unit,
+                ]
+            )
+        rows += [[system.system, s.setting, s.mean, None, None, s.runs, figures.unit] for s in system.settings]
     return rows
 
 
 def _gains(figures: StudyFigures) -> Table:
-    found = figures.extremes
+    extremes = figures.extremes
     rows: Table = [
         [
             *("system", "best_gain_pct", "low", "high", "setting", "worst_loss_pct", "low_loss", "high_loss"),
             *("setting_loss", "luck_mean_pct", "luck_95_pct", "reason"),
         ]
     ]
-    if found is None:
+    if extremes is None:
         return rows
-    for row in found.rows:
+    for row in extremes.rows:
         rows.append(
             [
                 *(row.system, row.best, *_ends(row.best_interval), row.best_setting or None),
@@ -86,23 +95,30 @@ def _gains(figures: StudyFigures) -> Table:
         )
     rows.append(
         [
-            *("mean", found.mean_best, *_ends(found.best_interval), None),
-            *(found.mean_worst, *_ends(found.worst_interval), None, found.luck_mean, found.luck_mean_95, None),
+            *("mean", extremes.mean_best, *_ends(extremes.best_interval), None),
+            *(
+                extremes.mean_worst,
+                *_ends(extremes.worst_interval),
+                None,
+                extremes.luck_mean,
+                extremes.luck_mean_95,
+                None,
+            ),
         ]
     )
     return rows
 
 
 def _failures(figures: StudyFigures) -> Table:
-    found = figures.failures
-    classes = list(found.classes) if found else []
+    failures = figures.failures
+    classes = list(failures.classes) if failures else []
     rows: Table = [
         [
             *("system", "runs", "failed", "share_low", "share_high", "deviation_of_repeats_pct"),
             *("deviation_from_baseline_pct", *classes, "worst_settings"),
         ]
     ]
-    for row in found.systems if found else ():
+    for row in failures.systems if failures else ():
         rows.append(
             [
                 *(row.system, row.runs, row.failed, *_ends(row.interval), row.repeats, row.from_baseline),
@@ -162,8 +178,8 @@ def _ranking(found: Ranking) -> Table:
     ]
     for row in found.rows:
         contrasts: list[Cell] = []
-        for one in (row.model, row.baseline):
-            contrasts += [one.percent, *_ends(one.interval), one.p_adjusted] if one else [None] * 4
+        for ranks in (row.model, row.baseline):
+            contrasts += [ranks.percent, *_ends(ranks.interval), ranks.p_adjusted] if ranks else [None] * 4
         rows.append(
             [
                 *(row.setting, row.mean_rank, *_ends(row.interval), row.lowest_rank, row.highest_rank, row.above),

@@ -13,7 +13,7 @@ _MOST = 12  # settings of a ranking shown from either end
 
 def lines(figures: StudyFigures) -> list[str]:
     """Plain lines of text."""
-    found: list[str] = []
+    lines_: list[str] = []
     for title, block in (
         ("Throughput", _throughput(figures)),
         ("Best gain and worst loss", _gains(figures)),
@@ -23,12 +23,12 @@ def lines(figures: StudyFigures) -> list[str]:
         ("Grouping", [figures.grouping.sentence] if figures.grouping else []),
     ):
         if block:
-            found += [title, *(f"  {line}" for line in block), ""]
-    found += [f"Note: {note}" for note in figures.notes]
+            lines_ += [title, *(f"  {line}" for line in block), ""]
+    lines_ += [f"Note: {note}" for note in figures.notes]
     for reason in dict.fromkeys(figures.missing.values()):
         names = [name for name, why in figures.missing.items() if why == reason]
-        found.append(f"No {', '.join(names)}: {reason}.")
-    return found
+        lines_.append(f"No {', '.join(names)}: {reason}.")
+    return lines_
 
 
 def _throughput(figures: StudyFigures) -> list[str]:
@@ -36,11 +36,11 @@ def _throughput(figures: StudyFigures) -> list[str]:
 
 
 def _gains(figures: StudyFigures) -> list[str]:
-    found = figures.extremes
-    if found is None:
+    extremes = figures.extremes
+    if extremes is None:
         return []
     rows = [("system", "best gain, %", "all settings", "worst loss, %", "all settings", "luck alone, %")]
-    for row in found.rows:
+    for row in extremes.rows:
         luck = f"{row.luck.expected_gain:.2f} (95 %: {row.luck.gain_95:.2f})" if row.luck else "–"
         rows.append(
             (
@@ -48,34 +48,40 @@ def _gains(figures: StudyFigures) -> list[str]:
                 *(f"{row.worst:+.2f}", words.change_interval(row.worst_interval), luck),
             )
         )
-    if len(found.rows) > 1:
+    if len(extremes.rows) > 1:
         mean = "–"
-        if found.luck_mean is not None:
-            mean = f"{found.luck_mean:.2f} (95 %: {words.number(found.luck_mean_95)})"
+        if extremes.luck_mean is not None:
+            mean = f"{extremes.luck_mean:.2f} (95 %: {words.number(extremes.luck_mean_95)})"
         rows.append(
             (
-                *("mean", f"{found.mean_best:+.2f}", words.change_interval(found.best_interval)),
-                *(f"{found.mean_worst:+.2f}", words.change_interval(found.worst_interval), mean),
+                *("mean", f"{extremes.mean_best:+.2f}", words.change_interval(extremes.best_interval)),
+                *(f"{extremes.mean_worst:+.2f}", words.change_interval(extremes.worst_interval), mean),
             )
         )
-    return [*aligned(rows), found.sentence]
+    return [*aligned(rows), extremes.sentence]
 
 
 def _failures(figures: StudyFigures) -> list[str]:
-    found = figures.failures
-    if found is None:
+    failures = figures.failures
+    if failures is None:
         return []
     rows = [("system", "runs", "failed", "between repeats, %", "from baseline, %")]
     rows += [
-        (one.system, str(one.runs), str(one.failed), words.number(one.repeats), words.number(one.from_baseline))
-        for one in found.systems
+        (
+            system.system,
+            str(system.runs),
+            str(system.failed),
+            words.number(system.repeats),
+            words.number(system.from_baseline),
+        )
+        for system in failures.systems
     ]
-    return [*aligned(rows), found.sentence]
+    return [*aligned(rows), failures.sentence]
 
 
 def _sensitivity(figures: StudyFigures) -> list[str]:
-    found = figures.sensitivity
-    if found is None:
+    sensitivity = figures.sensitivity
+    if sensitivity is None:
         return []
     rows = [("parameter", "plain formula", "without noise", "95 % interval", "p, adjusted")]
     rows += [
@@ -83,18 +89,18 @@ def _sensitivity(figures: StudyFigures) -> list[str]:
             *(row.parameter, words.number(row.plain), words.number(row.corrected)),
             *(_interval(row.interval), words.probability(row.p_adjusted)),
         )
-        for row in found.rows
+        for row in sensitivity.rows
     ]
-    return [*aligned(rows), found.sentence]
+    return [*aligned(rows), sensitivity.sentence]
 
 
 def _ranking(figures: StudyFigures) -> list[str]:
-    found = figures.ranking
-    if found is None:
+    ranking = figures.ranking
+    if ranking is None:
         return []
     rows = [("setting", "mean rank", "all settings", "by ranks", "model, %", "all settings", "by model")]
-    shown = [*found.rows[:_MOST], *found.rows[max(_MOST, len(found.rows) - _MOST) :]]
-    for row in shown:
+    rows_ = [*ranking.rows[:_MOST], *ranking.rows[max(_MOST, len(ranking.rows) - _MOST) :]]
+    for row in rows_:
         model = row.model
         rows.append(
             (
@@ -103,12 +109,12 @@ def _ranking(figures: StudyFigures) -> list[str]:
                 *(words.change_interval(model.interval if model else None), row.by_model.value),
             )
         )
-    left = (
-        [f"{len(found.rows) - len(shown)} settings between these are in the files."]
-        if len(shown) < len(found.rows)
+    left_out = (
+        [f"{len(ranking.rows) - len(rows_)} settings between these are in the files."]
+        if len(rows_) < len(ranking.rows)
         else []
     )
-    return [*aligned(rows), *left, found.sentence]
+    return [*aligned(rows), *left_out, ranking.sentence]
 
 
 def _interval(interval: Interval | None) -> str:

@@ -34,7 +34,7 @@ class Bar:
 
 def measured_bars(comparison: Comparison) -> list[Bar]:
     """A bar pair for each mode; modes whose untuned configuration gave no figure are left out."""
-    found = []
+    bars = []
     for mode in dict.fromkeys(rung.mode for rung in comparison.rungs):
         ladder = comparison.of(mode)
         untuned, low_high = _relative(ladder[0].relative, mode == comparison.reference)
@@ -42,7 +42,7 @@ def measured_bars(comparison: Comparison) -> list[Bar]:
             continue
         gain = comparison.gains.get(mode)
         tuned, tuned_interval = _relative(ladder[-1].relative, False) if gain is not None else (None, None)
-        found.append(
+        bars.append(
             Bar(
                 mode,
                 untuned,
@@ -53,21 +53,22 @@ def measured_bars(comparison: Comparison) -> list[Bar]:
                 gain.simultaneous if gain else None,
             )
         )
-    return found
+    return bars
 
 
 def _relative(change: Change | None, reference: bool) -> tuple[float | None, Interval | None]:
     if change is None or change.percent is None:
         return (1.0 if reference else None), None
     interval = change.simultaneous
-    held = interval and Interval(1 + interval.low / 100, 1 + interval.high / 100, interval.level)
-    return 1 + change.percent / 100, held
+    bounds = interval and Interval(1 + interval.low / 100, 1 + interval.high / 100, interval.level)
+    return 1 + change.percent / 100, bounds
 
 
 def published_bars(published: Published) -> list[Bar]:
     """The same of a published result."""
     return [
-        Bar(mode, one.untuned, one.untuned * (1 + one.gain / 100), one.gain) for mode, one in published.bars.items()
+        Bar(mode, published_bar.untuned, published_bar.untuned * (1 + published_bar.gain / 100), published_bar.gain)
+        for mode, published_bar in published.bars.items()
     ]
 
 
@@ -105,7 +106,7 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
     ]
     x = alt.X("mode:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, labelFontSize=12))
     offset = alt.XOffset("state:N", sort=["untuned", "tuned"])
-    left = alt.Axis(title=f"relative to {reference} untuned", titleColor=BLUE)
+    axis = alt.Axis(title=f"relative to {reference} untuned", titleColor=BLUE)
     colour = alt.Color(
         "state:N",
         sort=["untuned", "tuned"],
@@ -114,9 +115,9 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
     )
     tip = ["mode:N", "state:N", alt.Tooltip("value:Q", format=".2f")]
     base = sets.chart(rows)
-    bar = base.mark_bar().encode(x=x, xOffset=offset, y=alt.Y("value:Q", axis=left), color=colour, tooltip=tip)
+    bar = base.mark_bar().encode(x=x, xOffset=offset, y=alt.Y("value:Q", axis=axis), color=colour, tooltip=tip)
     error = base.mark_rule(strokeWidth=1.6, color="#1b1f24").encode(
-        x=x, xOffset=offset, y=alt.Y("low:Q", axis=left), y2="high:Q"
+        x=x, xOffset=offset, y=alt.Y("low:Q", axis=axis), y2="high:Q"
     )
     layers: list[Any] = [alt.layer(bar, error)]
     if gains:

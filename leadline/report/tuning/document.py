@@ -29,16 +29,17 @@ def document(view: TuningView) -> dict[str, Any]:
         "done": view.done,
         "failures": [{"failure": text, "trials": count, "first": first} for text, count, first in view.failures],
         "response": view.response,
-        "decisions": [plain(one) for one in progress.decisions],
+        "decisions": [plain(decision) for decision in progress.decisions],
         "kept": plain(progress.kept),
         "comparison": plain(progress.comparison),
         "gains": {response: plain(by_mode) for response, by_mode in view.gains.items()},
-        "over_modes": {response: [plain(one) for one in rows] for response, rows in view.averages.items()},
-        "measured": [plain(one) for one in view.measured],
+        "over_modes": {response: [plain(row) for row in rows] for response, rows in view.averages.items()},
+        "measured": [plain(measurement) for measurement in view.measured],
         "waterfall": {mode: [plain(bar) for bar in bars] for mode, bars in view.bars.items()},
         "steps_together": plain(view.sums),
         "factorials": [
-            {"mode": one.mode, "kind": one.plan.kind, "analysis": plain(one.analysis)} for one in progress.factorials
+            {"mode": factorial.mode, "kind": factorial.plan.kind, "analysis": plain(factorial.analysis)}
+            for factorial in progress.factorials
         ],
         "next": None if progress.next is None else progress.next.key,
         "notes": list(view.notes),

@@ -59,31 +59,31 @@ def _cells(change: Change | None) -> list[object]:
         wide.low if wide else "",
         wide.high if wide else "",
     ]
-    told = ["" if value is None else value for value in (change.percent, change.p_value, change.p_adjusted)]
-    return [told[0], *bounds, *told[1:], change.trials, change.failures]
+    cells = ["" if value is None else value for value in (change.percent, change.p_value, change.p_adjusted)]
+    return [cells[0], *bounds, *cells[1:], change.trials, change.failures]
 
 
 def _steps(view: TuningView) -> list[list[object]]:
     rows: list[list[object]] = [["mode", "step", "candidate", "trials_of", "response", *_CHANGE, "kept", "reason"]]
-    for one in view.progress.decisions:
-        for number, change in enumerate(one.tried, 1):
-            chosen = number == one.candidate
-            kept = [one.kept and chosen, one.reason if number == one.best else ""]
-            rows.append([one.mode, one.step, number, "step", view.response, *_cells(change), *kept])
+    for decision in view.progress.decisions:
+        for number, change in enumerate(decision.tried, 1):
+            chosen = number == decision.candidate
+            kept_cells = [decision.kept and chosen, decision.reason if number == decision.best else ""]
+            rows.append([decision.mode, decision.step, number, "step", view.response, *_cells(change), *kept_cells])
             for response, by_step in view.tried.items():
                 if response != view.response:
-                    row = [one.mode, one.step, number, "step", response]
-                    rows.append([*row, *_cells(by_step[one.step, one.mode, number]), *kept])
-            if chosen and one.confirmed is not None:
-                row = [one.mode, one.step, number, "confirmation", view.response]
-                rows.append([*row, *_cells(one.confirmed), *kept])
+                    row = [decision.mode, decision.step, number, "step", response]
+                    rows.append([*row, *_cells(by_step[decision.step, decision.mode, number]), *kept_cells])
+            if chosen and decision.confirmed is not None:
+                row = [decision.mode, decision.step, number, "confirmation", view.response]
+                rows.append([*row, *_cells(decision.confirmed), *kept_cells])
     return rows
 
 
 def _over_modes(view: TuningView) -> list[list[object]]:
     rows: list[list[object]] = [["step", "candidate", "modes", "response", *_CHANGE]]
     for response, steps in view.averages.items():
-        rows += [[one.step, one.candidate, " ".join(one.modes), response, *_cells(one.change)] for one in steps]
+        rows += [[step.step, step.candidate, " ".join(step.modes), response, *_cells(step.change)] for step in steps]
     return rows
 
 
@@ -92,12 +92,12 @@ def _comparison(view: TuningView) -> list[list[object]]:
     reference of all. Responses after the first have one for each mode: tuned against untuned.
     """
     rows: list[list[object]] = [["mode", "configuration", "steps", "against", "response", *_CHANGE]]
-    found = view.progress.comparison
-    for rung in found.rungs if found else ():
-        assert found is not None
-        gain = found.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
+    comparison = view.progress.comparison
+    for rung in comparison.rungs if comparison else ():
+        assert comparison is not None
+        gain = comparison.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
         changes = {
-            f"{found.reference} untuned": rung.relative,
+            f"{comparison.reference} untuned": rung.relative,
             "the one before": rung.change,
             **({f"{rung.mode} untuned": gain} if gain is not None else {}),
         }

@@ -50,13 +50,13 @@ def _forest(name: str, title: str, effects: Sequence[Effect], axis: str, caption
     order = [str(row["label"]) for row in rows]
     y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, grid=False))
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
-    known = sets.chart(rows)
+    rows_ = sets.chart(rows)
     chart = alt.layer(
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
-        known.mark_rule(strokeWidth=1.8).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
-        known.mark_point(filled=True, size=58, opacity=1).encode(
+        rows_.mark_rule(strokeWidth=1.8).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
+        rows_.mark_point(filled=True, size=58, opacity=1).encode(
             x=alt.X("percent:Q", title=axis), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
         ),
-        known.mark_text(align="left", fontSize=12).encode(x=alt.value(474), y=y, text="text:N"),
+        rows_.mark_text(align="left", fontSize=12).encode(x=alt.value(474), y=y, text="text:N"),
     ).properties(width=460, height=alt.Step(24))
     return figure(name, title, caption, chart, sets=sets)

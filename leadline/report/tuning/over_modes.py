@@ -13,28 +13,28 @@ def over_modes_figure(view: TuningView) -> Figure | None:
     """None where nothing was estimated."""
     rows = []
     points = []
-    for one in view.over_modes:
-        percent, held = one.change.percent, one.change.simultaneous
+    for effect in view.over_modes:
+        percent, interval = effect.change.percent, effect.change.simultaneous
         if percent is None:
             continue
-        several = sum(other.step == one.step for other in view.over_modes) > 1
-        label = f"{one.step} {one.candidate}" if several else one.step
+        several = sum(other.step == effect.step for other in view.over_modes) > 1
+        label = f"{effect.step} {effect.candidate}" if several else effect.step
         rows.append(
             {
                 "label": label,
-                "setting": one.setting,
+                "setting": effect.setting,
                 "zero": 0.0,
                 "percent": percent,
-                "low": held.low if held else percent,
-                "high": held.high if held else percent,
-                "top": max(0.0, percent, held.high if held else percent),
-                "verdict": one.change.verdict.value,
+                "low": interval.low if interval else percent,
+                "high": interval.high if interval else percent,
+                "top": max(0.0, percent, interval.high if interval else percent),
+                "verdict": effect.change.verdict.value,
                 "text": f"{words.signed(percent)} %",
             }
         )
         points += [
             {"label": label, "mode": mode, "percent": change.percent}
-            for mode, change in one.by_mode.items()
+            for mode, change in effect.by_mode.items()
             if change.percent is not None
         ]
     if not rows:
@@ -45,7 +45,7 @@ def over_modes_figure(view: TuningView) -> Figure | None:
     x = alt.X("label:N", title=None, sort=order, axis=axis)
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
     title = f"change of {view.response}, %"
-    base, each = sets.chart(rows), sets.chart(points)
+    base, lower = sets.chart(rows), sets.chart(points)
     shape = alt.Shape("mode:N", sort=view.record.tuning.modes, legend=alt.Legend(orient="top", title=None))
     chart = alt.layer(
         base.mark_bar(size=46, opacity=0.75).encode(
@@ -56,7 +56,7 @@ def over_modes_figure(view: TuningView) -> Figure | None:
             tooltip=["label:N", "setting:N", "text:N"],
         ),
         base.mark_rule(color=BLACK, strokeWidth=1.8).encode(x=x, y="low:Q", y2="high:Q"),
-        each.mark_point(color=BLACK, size=44, xOffset=16).encode(
+        lower.mark_point(color=BLACK, size=44, xOffset=16).encode(
             x=x, y="percent:Q", shape=shape, tooltip=["label:N", "mode:N", alt.Tooltip("percent:Q", format="+.1f")]
         ),
         base.mark_text(dy=-9, fontSize=12, fontWeight=600).encode(x=x, y="top:Q", text="text:N"),

@@ -17,22 +17,26 @@ from leadline.report.tuning.waterfall import waterfall
 def figures(view: TuningView) -> dict[str, Figure]:
     """All figures that the tuning has, by name."""
     tuning = view.record.tuning
-    found: list[Figure | None] = []
+    drawn: list[Figure | None] = []
     comparison = view.progress.comparison
     if comparison is not None:
         note = "Intervals: 95 % for all comparisons of this table together."
         title = f"{view.response} before and after"
-        found.append(bars_figure(measured_bars(comparison), "bars", title, comparison.reference, note))
+        drawn.append(bars_figure(measured_bars(comparison), "bars", title, comparison.reference, note))
     if tuning.published is not None:
         title = f"Published: {tuning.published.source}"
         note = "Published without intervals, on another system: only the shape can be compared."
         reference = next(iter(tuning.published.bars))
-        found.append(bars_figure(published_bars(tuning.published), "bars-published", title, reference, note))
-    found.append(over_modes_figure(view))
-    found += [waterfall(view, mode) for mode in tuning.modes]
-    for one in view.progress.factorials:
-        found += [steps_figure(one), interactions_figure(one)]
-    return {one.name: marked(one, view.simulated and one.name != "bars-published") for one in found if one is not None}
+        drawn.append(bars_figure(published_bars(tuning.published), "bars-published", title, reference, note))
+    drawn.append(over_modes_figure(view))
+    drawn += [waterfall(view, mode) for mode in tuning.modes]
+    for factorial in view.progress.factorials:
+        drawn += [steps_figure(factorial), interactions_figure(factorial)]
+    return {
+        figure.name: marked(figure, view.simulated and figure.name != "bars-published")
+        for figure in drawn
+        if figure is not None
+    }
 
 
 def build(view: TuningView, out: Path, kept: Path | None = None) -> Path:
@@ -45,7 +49,7 @@ def render(view: TuningView, kept: Path | None = None) -> str:
     drawn = figures(view)
     return render_page(
         "tuning.html.j2",
-        {name: one.spec for name, one in drawn.items()},
+        {name: figure.spec for name, figure in drawn.items()},
         kept,
         title=view.record.tuning.tuning,
         simulated=view.simulated,

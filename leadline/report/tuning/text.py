@@ -18,22 +18,22 @@ def lines(view: TuningView) -> list[str]:
     tuning = view.record.tuning
     stack = tuning.stack
     studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
-    found = [
+    lines_ = [
         f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
         f"{stack.title}, modes {', '.join(tuning.modes)}; "
         f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
     ]
     for mode in tuning.modes:
-        found += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
-        shown = [one for one in view.progress.of(mode) if one.reason != SKIPPED]
-        found += _aligned([_HEAD, *(_row(one) for one in shown)])
+        lines_ += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
+        decisions = [decision for decision in view.progress.of(mode) if decision.reason != SKIPPED]
+        lines_ += _aligned([_HEAD, *(_row(decision) for decision in decisions)])
     if view.over_modes:
         heading = f"Every step over its modes, change of {view.response} against the best so far; {OVER_ALL}"
-        found += ["", heading]
+        lines_ += ["", heading]
         columns = ("step", "setting", "over modes", "95 % interval", "all steps", *tuning.modes)
-        found += _aligned([columns, *(_averaged(one, tuning.modes) for one in view.over_modes)])
+        lines_ += _aligned([columns, *(_averaged(row, tuning.modes) for row in view.over_modes)])
     if view.progress.comparison is not None:
-        found += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
+        lines_ += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
         rows: list[tuple[str, ...]] = [
             ("configuration", f"against {view.progress.comparison.reference} untuned", "step", "gain")
         ]
@@ -41,32 +41,32 @@ def lines(view: TuningView) -> list[str]:
             gain = view.progress.comparison.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
             relative = change_text(rung.relative) if rung.relative else "reference"
             rows.append((rung.name, relative, change_text(rung.change), change_text(gain)))
-        found += _aligned(rows)
+        lines_ += _aligned(rows)
         if len(tuning.responses) > 1 and view.progress.comparison.gains:
-            found += ["", "Tuned against untuned, every response; intervals of all modes together"]
+            lines_ += ["", "Tuned against untuned, every response; intervals of all modes together"]
             modes = list(view.progress.comparison.gains)
             gains = [(name, *(change_text(by_mode[mode]) for mode in modes)) for name, by_mode in view.gains.items()]
-            found += _aligned([("response", *modes), *gains])
-    for one in view.progress.factorials:
-        found += ["", f"{one.mode}: the steps as factors of a {one.plan.kind} design, {view.response}"]
+            lines_ += _aligned([("response", *modes), *gains])
+    for factorial in view.progress.factorials:
+        lines_ += ["", f"{factorial.mode}: the steps as factors of a {factorial.plan.kind} design, {view.response}"]
         effects: list[tuple[str, ...]] = [("effect", "change", "95 % interval", "all comparisons", "verdict")]
         effects += [
             (
                 *(effect.factor, f"{words.signed(effect.percent)} %", words.change_interval(effect.interval)),
                 *(words.change_interval(effect.simultaneous), effect.verdict.value),
             )
-            for effect in one.analysis.effects
+            for effect in factorial.analysis.effects
         ]
-        found += _aligned(effects)
-        if one.analysis.interactions:
-            found += ["", f"{one.mode}: how far two steps together differ from what each alone would give"]
+        lines_ += _aligned(effects)
+        if factorial.analysis.interactions:
+            lines_ += ["", f"{factorial.mode}: how far two steps together differ from what each alone would give"]
             head = ("pair", "beyond each alone", "95 % interval", "all pairs", "distinguishable")
-            found += _aligned([head, *(_pair(pair) for pair in one.analysis.interactions)])
-    found.append("")
-    found += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
-    found += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
-    found.append("Studies: " + ", ".join(f"{name}@{number}" for name, number in view.studies))
-    return [*found, view.answer]
+            lines_ += _aligned([head, *(_pair(pair) for pair in factorial.analysis.interactions)])
+    lines_.append("")
+    lines_ += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
+    lines_ += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
+    lines_.append("Studies: " + ", ".join(f"{name}@{number}" for name, number in view.studies))
+    return [*lines_, view.answer]
 
 
 OVER_ALL = "modes with the interval of all steps"
@@ -74,19 +74,19 @@ _HEAD = ("step", "setting", "tried", "fresh trials", "kept")
 
 
 def _pair(pair: Interaction) -> tuple[str, ...]:
-    told = pair.verdict in (Verdict.BETTER, Verdict.WORSE)
+    decided = pair.verdict in (Verdict.BETTER, Verdict.WORSE)
     intervals = words.change_interval(pair.interval), words.change_interval(pair.simultaneous)
     return (
         f"{pair.factors[0]} with {pair.factors[1]}",
         f"{words.signed(pair.percent)} %",
         *intervals,
-        "yes" if told else "no",
+        "yes" if decided else "no",
     )
 
 
 def _row(one: Decision) -> tuple[str, ...]:
-    kept = "yes" if one.kept else f"no: {_line(one.reason)}"
-    return one.step, _line(one.setting), change_text(one.change), change_text(one.confirmed), kept
+    kept_text = "yes" if one.kept else f"no: {_line(one.reason)}"
+    return one.step, _line(one.setting), change_text(one.change), change_text(one.confirmed), kept_text
 
 
 def _averaged(one: OverModes, modes: Sequence[str]) -> tuple[str, ...]:

@@ -102,9 +102,9 @@ class TuningView:
 
 def gather(store: Store, record: TuningRecord) -> TuningView:
     """Read the tuning's studies and conclude."""
-    progress, found, results = progress_of(store, record)
+    progress, comparison, results = progress_of(store, record)
     parts = {part.key: part for part in (*progress.done, *([progress.next] if progress.next else []))}
-    studies = tuple((study_name(record.tuning, parts[key]), study) for key, study in found.items() if key in parts)
+    studies = tuple((study_name(record.tuning, parts[key]), study) for key, study in comparison.items() if key in parts)
     records = [store.load(study) for _, study in studies]
     bars: dict[str, tuple[StepBar, ...]] = {mode: tuple(_bars(progress, mode)) for mode in record.tuning.modes}
     sums: dict[str, float | None] = {mode: product([bar.change for bar in bars[mode]]) for mode in record.tuning.modes}
@@ -113,16 +113,18 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
         progress,
         results,
         disturbance_of(records),
-        any(one.simulated for one in records),
+        any(record.simulated for record in records),
     )
     return TuningView(
         record=record,
         progress=progress,
         studies=studies,
-        trials=sum(len(one.trials) for one in records),
-        done=sum(trial.state in (TrialState.DONE, TrialState.FAILED) for one in records for trial in one.trials),
+        trials=sum(len(record.trials) for record in records),
+        done=sum(
+            trial.state in (TrialState.DONE, TrialState.FAILED) for record_ in records for trial in record_.trials
+        ),
         failures=_failures(records),
-        warnings=tuple(dict.fromkeys(line for one in records for line in one.skipped)),
+        warnings=tuple(dict.fromkeys(line for record in records for line in record.skipped)),
         environment=records[0].environment if records else {},
         bars=bars,
         sums=sums,
@@ -136,36 +138,42 @@ def gather(store: Store, record: TuningRecord) -> TuningView:
 
 
 def _bars(progress: Progress, mode: str) -> list[StepBar]:
-    kept = [one for one in progress.of(mode) if one.kept]
+    decisions = [decision for decision in progress.of(mode) if decision.kept]
     ladder = progress.comparison.of(mode) if progress.comparison else []
-    found = []
+    bars = []
     level = 1.0
-    for one in kept:
-        change, fresh = one.confirmed, "its confirmation"
+    for decision in decisions:
+        change, fresh = decision.confirmed, "its confirmation"
         if change is None:
-            rung = next((rung for rung in ladder if rung.steps and rung.steps[-1] == one.step), None)
+            rung = next((rung for rung in ladder if rung.steps and rung.steps[-1] == decision.step), None)
             change, fresh = (rung.change if rung else None), "the comparison"
         if change is None:
-            change, fresh = one.tried[one.candidate - 1], "the step itself, which chose it"
+            change, fresh = decision.tried[decision.candidate - 1], "the step itself, which chose it"
         end = level * (1 + (change.percent or 0.0) / 100)
-        found.append(StepBar(mode, one.step, one.setting, level, end, change, fresh))
+        bars.append(StepBar(mode, decision.step, decision.setting, level, end, change, fresh))
         level = end
-    return found
+    return bars
 
 
 def _measured(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Iterator[Measurement]:
     part = next((part for part in progress.done if part.stage is Stage.COMPARE), None)
     if part is None or progress.comparison is None:
         return
-    known = results[part.key]
+    study = results[part.key]
     for rung in progress.comparison.rungs:
-        mine = [one for one in known.observations if one.treatment == known.treatments[rung.name]]
+        mine = [
+            observation for observation in study.observations if observation.treatment == study.treatments[rung.name]
+        ]
         spreads = {}
         for response in tuning.responses:
-            values = [one.responses[response] for one in mine if response in one.responses and one.failure is None]
+            values = [
+                observation.responses[response]
+                for observation in mine
+                if response in observation.responses and observation.failure is None
+            ]
             if values:
                 spreads[response] = Spread(sum(values) / len(values), min(values), max(values))
-        yield Measurement(rung.name, len(mine), sum(one.failure is not None for one in mine), spreads)
+        yield Measurement(rung.name, len(mine), sum(observation.failure is not None for observation in mine), spreads)
 
 
 def spread_text(response: str, found: Spread | None) -> str:
@@ -200,40 +208,46 @@ def _notes(
     bars: Mapping[str, Sequence[StepBar]],
     sums: Mapping[str, float | None],
 ) -> list[str]:
-    found = []
+    notes = []
     comparison = progress.comparison
     for mode, gain in comparison.gains.items() if comparison else ():
         total = sums[mode]
         if total is None or gain.percent is None or len(bars[mode]) < 2 or (comparison and comparison.every):
             continue
-        found.append(
+        notes.append(
             f"{mode}: the kept steps one after the other give {words.signed(total)} %, measured together against "
             f"untuned they give {words.signed(gain.percent)} %. Steps do not add up exactly: each was measured in "
             "trials of its own, against what was kept before it."
         )
     if comparison and comparison.every:
-        found.append(
+        notes.append(
             "Each step's change is between neighbouring rungs of the last comparison; it holds for the order in "
             "which the steps were tried, and in percent of the rung before, so that percentages multiply."
         )
-        lost = [f"{one.step} ({one.mode})" for one in progress.decisions if one.kept and not _holds(progress, one)]
+        lost = [
+            f"{decision.step} ({decision.mode})"
+            for decision in progress.decisions
+            if decision.kept and not _holds(progress, decision)
+        ]
         if lost:
-            found.append(f"Kept on its own trials, but not confirmed by those of the comparison: {', '.join(lost)}.")
-    untried = [one for one in progress.decisions if not one.tried and one.reason not in (UNTRIED, SKIPPED)]
+            notes.append(f"Kept on its own trials, but not confirmed by those of the comparison: {', '.join(lost)}.")
+    untried = [
+        decision for decision in progress.decisions if not decision.tried and decision.reason not in (UNTRIED, SKIPPED)
+    ]
     reasons: dict[tuple[str, str], list[str]] = {}
-    for one in untried:
-        reasons.setdefault((one.step, one.reason), []).append(one.mode)
-    found += [f"Step {step} ({', '.join(modes)}): {reason}." for (step, reason), modes in reasons.items()]
+    for decision in untried:
+        reasons.setdefault((decision.step, decision.reason), []).append(decision.mode)
+    notes += [f"Step {step} ({', '.join(modes)}): {reason}." for (step, reason), modes in reasons.items()]
     if progress.factorials:
         pairs = [
-            f"{one.mode}: {effect.factor} {words.signed(effect.percent)} %"
-            for one in progress.factorials
-            for effect in one.analysis.interactions
+            f"{factorial.mode}: {effect.factor} {words.signed(effect.percent)} %"
+            for factorial in progress.factorials
+            for effect in factorial.analysis.interactions
             if effect.verdict in (Verdict.BETTER, Verdict.WORSE)
         ]
-        told = "; ".join(pairs) if pairs else "none that is distinguishable from noise"
-        found.append(f"Interactions in the factorials: {told}.")
-    return found
+        interactions = "; ".join(pairs) if pairs else "none that is distinguishable from noise"
+        notes.append(f"Interactions in the factorials: {interactions}.")
+    return notes
 
 
 def _holds(progress: Progress, one: Decision) -> bool:

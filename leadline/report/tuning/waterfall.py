@@ -40,14 +40,14 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
         )
     gain = view.progress.comparison.gains.get(mode) if view.progress.comparison else None
     if gain is not None and gain.percent is not None:
-        held = gain.simultaneous
+        interval_ = gain.simultaneous
         rows.append(
             {
                 "label": MEASURED,
                 "begin": 0.0,
                 "end": 1 + gain.percent / 100,
-                "low": 1 + held.low / 100 if held else None,
-                "high": 1 + held.high / 100 if held else None,
+                "low": 1 + interval_.low / 100 if interval_ else None,
+                "high": 1 + interval_.high / 100 if interval_ else None,
                 "kind": "whole",
                 "text": f"{words.signed(gain.percent)} %",
             }

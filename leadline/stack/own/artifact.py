@@ -60,7 +60,7 @@ def read_artifact(file: Path) -> Artifact:
         return Artifact(file, "spring-boot", manifest["Spring-Boot-Version"], main, inside)
     if manifest["Main-Class"] == _QUARKUS:
         beside = tuple(path.name for path in sorted((file.parent / "lib").rglob("*.jar")))
-        core = next((found[1] for name in beside if (found := re.fullmatch(r".*quarkus-core-(\d.*)\.jar", name))), "")
+        core = next((match[1] for name in beside if (match := re.fullmatch(r".*quarkus-core-(\d.*)\.jar", name))), "")
         return Artifact(file, "quarkus", core, manifest["Main-Class"], beside)
     return Artifact(file, "java", "", manifest["Main-Class"], ())
 
@@ -73,8 +73,8 @@ def _archive(file: Path, archive: zipfile.ZipFile, names: list[str]) -> Artifact
         if name.endswith(("META-INF/persistence.xml", "WEB-INF/web.xml")):
             with archive.open(name) as stream:
                 text = stream.read(_LONGEST_MANIFEST).decode("utf-8", "replace")
-            asked = re.search(r"<(?:jta-data-source|res-ref-name)>\s*([^<\s]+)", text)
-            source = source or (asked[1] if asked else "")
+            match = re.search(r"<(?:jta-data-source|res-ref-name)>\s*([^<\s]+)", text)
+            source = source or (match[1] if match else "")
     source = re.sub(r"^java:(comp/env/|app/|global/|/)?", "", source)
     return Artifact(file, "war", "", "", libraries, source)
 

@@ -30,24 +30,26 @@ class Catalogue:
         if name in self.removed:
             return self.removed[name]
         group, _, last = name.rpartition(".")
-        known = PREFIX + name in self.knobs or any(name.startswith(f"{free}.") or name == free for free in self.free)
-        known = known or any(pattern.fullmatch(property_name) for pattern in self.patterns)
-        siblings = [own for each in self.knobs for above, _, own in [each.rpartition(".")] if above == PREFIX + group]
-        near = None if known or not group else nearest(last, siblings)
+        exists = PREFIX + name in self.knobs or any(name.startswith(f"{free}.") or name == free for free in self.free)
+        exists = exists or any(pattern.fullmatch(property_name) for pattern in self.patterns)
+        siblings = [
+            sibling for knob in self.knobs for above, _, sibling in [knob.rpartition(".")] if above == PREFIX + group
+        ]
+        near = None if exists or not group else nearest(last, siblings)
         return f"there is no property {quoted(name)}; did you mean {group}.{near}?" if near else ""
 
     def misspelt_variable(self, variable: str) -> str:
         """The same of an environment variable that stands for a property: ``SERVER_TOMCAT_THREADS_MAX``. Only in groups
         of two words or more: others may be variables of the application's own.
         """
-        found = _squeezed(re.sub(r"_\d+(_.*)?$", "", variable))  # an entry of a list
-        removed = next((told for name, told in self.removed.items() if _squeezed(name) == found), "")
-        known = {_squeezed(name): name for name in (each.removeprefix(PREFIX) for each in self.knobs)}
-        if removed or found in known or any(found.startswith(_squeezed(name)) for name in self.free):
+        squeezed = _squeezed(re.sub(r"_\d+(_.*)?$", "", variable))  # an entry of a list
+        removed = next((sentence for name, sentence in self.removed.items() if _squeezed(name) == squeezed), "")
+        knobs_squeezed = {_squeezed(name): name for name in (knob.removeprefix(PREFIX) for knob in self.knobs)}
+        if removed or squeezed in knobs_squeezed or any(squeezed.startswith(_squeezed(name)) for name in self.free):
             return f"{variable}: {removed}" if removed else ""
-        near = known.get(nearest(found, list(known)) or "", "")
+        near = knobs_squeezed.get(nearest(squeezed, list(knobs_squeezed)) or "", "")
         group = near.rpartition(".")[0]
-        if "." not in group or not found.startswith(_squeezed(group)):
+        if "." not in group or not squeezed.startswith(_squeezed(group)):
             return ""
         return f"there is no property of the variable {quoted(variable)}; did you mean that of {near}?"
 

@@ -20,14 +20,14 @@ def too_new(artifact: Path, home: Path) -> str:
     """Why the JVM of ``home`` cannot load an artifact; empty where it can, or where neither tells. Raises UsageError
     where ``home`` is none.
     """
-    needed, found = java_of(artifact), java.java_home(home)
-    if needed is None or needed <= found.major:
+    needed, home_ = java_of(artifact), java.java_home(home)
+    if needed is None or needed <= home_.major:
         return ""
-    newer = [f"{each.path} ({each.version})" for each in java.java_homes() if each.major >= needed]
+    newer = [f"{home.path} ({home.version})" for home in java.java_homes() if home.major >= needed]
     where = f"this host has {', '.join(newer)}" if newer else "this host has none"
     return (
-        f"{artifact.name} needs Java {needed} (class file version {needed + _FIRST}), and {found.path} is Java "
-        f"{found.major}: name the home of a newer one by `java`; {where}"
+        f"{artifact.name} needs Java {needed} (class file version {needed + _FIRST}), and {home_.path} is Java "
+        f"{home_.major}: name the home of a newer one by `java`; {where}"
     )
 
 
@@ -39,17 +39,17 @@ def java_of(artifact: Path) -> int | None:
 
 
 def _versions(artifact: Path) -> Iterator[int]:
-    found = read_artifact(artifact)
-    if found.framework == "quarkus":
-        for jar in sorted((found.file.parent / "app").glob("*.jar")):
+    artifact_ = read_artifact(artifact)
+    if artifact_.framework == "quarkus":
+        for jar in sorted((artifact_.file.parent / "app").glob("*.jar")):
             with zipfile.ZipFile(jar) as archive:
                 yield from _in(archive, "")
         return
-    with zipfile.ZipFile(found.file) as archive:
-        if within := _WITHIN.get(found.framework):
+    with zipfile.ZipFile(artifact_.file) as archive:
+        if within := _WITHIN.get(artifact_.framework):
             yield from _in(archive, within)
         else:  # others in it may be of libraries that are never loaded
-            yield from _in(archive, f"{found.main_class.replace('.', '/')}.class")
+            yield from _in(archive, f"{artifact_.main_class.replace('.', '/')}.class")
 
 
 def _in(archive: zipfile.ZipFile, within: str) -> Iterator[int]:

@@ -36,8 +36,8 @@ class OwnDatabase(AtStart):
     def version(self) -> str:
         """How its data are put back."""
         stack = self._own.content.database
-        told = {"none": "none", "keep": "the application's own, never put back"}
-        return told.get(stack.kind, f"the application's own, put back by {' '.join(stack.reset or [])}")
+        ways = {"none": "none", "keep": "the application's own, never put back"}
+        return ways.get(stack.kind, f"the application's own, put back by {' '.join(stack.reset or [])}")
 
     def knobs(self) -> Sequence[Knob]:
         return ()
@@ -104,11 +104,11 @@ class OwnDatabase(AtStart):
             done = here.run(words, timeout=database.within, env=dict(os.environ), cwd=Path(self._own.file).parent)
         except OSError as error:  # also: it took too long
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the reset command {words[0]}: {error}") from error
-        said = f"{done.stdout}{done.stderr}".strip()
+        output = f"{done.stdout}{done.stderr}".strip()
         if self._context is not None:
             self._context.artefacts.mkdir(parents=True, exist_ok=True)
-            (self._context.artefacts / "reset.log").write_text(f"{said}\n")
+            (self._context.artefacts / "reset.log").write_text(f"{output}\n")
         if done.returncode:
-            last = said.splitlines()[-1] if said else "without a word"
-            told = f"the reset command {words[0]} ended with exit code {done.returncode}: {last}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, told, said)
+            last = output.splitlines()[-1] if output else "without a word"
+            problem = f"the reset command {words[0]} ended with exit code {done.returncode}: {last}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, problem, output)

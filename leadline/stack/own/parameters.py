@@ -27,25 +27,25 @@ class Parameters(JavaServer):
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
-        found = []
+        words = []
         for name, knob in self._spec.knobs.items():
             form = getattr(knob, way)
             if form is not None and name in self._settings:
                 form = form if "${level}" in form else f"{form}=${{level}}"
-                found.append(form.replace("${level}", written(knob, self._settings[name])))
-        return found
+                words.append(form.replace("${level}", written(knob, self._settings[name])))
+        return words
 
     def _own_changes(self, levels: Settings) -> dict[str, str]:
         """What the agent is told to bring live levels of the stack file's knobs about."""
-        told: dict[str, str] = {}
+        changes: dict[str, str] = {}
         for number, name in enumerate(name for name in levels if name in self._spec.knobs):
             knob = self._spec.knobs[name]
             assert knob.read_back is not None
             way, text = knob.read_back, written(knob, levels[name])
-            told[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
+            changes[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
             if isinstance(knob.live, Live):
-                told[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
-        return told
+                changes[f"invoke.{number:03}"] = f"{knob.live.invoke}|{knob.live.operation}"
+        return changes
 
     def _own_level(self, name: str) -> Level:
         """The level in force of a knob of the stack file. Raises LookupError."""
@@ -83,38 +83,38 @@ class Parameters(JavaServer):
 
     def _attribute(self, pattern: str, attribute: str) -> str:
         answer = self._ask({"bean.0": f"{pattern}|{attribute}"})
-        found = [bean[attribute] for bean in answer["beans"].values() if attribute in bean]
-        if not found:
+        values = [bean[attribute] for bean in answer["beans"].values() if attribute in bean]
+        if not values:
             why = "".join(f": {error}" for error in answer["errors"].values())
             raise LookupError(f"there is no MBean {pattern} with {attribute}{why}")
-        return str(found[0])
+        return str(values[0])
 
     def _asked_jcmd(self, command: str) -> str:
         context = self.context
         pid = java_pid(context.host.files, self.process)
         try:
-            code, said = jcmd(context.host, context.java_home, pid, command.split())
+            code, output = jcmd(context.host, context.java_home, pid, command.split())
         except AttachError as error:
             raise LookupError(str(error)) from error
         if code:
-            raise LookupError(f"jcmd {command} ended with {code}: {said.strip().splitlines()[-1:]}")
-        return said
+            raise LookupError(f"jcmd {command} ended with {code}: {output.strip().splitlines()[-1:]}")
+        return output
 
 
 def database_words(context: ServiceContext) -> dict[str, str]:
     """Placeholders of leadline's own database."""
-    found = context.database
-    if found is None:
+    database = context.database
+    if database is None:
         return {}
-    named = {"jdbc": found.jdbc_url, "host": found.host, "port": found.port, "name": found.database}
-    named |= {"user": found.user, "password": found.password}
+    named = {"jdbc": database.jdbc_url, "host": database.host, "port": database.port, "name": database.database}
+    named |= {"user": database.user, "password": database.password}
     return {f"database.{name}": str(value) for name, value in named.items()}
 
 
 def invoked(answer: Answer) -> bool:
     """Raises LookupError where an operation that should follow a level failed."""
     if answer["errors"]:
-        raise LookupError("; ".join(f"{asked}: {error}" for asked, error in answer["errors"].items()))
+        raise LookupError("; ".join(f"{question}: {error}" for question, error in answer["errors"].items()))
     return True
 
 
@@ -126,7 +126,7 @@ def _found(text: str, way: ReadBack) -> str:
         pattern = way.pattern
     else:
         return text
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         raise LookupError(f"{way.key or way.pattern} is not found in what it says: {text[:100]!r}")
-    return found[1]
+    return match[1]

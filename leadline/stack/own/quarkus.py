@@ -91,8 +91,8 @@ def _items(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
             words = from_json(jar.read(_WORDS)).get("elements", {}) if _WORDS in names else {}
             for root in from_json(jar.read(_MODEL))["configRoots"]:
                 for item in _flat(root):
-                    told = words.get(f"{item.get('sourceType')}.{item.get('sourceElementName')}", {})
-                    yield item, _sentence(str(told.get("description", "")))
+                    sentences = words.get(f"{item.get('sourceType')}.{item.get('sourceElementName')}", {})
+                    yield item, _sentence(str(sentences.get("description", "")))
 
 
 def _flat(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -117,16 +117,16 @@ def _pattern(path: str) -> re.Pattern[str]:
 def _knob(name: str, item: Mapping[str, Any], words: str) -> Knob:
     kind = _KINDS.get(str(item.get("type", "")), Kind.TEXT)
     values = (item.get("enumAcceptedValues") or {}).get("values") or {}
-    choices = tuple(str(value.get("configValue", own)) for own, value in values.items())
+    choices = tuple(str(value.get("configValue", value_)) for value_, value in values.items())
     kind = Kind.CHOICE if choices else kind
     default = _default(kind, item.get("defaultValue"))
     live = name.startswith(_POOL) and name.removeprefix(_POOL) in _LIVE
-    told = [words or name, "deprecated" if item.get("deprecation") else ""]
+    sentences = [words or name, "deprecated" if item.get("deprecation") else ""]
     return Knob(
         PREFIX + name,
         kind,
         ApplyCost.LIVE if live else ApplyCost.RESTART,
-        "; ".join(filter(None, told)),
+        "; ".join(filter(None, sentences)),
         default,
         "" if default is not None else "as the application has it",
         minimum=0 if kind in (Kind.DURATION, Kind.SIZE) else None,
@@ -163,11 +163,11 @@ def duration(text: str) -> float:
         parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", word[2:])
         if parts is None or not any(parts.groups()):
             raise ValueError(f"{text} is no duration")
-        return sum(float(part or 0) * each for part, each in zip(parts.groups(), (3600, 60, 1), strict=True))
-    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d|)", word)
-    if found is None:
+        return sum(float(part or 0) * factor for part, factor in zip(parts.groups(), (3600, 60, 1), strict=True))
+    match = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d|)", word)
+    if match is None:
         raise ValueError(f"{text} is no duration")
-    return round(float(found[1]) * _SECONDS[found[2]], 9)
+    return round(float(match[1]) * _SECONDS[match[2]], 9)
 
 
 def value(knob: Knob, level: Level) -> str:

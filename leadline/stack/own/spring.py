@@ -73,8 +73,8 @@ def _catalogue(jar: Path, changed: int, size: int) -> Catalogue:  # noqa: ARG001
             deprecation = entry.get("deprecation") or {}
             if deprecation.get("level") == "error":
                 instead = deprecation.get("replacement")
-                told = f"; write {instead}" if instead else ""
-                removed[name] = f"{name} was removed{told}"
+                hint = f"; write {instead}" if instead else ""
+                removed[name] = f"{name} was removed{hint}"
             elif _FREE.match(kind):
                 free.add(name)
             elif name:
@@ -101,19 +101,19 @@ def _entries(jar: Path) -> Iterator[dict[str, Any]]:
 
 def _knob(name: str, java: str, entry: Mapping[str, Any]) -> Knob:
     kind = _KINDS.get(java, Kind.TEXT)
-    own = name.removeprefix(_HIKARI)
-    pool = own != name
-    default = _default(kind, entry.get("defaultValue", _DEFAULTS.get(own) if pool else None))
+    setting = name.removeprefix(_HIKARI)
+    pool = setting != name
+    default = _default(kind, entry.get("defaultValue", _DEFAULTS.get(setting) if pool else None))
     old = entry.get("deprecation") or {}
-    told = [str(entry.get("description", "")).split(". ")[0].rstrip(".")]
+    sentences = [str(entry.get("description", "")).split(". ")[0].rstrip(".")]
     if old or entry.get("deprecated"):
-        told.append(f"deprecated{': write ' + str(old['replacement']) if old.get('replacement') else ''}")
-    live = own in _LIVE if pool else name.removeprefix(_TOMCAT) in _OF_TOMCAT and name.startswith(_TOMCAT)
+        sentences.append(f"deprecated{': write ' + str(old['replacement']) if old.get('replacement') else ''}")
+    live = setting in _LIVE if pool else name.removeprefix(_TOMCAT) in _OF_TOMCAT and name.startswith(_TOMCAT)
     return Knob(
         PREFIX + name,
         kind,
         ApplyCost.LIVE if live else ApplyCost.RESTART,
-        "; ".join(filter(None, told)) or java.rpartition(".")[2],
+        "; ".join(filter(None, sentences)) or java.rpartition(".")[2],
         default,
         "" if default is not None else "as the application has it",
         minimum=_least(kind),

@@ -80,7 +80,7 @@ def contents(seed: int = SEED) -> dict[str, bytes]:
     for number, size in enumerate(sizes(seed=seed), 1):
         contents_[file_name(number)] = (f"leadline-file {number:06}\n".encode() + text)[:size]
     for number, files in enumerate(embedded(seed=seed), 1):
-        images = "".join(f'<img src="/{file_name(file_)}" alt="">\n' for file_ in files)
+        images = "".join(f'<img src="/{file_name(file)}" alt="">\n' for file in files)
         contents_[f"pages/{number:06}.html"] = (
             f"<!doctype html><title>leadline-page {number:06}</title>\n{images}".encode()
         )

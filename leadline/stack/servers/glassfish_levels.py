@@ -226,13 +226,13 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     values = {str(bean[_bean_attribute(attribute)]) for attribute in row.attributes}
     if len(values) > 1:
         raise LookupError(f"GlassFish has {name} at different levels: {', '.join(sorted(values))}")
-    value_ = values.pop()
+    value = values.pop()
     if row.form == "on":
-        return value_ == "on"
+        return value == "on"
     if row.form == "high":
-        return value_ == "HIGH"
-    if value_ in ("true", "false"):
-        return value_ == "true"
+        return value == "HIGH"
+    if value in ("true", "false"):
+        return value == "true"
     if row.form == "plain":
-        return int(value_)
-    return float(value_) / (1000 if row.form == "milliseconds" else 1)
+        return int(value)
+    return float(value) / (1000 if row.form == "milliseconds" else 1)

@@ -113,8 +113,8 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
         raise NotInPlay(messaging.NONE)
     if name == messaging.RELIABILITY.name:
         persistent = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
-        mapping_ = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if persistent else 'nonPersistentMapping'}"]
-        return next(level for level, word in _LEVELS.items() if word == mapping_)
+        mapping = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if persistent else 'nonPersistentMapping'}"]
+        return next(level for level, word in _LEVELS.items() if word == mapping)
     if name == messaging.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
     if name == messaging.LOG_PLACE.name:

@@ -125,5 +125,5 @@ class ServerPlaces:
 def _tmpdir(answer: Mapping[str, Any]) -> Path:
     """As the JVM tells its arguments; the last one holds."""
     arguments = answer["beans"][_JVM]["InputArguments"]
-    directories_ = [str(argument).removeprefix(_TMPDIR) for argument in arguments if str(argument).startswith(_TMPDIR)]
-    return Path(directories_[-1] if directories_ else "/tmp")
+    directories = [str(argument).removeprefix(_TMPDIR) for argument in arguments if str(argument).startswith(_TMPDIR)]
+    return Path(directories[-1] if directories else "/tmp")

@@ -40,8 +40,8 @@ class OwnGlassFish(WarServer, GlassFish):
             raise UsageError(f"{directory / _DOMAIN} begins with <{root.tag}>, not with <domain> as GlassFish's")
         if path := glassfish_levels.lacking(root):
             raise UsageError(f"{directory / _DOMAIN} has no {path}, where leadline writes levels")
-        known = [name for each in root.findall("resources/jdbc-connection-pool") if (name := each.get("name"))]
-        return [name for name in known if name not in _SHIPPED] or known
+        names = [name for pool in root.findall("resources/jdbc-connection-pool") if (name := pool.get("name"))]
+        return [name for name in names if name not in _SHIPPED] or names
 
     @property
     def pool_name(self) -> str:
@@ -70,7 +70,9 @@ class OwnGlassFish(WarServer, GlassFish):
         domain = self.own_base(context)
         config = tree_of(domain / _DOMAIN, domain).find(_SERVER_CONFIG)
         assert config is not None  # it was looked for when the levels were written
-        values = {str(each.get("name")): str(each.get("value")) for each in config.findall("system-property")}
+        values = {
+            str(property_.get("name")): str(property_.get("value")) for property_ in config.findall("system-property")
+        }
         values |= {"com.sun.aas.instanceRoot": str(domain), "com.sun.aas.installRoot": str(self.unpacked)}
         values |= {"com.sun.aas.productRoot": str(self.unpacked.parent)}
         major = java_home(self.java_home(context)).major
@@ -79,7 +81,7 @@ class OwnGlassFish(WarServer, GlassFish):
 
 def _options(config: ElementTree.Element, major: int, values: Mapping[str, str]) -> list[str]:
     """Options of a domain's JVM as asadmin would give them to this version of Java, without the remote shell."""
-    found = []
+    options = []
     for element in config.findall("java-config/jvm-options"):
         text = (element.text or "").strip()
         if some := _FOR_SOME.fullmatch(text):
@@ -87,8 +89,8 @@ def _options(config: ElementTree.Element, major: int, values: Mapping[str, str])
             if (least and major < _major(least)) or (most and major > _major(most)):
                 continue
         if text.startswith("-") and not text.startswith(_SHELL):
-            found.append(_PLACE.sub(lambda name: values.get(name[1], name[0]), text))
-    return found
+            options.append(_PLACE.sub(lambda name: values.get(name[1], name[0]), text))
+    return options
 
 
 def _major(version: str) -> int:

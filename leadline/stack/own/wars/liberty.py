@@ -47,13 +47,13 @@ class OwnLiberty(WarServer, Liberty):
         return context.directory / "usr"
 
     def pools_in(self, directory: Path) -> Collection[str]:
-        return [found for found in _ids(_elements(directory), "dataSource") if found]
+        return [identity for identity in _ids(_elements(directory), "dataSource") if identity]
 
     @cached_property
     def _endpoint(self) -> str:
         """The first endpoint of the user's, or the one that there is by default."""
-        known = _ids(_elements(self.config), "httpEndpoint") if self.config else []
-        return next(filter(None, known), liberty_levels.ENDPOINT)
+        ids = _ids(_elements(self.config), "httpEndpoint") if self.config else []
+        return next(filter(None, ids), liberty_levels.ENDPOINT)
 
     def write_over(self, context: ServiceContext, settings: Settings) -> None:
         server = context.directory / "usr" / "servers" / liberty.SERVER
@@ -89,7 +89,7 @@ class OwnLiberty(WarServer, Liberty):
 
     def _levels_over(self, context: ServiceContext, settings: Settings) -> str:
         """The levels as elements that Liberty merges with the user's of the same identity."""
-        found = _elements(self.config) if self.config else []
+        elements = _elements(self.config) if self.config else []
         variables = liberty_levels.variables(settings)
         attributes: dict[str, dict[str, str]] = {}
         for name, value in variables.items():
@@ -104,17 +104,17 @@ class OwnLiberty(WarServer, Liberty):
         features += [liberty_levels.TRANSPORT] * secure
         lines = ["<server>", "  <featureManager>"]
         lines += [*(f"    <feature>{feature}</feature>" for feature in features), "  </featureManager>"]
-        own = {"dataSource": self.pool, "httpEndpoint": self._endpoint}
+        ids_by_tag = {"dataSource": self.pool, "httpEndpoint": self._endpoint}
         for element in ("httpEndpoint", "dataSource"):
-            lines += _merged(element, own[element], attributes, found)
-        lines += _merged("executor", "", attributes, found)
+            lines += _merged(element, ids_by_tag[element], attributes, elements)
+        lines += _merged("executor", "", attributes, elements)
         log = str(context.directory / "access.log")
         lines += liberty_levels.elements(settings, log, self._endpoint, self.pool)
         lines += [f'  <variable name="{name}" value={quoteattr(value)}/>' for name, value in self._tls.items()]
         if secure:
             lines.append(liberty_levels.keystore(str(context.directory / liberty.KEYSTORE)))
         lines += ['  <config updateTrigger="mbean"/>', '  <applicationMonitor updateTrigger="disabled"/>']
-        return "\n".join([*lines, *self._deployed(context, found), "</server>", ""])
+        return "\n".join([*lines, *self._deployed(context, elements), "</server>", ""])
 
     def _deployed(self, context: ServiceContext, found: list[ElementTree.Element]) -> list[str]:
         """The element that deploys the archive, where the user's configuration has none for it."""
@@ -159,22 +159,22 @@ def _merged(
     """An element with the attributes of the levels, and those below it: nested, or of the identity that the user's
     element refers to.
     """
-    below = [each for each, parent in _PARENTS.items() if parent == tag and each in attributes]
+    below = [tag_ for tag_, parent in _PARENTS.items() if parent == tag and tag_ in attributes]
     if tag not in attributes and not below:
         return
     references = {
-        each: reference
-        for each in below
+        tag_: reference
+        for tag_ in below
         for element in found
-        if element.tag == tag and element.get("id") == identity and (reference := element.get(f"{each}Ref"))
+        if element.tag == tag and element.get("id") == identity and (reference := element.get(f"{tag_}Ref"))
     }
     named = {"id": identity} if identity else {}
-    nested = [f"    <{each}{_written(attributes[each])}/>" for each in below if each not in references]
+    nested = [f"    <{tag}{_written(attributes[tag])}/>" for tag in below if tag not in references]
     yield f"  <{tag}{_written({**named, **attributes.get(tag, {})})}>"
     yield from nested
     yield f"  </{tag}>"
-    for each, reference in references.items():
-        yield f"  <{each}{_written({'id': reference, **attributes[each]})}/>"
+    for tag_, reference in references.items():
+        yield f"  <{tag_}{_written({'id': reference, **attributes[tag_]})}/>"
 
 
 def _written(attributes: Mapping[str, Any]) -> str:

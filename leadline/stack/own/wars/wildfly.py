@@ -43,16 +43,17 @@ class OwnWildFly(WarServer, WildFly):
         """Of the profile: ``standalone.xml``, or the only one that is there."""
         if self.config is None:
             return "standalone-full.xml" if (self._spec.war or "").lower().endswith(".ear") else "standalone.xml"
-        known = sorted(path.name for path in (self.config / "configuration").glob("standalone*.xml"))
-        if "standalone.xml" in known:
+        names = sorted(path.name for path in (self.config / "configuration").glob("standalone*.xml"))
+        if "standalone.xml" in names:
             return "standalone.xml"
-        if len(known) != 1:
-            told = f"it has {', '.join(known)}" if known else "it has no standalone*.xml"
+        if len(names) != 1:
+            files_text = f"it has {', '.join(names)}" if names else "it has no standalone*.xml"
             raise UsageError(
-                f"{self.config / 'configuration'} is no WildFly configuration: {told}; name the base directory of a"
+                f"{self.config / 'configuration'} is no WildFly configuration: {files_text}; name the base "
+                "directory of a"
                 " server (standalone) with configuration/standalone.xml"
             )
-        return known[0]
+        return names[0]
 
     def profile(self, application: Deployment) -> str:
         return super().profile(application) if self.templated else self._file
@@ -74,12 +75,12 @@ class OwnWildFly(WarServer, WildFly):
     def write_over(self, context: ServiceContext, settings: Settings) -> None:
         base, application = context.directory, context.application
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
-        made = self._made(levels, self.java_home(context), lambda _: None)
+        configuration = self._made(levels, self.java_home(context), lambda _: None)
         if self.config is not None:
             copied(self.config, base)
         for name in ("configuration", "deployments"):
             (base / name).mkdir(exist_ok=True)
-        copied(made, base / "configuration")
+        copied(configuration, base / "configuration")
         logging = base / "configuration" / "logging.properties"
         if not logging.exists():
             logging.write_text((self.unpacked / "standalone" / "configuration" / "logging.properties").read_text())
@@ -97,7 +98,7 @@ def _ports(root: ElementTree.Element) -> Sequence[str]:
     if group is None or not any(binding.get("name") == "http" for binding in group):
         raise UsageError("its configuration has no socket-binding http, whose port leadline sets")
     at = f"/socket-binding-group={group.get('name')}"
-    bindings = [each for each in group if _tag(each) == "socket-binding" and each.get("port") is not None]
+    bindings = [binding for binding in group if _tag(binding) == "socket-binding" and binding.get("port") is not None]
     lines = [f"{at}:write-attribute(name=port-offset,value=0)"]
     for each in bindings:
         port = "${jboss.http.port:8080}" if each.get("name") == "http" else "0"
