@@ -12,7 +12,7 @@ from leadline.conclude.answer import SIMULATED
 from leadline.conclude.wording import signed
 from leadline.model.errors import UsageError
 from leadline.model.naming import level_text
-from leadline.model.record import StudyRecord
+from leadline.model.record import STUDY_FILE, StudyRecord
 from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, StudyAnalysis
 
 BASELINE = "baseline"
@@ -105,6 +105,8 @@ def differences(first: StudyRecord, second: StudyRecord) -> tuple[str, ...]:
     for record, place in ((first, 0), (second, 1)):
         settings = record.study.model_dump(mode="json", include=set(_SYSTEM))
         for name, value in (*_flat(settings), *record.environment.items()):
+            if name == STUDY_FILE:
+                continue
             pair = facts.get(name, (None, None))
             facts[name] = (value, pair[1]) if place == 0 else (pair[0], value)
     return tuple(f"{name}: {_told(a)}, then {_told(b)}" for name, (a, b) in facts.items() if a != b)

@@ -305,21 +305,21 @@ def _cut(record: StudyRecord) -> str:
 
 def _remedy(record: StudyRecord, found: Judgement) -> str:
     """The one command that helps where there is no answer, or an uncertain one; empty where none does."""
-    name, run = record.study.study, f"{record.study.study}@{record.id}"
+    study, run = record.reference, f"{record.study.study}@{record.id}"
     if found.standing == UNFINISHED:
-        return f"leadline run {name}"
+        return f"leadline run {study}"
     if found.figures and not found.underpowered:
         return ""
     came_late = any(trial.is_left and trial.failure_message.startswith(CAME_LATE) for trial in record.trials)
     cause = LATE if came_late else next(iter(found.lost), "")
     if not came_late and found.left and not found.measured:
-        return f"leadline run {name}"
+        return f"leadline run {study}"
     if found.measured >= ENOUGH * found.asked and found.measured and found.baseline != 0:
-        return f"leadline power {name}"
+        return f"leadline power {study}"
     if cause == LATE and not found.disturbed and record.study.wait is not None:
-        return f"leadline run {name} --set design.{_longer_slots(record)}"
+        return f"leadline run {study} --set design.{_longer_slots(record)}"
     if cause in (LATE, LEFT_OUT, FailureClass.INFRASTRUCTURE.value) or found.disturbed:
-        return "leadline doctor" if record.study.wait is not None else f"leadline run {name} --set wait=quiet"
+        return "leadline doctor" if record.study.wait is not None else f"leadline run {study} --set wait=quiet"
     return f"leadline report {run}"
 
 

@@ -185,6 +185,7 @@ class StudyRun:
             self.watcher.message(sentence)
         environment = {
             "leadline": leadline.__version__,
+            **self.file.facts,
             **{f"version.{name}": version for name, version in self.system.versions().items()},
             **{f"host.{name}": value for name, value in self.host.facts().items()},
         }

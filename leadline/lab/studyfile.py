@@ -19,6 +19,7 @@ from leadline.host.textfile import is_file, read_text
 from leadline.lab.stackfile import put_stack_file
 from leadline.lab.yamltree import Path_, Places, plain
 from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened
+from leadline.model.record import STUDY_FILE
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.yamltext import load_yaml
@@ -44,6 +45,11 @@ class StudyFile:
     @property
     def source(self) -> str:
         return self.places.source
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the lab keeps of where it came from; nothing of a study that is built in or made by a command."""
+        return {STUDY_FILE: self.source} if is_file(self.source) else {}
 
     def where(self, path: Sequence[str | int]) -> str:
         return self.places.where(path)

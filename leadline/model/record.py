@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +18,7 @@ from leadline.model.study import Study
 QUIET = "wait-quiet"  # a step of studies that wait, before all others
 NOT_QUIET = "not quiet"  # its detail begins with this where it ended in vain
 WARM_UP = "warm-up"  # a step of studies with a warm-up, before the load; its detail tells how it ended
+STUDY_FILE = "study.file"  # in the environment: the file that the study was read from, as the user named it
 CAME_LATE = "live levels come late: "  # a failure begins with this where the run ended for it
 NOT_SETTLED = "not settled"  # it begins with this where it went to its bound
 
@@ -268,6 +270,11 @@ class StudyRecord:
         """The plan without the trials that a stopping rule made superfluous."""
         gone = {trial.planned.position for trial in self.trials if trial.state == TrialState.SKIPPED}
         return replace(self.plan, trials=tuple(t for t in self.plan.trials if t.position not in gone))
+
+    @property
+    def reference(self) -> str:
+        """What commands call the study: its file as the user named it, quoted for a shell, or its name."""
+        return shlex.quote(self.environment.get(STUDY_FILE, self.study.study))
 
     @property
     def simulated(self) -> bool:

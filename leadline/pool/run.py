@@ -151,7 +151,7 @@ class PoolRun:
             self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
         for sentence in (*self.planned.skipped, *self.planned.warnings):
             self.watcher.message(sentence)
-        environment = {"leadline": leadline.__version__, "pool": self.pool.name}
+        environment = {"leadline": leadline.__version__, "pool": self.pool.name, **self.file.facts}
         return self.store.add_study(study, self.file.text, self.planned.plan, environment, self.planned.skipped)
 
     def _follow(self) -> None:

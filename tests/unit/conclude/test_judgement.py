@@ -14,7 +14,7 @@ from test_conclude import beside, study
 from leadline.conclude import conclude
 from leadline.conclude.judgement import too_late
 from leadline.model.errors import FailureClass
-from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.record import STUDY_FILE, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
 from leadline.report import health
 from leadline.report.ci import document, junit
@@ -154,6 +154,16 @@ def test_without_an_answer_there_is_a_sentence_with_one_command_and_no_table(nam
     assert len(lines) <= 3 + MOST_LIMITS + 1
     assert found.answer.count("What helps: leadline ") == 1
     assert all(effect.percent is None for one in found.responses for effect in one.effects)
+
+
+@pytest.mark.parametrize("name", ["interrupted", "most lost", "too noisy", "underpowered"])
+@pytest.mark.parametrize(
+    ("file", "word"), [("a/my.yaml", "a/my.yaml"), ("my one.yaml", "'my one.yaml'"), ("", "planted")]
+)
+def test_the_command_that_helps_names_the_file_of_the_study(name: str, file: str, word: str) -> None:
+    record = PLANTED[name][0]()
+    judgement = conclude(replace(record, environment={STUDY_FILE: file} if file else {})).judgement
+    assert f"{judgement.remedy} ".startswith((f"leadline run {word} ", f"leadline power {word} "))
 
 
 def test_a_level_of_which_too_little_was_measured_has_no_figure_and_the_others_have() -> None:

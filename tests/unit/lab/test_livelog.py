@@ -10,7 +10,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.livelog import STOPPED, LiveLog, ask_to_stop, forget, log_path, read_live, stop_path
 from leadline.lab.progress import SilentWatcher
 from leadline.lab.removal import find, remove
-from leadline.lab.studyfile import parse_study
+from leadline.lab.studyfile import find_study, parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import PlannedTrial
@@ -67,6 +67,15 @@ def test_a_run_tells_its_plan_trials_steps_and_seconds(tmp_path: Path) -> None:
     assert all(0 < second.p50_ms < second.p99_ms for second in live.seconds)
     remove(place.store, find(place.store, "told"))
     assert read_live(tmp_path, 1) is None
+
+
+def test_the_lab_keeps_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(STUDY)
+    file, place = find_study("mine.yaml"), bed(tmp_path)
+    place.run(file, place.plan(file), RunOptions())
+    assert place.store.load(1).reference == "mine.yaml"
+    assert not find_study("quickstart").facts, "built in: its name is enough"
 
 
 def test_a_request_ends_the_run_in_order_and_it_goes_on(tmp_path: Path) -> None:
