@@ -13,11 +13,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leadline.model.errors import LeadlineError, quoted, shortened
+
+if TYPE_CHECKING:  # the watchdog reads its journal with nothing but Python's own library
+    from pydantic import TypeAdapter, ValidationError
 
 MEBIBYTE = 1024**2
 MOST_BYTES = 64 * MEBIBYTE  # of one document
@@ -43,8 +44,6 @@ def reading(what: str) -> Iterator[None]:
     """Any error of the body that a wrong value causes, as a ReceivedError."""
     try:
         yield
-    except ValidationError as error:
-        raise ReceivedError(what, _first(error)) from error
     except _WRONG as error:
         raise ReceivedError(what, _said(error)) from error
 
@@ -153,6 +152,8 @@ def _short(lines: Iterable[str]) -> Iterator[str]:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
 
 
@@ -171,4 +172,6 @@ def _said(error: BaseException) -> str:
             return "it needs more memory than there is"
         case KeyError():
             return f"{quoted(error.args[0] if error.args else '')} is not there"
+        case ValueError() if hasattr(error, "errors"):
+            return _first(cast("ValidationError", error))
     return str(error) or type(error).__name__
