@@ -6,7 +6,7 @@ from leadline.lab.layouts import compare_layouts
 from leadline.lab.looking import check_looks
 from leadline.lab.pilot import hosting_for, noise_for, overhead_for
 from leadline.lab.planning import Planned, cost, setup_for, worst_cost
-from leadline.lab.progress import Watcher, treatment_label
+from leadline.lab.progress import Progress, Watcher, together, treatment_label
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.check import steps_left_out
@@ -18,6 +18,7 @@ from leadline.stack.downloads import download_seconds, downloads
 __all__ = [
     "Outline",
     "Planned",
+    "Progress",
     "StudyFile",
     "Testbed",
     "Watcher",
@@ -34,6 +35,7 @@ __all__ = [
     "sent_variables",
     "setup_for",
     "steps_left_out",
+    "together",
     "treatment_label",
     "worst_cost",
 ]

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api.planning import Watcher
+from leadline.api.planning import Progress, Watcher, together
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.units import format_duration, format_number
@@ -34,13 +34,6 @@ def _ended(record: TrialRecord, label: str) -> str:
 SILENT = 30.0  # seconds, after which a log hears that the run goes on
 
 
-def left_text(seconds: float) -> str:
-    """Of an estimate that has passed: by how much."""
-    if seconds > 0:
-        return f"about {format_duration(seconds)} left"
-    return f"{format_duration(round(-seconds))} longer than estimated" if seconds <= -1 else "about to end"
-
-
 class PlainWatcher:
     """One line an event, for logs and pipes; and one when nothing was said for ``silent`` seconds."""
 
@@ -50,12 +43,10 @@ class PlainWatcher:
         self._said = time.monotonic()
         self._thread = threading.Thread(target=self._keep_saying, name="progress", daemon=True)
         self._step = self._load = ""
-        self._left, self._left_at = 0.0, time.monotonic()
+        self._progress = Progress()
         self._console = console
-        self._plan: Plan | None = None
         self._label = ""
         self._labels: dict[int, str] = {}  # by position: trials side by side end together
-        self._done = 0
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -70,11 +61,8 @@ class PlainWatcher:
     def _keep_saying(self) -> None:
         while not self._over.wait(max(0.0, self._said + self._silent - time.monotonic())):
             if time.monotonic() >= self._said + self._silent:
-                left = left_text(self._left - (time.monotonic() - self._left_at)) if self._plan else ""
+                left = self._progress.left_text(time.monotonic()) if self._progress.trials else ""
                 self._line("  " + "; ".join(filter(None, [self._step or "preparing", self._load, left])))
-
-    def _set_left(self, seconds: float) -> None:
-        self._left, self._left_at = seconds, time.monotonic()
 
     def _line(self, text: str) -> None:
         self._said = time.monotonic()
@@ -84,17 +72,17 @@ class PlainWatcher:
         self._line(text)
 
     def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
-        self._plan, self._done = plan, done
-        self._set_left(seconds_left)
+        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic())
         begun = f"{done} of {len(plan.trials)} trials done, about {format_duration(seconds_left)} left"
         self._line(f"study {study_id}: {begun}")
 
     def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
-        total = len(self._plan.trials) if self._plan else 0
         self._label = self._labels[planned.position] = label
         again = f" (attempt {attempt})" if attempt > 1 else ""
-        self._set_left(seconds_left)
-        self._line(f"trial {planned.position + 1}/{total}{again} {label}; {left_text(seconds_left)}")
+        now = time.monotonic()
+        self._progress.trial_begins(planned.position, seconds_left, now)
+        number = f"{planned.position + 1}/{self._progress.trials}"
+        self._line(f"trial {number}{again} {label}; {self._progress.left_text(now)}")
 
     def step(self, name: str) -> None:
         self._step, self._load = name, ""
@@ -103,6 +91,7 @@ class PlainWatcher:
         self._load = load_text(second)
 
     def trial_ended(self, record: TrialRecord) -> None:
+        self._progress.trial_ends(record.planned.position)
         self._line(f"  {_ended(record, self._labels.get(record.planned.position, self._label))}")
 
 
@@ -118,12 +107,9 @@ class LiveWatcher:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._plan: Plan | None = None
-        self._done = 0
+        self._progress = Progress()
         self._label = self._step = self._load = ""
         self._labels: dict[int, str] = {}
-        self._left = 0.0
-        self._since = time.monotonic()
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)  # renders at once
 
     def __enter__(self) -> Watcher:
@@ -133,19 +119,18 @@ class LiveWatcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._plan = None
+        self._progress = Progress()
         self._live.stop()
 
     def _render(self) -> RenderableType:
-        if self._plan is None:
+        progress = self._progress
+        if not progress.trials:
             return Text(self._step, style="dim")
-        total = len(self._plan.trials)
-        left = self._left - (time.monotonic() - self._since)
         line = Table.grid(padding=(0, 1))
         line.add_row(
-            ProgressBar(total=total, completed=self._done, width=30),
-            Text(f"trial {min(self._done + 1, total)}/{total}"),
-            Text(left_text(left), style="dim"),
+            ProgressBar(total=progress.trials, completed=progress.done, width=30),
+            Text(f"trial {min(progress.done + 1, progress.trials)}/{progress.trials}"),
+            Text(progress.left_text(time.monotonic()), style="dim"),
         )
         return Group(line, Text(f"  {self._label} · {self._step}"), Text(f"  {self._load}", style="cyan"))
 
@@ -153,19 +138,14 @@ class LiveWatcher:
         self._console.print(text)
 
     def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
-        self._plan, self._done = plan, done
+        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic())
         self.message(f"study {study_id}: {done} of {len(plan.trials)} trials done")
-        self._set_left(seconds_left)
-
-    def _set_left(self, seconds: float) -> None:
-        self._left, self._since = seconds, time.monotonic()
 
     def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:
         self._label = label + (f" (attempt {attempt})" if attempt > 1 else "")
         self._labels[planned.position] = self._label
         self._load = ""
-        self._done = planned.position
-        self._set_left(seconds_left)
+        self._progress.trial_begins(planned.position, seconds_left, time.monotonic())
 
     def step(self, name: str) -> None:
         self._step = name
@@ -174,7 +154,7 @@ class LiveWatcher:
         self._load = load_text(second)
 
     def trial_ended(self, record: TrialRecord) -> None:
-        self._done = record.planned.position + 1
+        self._progress.trial_ends(record.planned.position)
         style = "red" if record.failure else ""
         number = f"{record.planned.position + 1:3d} "
         label = self._labels.get(record.planned.position, self._label)

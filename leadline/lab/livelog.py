@@ -20,7 +20,7 @@ from typing import IO, Any
 from leadline.host.private import private_file
 from leadline.host.secrets import redacted
 from leadline.lab.interruption import Interruption
-from leadline.lab.progress import Watcher
+from leadline.lab.progress import Progress, Watcher, together
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.received import from_json
@@ -100,6 +100,7 @@ class LiveLog:
             "study",
             trials=len(plan.trials),
             done=done,
+            together=together(plan),
             left=seconds_left,
             command=_command(),
             directory=str(Path.cwd()),
@@ -164,19 +165,15 @@ def _command() -> list[str]:
 
 
 @dataclass
-class Live:
-    """What a run told last. ``seconds``: of the load at hand, oldest first, the last at ``load_at``; ``left``: seconds
-    from ``left_at`` on. Moments are unix seconds.
+class Live(Progress):
+    """What a run told last. ``seconds``: of the load at hand, oldest first, the last at ``load_at``. Moments are unix
+    seconds.
     """
 
-    trials: int = 0
-    done: int = 0
     position: int = 0
     attempt: int = 0
     label: str = ""
     step: str = ""
-    left: float = 0.0
-    left_at: float = 0.0
     told_at: float = 0.0
     load_at: float = 0.0
     seconds: list[LoadSecond] = field(default_factory=list)
@@ -188,14 +185,14 @@ class Live:
         self.told_at = float(event["at"])
         match event:
             case {"event": "study"}:
-                self.trials, self.done = int(event["trials"]), int(event["done"])
+                number, done, beside = int(event["trials"]), int(event["done"]), int(event.get("together", 1))
+                self.begin(number, done, beside, float(event["left"]), self.told_at)
                 self.position = min(self.done, self.trials - 1)  # of the trial that comes first
                 self.command, self.directory = [str(word) for word in event["command"]], str(event["directory"])
-                self.left, self.left_at = float(event["left"]), self.told_at
             case {"event": "trial"}:
                 self.position, self.attempt = int(event["position"]), int(event["attempt"])
                 self.label, self.seconds = str(event["label"]), []
-                self.left, self.left_at = float(event["left"]), self.told_at
+                self.trial_begins(self.position, float(event["left"]), self.told_at)
             case {"event": "step"}:
                 self.step = str(event["name"])
             case {"event": "load"}:
@@ -203,7 +200,7 @@ class Live:
                 self.seconds.append(LoadSecond(**told))
                 self.load_at = self.told_at
             case {"event": "ended"}:
-                self.done = int(event["position"]) + 1
+                self.trial_ends(int(event["position"]))
                 if event["failure"]:
                     self.messages.append(f"trial {self.done} failed ({event['failure']}): {event['message']}")
             case {"event": "message"}:

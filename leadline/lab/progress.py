@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from leadline.design.rotation import blocks_of
 from leadline.model.knob import Knob, Level
 from leadline.model.naming import treatment_name
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
+from leadline.model.units import format_duration
 
 
 class Watcher(Protocol):
@@ -37,6 +40,49 @@ class SilentWatcher:
     def step(self, name: str) -> None: ...
     def load(self, second: LoadSecond) -> None: ...
     def trial_ended(self, record: TrialRecord) -> None: ...
+
+
+@dataclass
+class Progress:
+    """How far a run is. ``together``: trials that run side by side; ``left``: seconds as they were told at ``left_at``,
+    in seconds of any clock; ``running``: whether a trial is.
+    """
+
+    trials: int = 0
+    done: int = 0
+    together: int = 1
+    left: float = 0.0
+    left_at: float = 0.0
+    running: bool = False
+
+    def begin(self, trials: int, done: int, together: int, left: float, at: float) -> None:
+        self.trials, self.done, self.together = trials, done, max(1, together)
+        self.left, self.left_at, self.running = left, at, False
+
+    def trial_begins(self, position: int, left: float, at: float) -> None:
+        self.done = max(self.done, position // self.together * self.together)
+        self.left, self.left_at, self.running = left, at, True
+
+    def trial_ends(self, position: int) -> None:
+        self.done, self.running = position + 1, False
+
+    def seconds_left(self, at: float) -> float:
+        """Negative where the estimate is used up. Trials that take longer than planned make those after them longer."""
+        passed, others = at - self.left_at, -(-(self.trials - self.done) // self.together) - 1
+        if not self.running or others <= 0:
+            return self.left - passed
+        return max(self.left - passed, others * passed)
+
+    def left_text(self, at: float) -> str:
+        seconds = self.seconds_left(at)
+        if seconds >= 1:
+            return f"about {format_duration(round(seconds))} left"
+        return f"longer than planned: {self.done} of {self.trials} trials done" if seconds <= -1 else "about to end"
+
+
+def together(plan: Plan) -> int:
+    """Trials that run side by side."""
+    return max(map(len, blocks_of(plan))) if plan.rotates else 1
 
 
 def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob] | None = None) -> str:

@@ -39,7 +39,15 @@ class Running:
 
     @property
     def seconds_left(self) -> float:
-        return max(0.0, self.live.left - (0.0 if self.lab == "simulated" else time.time() - self.live.left_at))
+        return max(0.0, self.live.seconds_left(self._now))
+
+    @property
+    def left_text(self) -> str:
+        return self.live.left_text(self._now)
+
+    @property
+    def _now(self) -> float:
+        return self.live.left_at if self.lab == "simulated" else time.time()
 
 
 @dataclass
@@ -121,7 +129,7 @@ class Watch:
             "attempt": live.attempt,
             "label": live.label,
             "phase": steps[-1].phase if steps and live.step == "load" else live.step,
-            "left": one.seconds_left,
+            "left": one.left_text,
             "told": max(0.0, time.time() - live.told_at),
             "seconds": [[s.second, s.throughput, s.p50_ms, s.p99_ms, s.errors] for s in steps],
             "messages": live.messages[-_MESSAGES:],

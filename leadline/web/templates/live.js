@@ -89,7 +89,7 @@ function update(article, study) {
   bar.firstElementChild.style.width = `${(100 * study.done) / study.trials}%`;
   const again = study.attempt > 1 ? ` (attempt ${study.attempt})` : "";
   const silent = study.told > 120 ? `; no message for ${duration(study.told)}` : "";
-  words(article, ".now", `trial ${study.trial} of ${study.trials}${again}, ${study.label}: ${study.phase}; about ${duration(study.left)} left${silent}`);
+  words(article, ".now", `trial ${study.trial} of ${study.trials}${again}, ${study.label}: ${study.phase}; ${study.left}${silent}`);
   const at = (index) => study.seconds.map((one) => [one[0], one[index]]);
   lines(article.querySelector(".throughput .plot"), "throughput over time", [{ name: "a", points: at(1) }], false);
   lines(article.querySelector(".latency .plot"), "response time over time",
