@@ -49,7 +49,6 @@ ELSEWHERE = {
     "python -m bench.fuzz": "tests/unit/bench/test_fuzz.py runs a short form",
     "leadline try": "tests/stack/test_try_real.py",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
-    "leadline demo": "tests/unit/cli/test_demo.py",
     "leadline run": "tests/stack/test_commands.py",
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
