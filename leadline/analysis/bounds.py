@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from leadline.model.plan import Role
 from leadline.model.result import AtLeast, Effect, Observation, ResponseAnalysis, Verdict
 
 
@@ -18,8 +19,12 @@ def with_bounds(analysis: ResponseAnalysis, observations: Sequence[Observation])
     if not bounds:
         return analysis
     counted = f"{len(bounds)} of {len(measured)} figures are lower bounds, as transactions got no answer in time"
+    mean = analysis.baseline_mean
+    baseline_bound = mean is not None and any(one.role is not Role.TREATMENT for one in bounds)
     return replace(
         analysis,
+        baseline_mean=AtLeast(mean) if baseline_bound and mean is not None else mean,
+        baseline_interval=None if baseline_bound else analysis.baseline_interval,
         effects=tuple(_known(effect, bounds) for effect in analysis.effects),
         interactions=(),
         notes=(*analysis.notes, f"{response}: {counted}."),
@@ -28,9 +33,13 @@ def with_bounds(analysis: ResponseAnalysis, observations: Sequence[Observation])
 
 def _known(effect: Effect, bounds: Sequence[Observation]) -> Effect:
     levels = {one.treatment.as_dict().get(effect.factor, effect.baseline) for one in bounds}
-    doubted = {Verdict.EQUIVALENT, Verdict.IDENTICAL} if levels & {effect.level, effect.baseline} else set()
+    if not levels & {effect.level, effect.baseline}:
+        return effect
+    doubted = {Verdict.EQUIVALENT, Verdict.IDENTICAL}
     doubted |= {Verdict.BETTER} if effect.level in levels else set()
     doubted |= {Verdict.WORSE} if effect.baseline in levels else set()
+    if effect.percent is not None and effect.baseline not in levels:
+        effect = replace(effect, percent=AtLeast(effect.percent))
     if effect.verdict not in doubted:
         return effect
     reason = "; ".join(filter(None, (effect.reason, "some of its figures are only lower bounds")))

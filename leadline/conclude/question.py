@@ -16,7 +16,7 @@ from leadline.model.knob import Level
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor
-from leadline.model.result import Effect, Interval, ResponseAnalysis, Verdict
+from leadline.model.result import AtLeast, Effect, Interval, ResponseAnalysis, Verdict
 from leadline.model.units import format_number
 
 _VERSIONS = ("version", "commit", "build", "release", "artefact")  # last part of a factor's name
@@ -298,14 +298,14 @@ def _change(one: ResponseAnalysis, effect: Effect) -> str:
         return f"{plain(one.response)}: {effect.reason}"
     kind = response_kind(one.response)
     more, less = ("longer", "shorter") if kind.unit in ("ms", "s") and "cpu" not in kind.name else ("higher", "lower")
-    text = f"{plain(one.response)} is {size(abs(effect.percent))} % {more if effect.percent > 0 else less}"
+    least = "at least " if isinstance(effect.percent, AtLeast) else ""
+    text = f"{plain(one.response)} is {least}{size(abs(effect.percent))} % {more if effect.percent > 0 else less}"
     if not one.baseline_mean or one.baseline_mean < 0:
         return text
     unit = f" {kind.unit}" if kind.unit not in ("share", "ratio", "") else ""
-    now, before = (
-        format_number(value) for value in (one.baseline_mean * (1 + effect.percent / 100), one.baseline_mean)
-    )
-    return f"{text} ({now} instead of {before}{unit})"
+    now = one.baseline_mean * (1 + effect.percent / 100)
+    now_text = format_number(AtLeast(now) if least else now)
+    return f"{text} ({now_text} instead of {format_number(one.baseline_mean)}{unit})"
 
 
 def unknown(asked: Sequence[Asked]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.analysis.soak import CHANCE, DAY, Drift, Series, Soak, duration_text, judge
+from leadline.model.result import AtLeast
 from leadline.model.soak import Gap, Interval, SoakTimes, gaps
 
 MIB = float(1 << 20)
@@ -160,8 +161,17 @@ def conclude_soak(
         sum(interval.ok for interval in intervals),
         sum(interval.failed for interval in intervals),
         failure,
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys((*notes, *_bounds(intervals)))),
     )
+
+
+def _bounds(intervals: Sequence[Interval]) -> list[str]:
+    """A sentence where percentiles are lower bounds."""
+    bounds = [interval.p99 for interval in intervals if isinstance(interval.p99, AtLeast)]
+    if not bounds:
+        return []
+    counted = f"the p99 of {len(bounds)} of {len(intervals)} intervals is a lower bound ({max(bounds):,.0f} ms)"
+    return [f"{counted}, as transactions got no answer in time"]
 
 
 def by_stretch(intervals: Sequence[Interval]) -> list[list[Interval]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from leadline.model.result import AtLeast
+
 MOST = 3  # settings told in full, responses of one setting, names in a list
 MINUS = "\u2212"
 _NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
@@ -11,7 +13,8 @@ _NOUN = {"mean": "the mean response time", "max": "the largest response time", "
 
 def signed(percent: float) -> str:
     """``+9.1`` or ``−13``, two digits or more."""
-    return f"{'+' if percent >= 0 else MINUS}{size(abs(percent))}"
+    least = ">= " if isinstance(percent, AtLeast) else ""
+    return f"{least}{'+' if percent >= 0 else MINUS}{size(abs(percent))}"
 
 
 def size(value: float) -> str:

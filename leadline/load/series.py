@@ -199,6 +199,22 @@ def last_second(directory: Path) -> int | None:
     return max((int(row["second"]) for row in rows), default=None)
 
 
+def unanswered_from(directory: Path, begin: float, end: float) -> dict[str, float]:
+    """By transaction the shortest time in ms of an unanswered one that was due in the seconds from ``begin`` to ``end``
+    (unix); of ``ALL`` too. Empty without the file.
+    """
+    try:
+        rows = _rows(directory)
+    except LeadlineError:
+        return {}
+    shortest: dict[str, float] = {}
+    for row in rows:
+        if (ms := row.get("unanswered_from_ms")) and begin - 0.5 <= int(row["time_ns"]) / 1e9 < end - 0.5:
+            name = row["transaction"]
+            shortest[name] = min(shortest.get(name, math.inf), float(ms))
+    return shortest
+
+
 def new_histogram() -> HdrHistogram:
     """An empty one as the driver's, in ns."""
     return HdrHistogram(_LOWEST, _HIGHEST, _DIGITS)

@@ -13,7 +13,12 @@ from leadline.model.plan import Role, Treatment
 
 
 class AtLeast(float):
-    """A value of which only a lower bound is known, this one: transactions without an answer are in it."""
+    """A value of which only a lower bound is known, this one: transactions without an answer are in it. Arithmetic
+    gives plain numbers; formatted, it is a bound wherever it is printed: ``>= 10,000``.
+    """
+
+    def __format__(self, spec: str) -> str:
+        return f">= {float(self):{spec}}"
 
 
 @dataclass(frozen=True)

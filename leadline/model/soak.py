@@ -65,6 +65,8 @@ class Interval:
     worst: float = math.nan
     histogram: str = ""
     gauges: Mapping[str, Gauge] = field(default_factory=dict)
+    unanswered: int = 0  # of the failed ones
+    unanswered_from: float = math.inf  # the shortest of them in ms
 
     @property
     def end(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import AtLeast, StudyAnalysis
 from leadline.report import words
 
 FORMAT = "leadline-study/1"
@@ -26,7 +26,9 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     for one, source in zip(conclusions["responses"], analysis.responses, strict=True):
         kind = words.kind_of(source.response)
         one["unit"], one["higher_is_better"] = kind.unit, kind.higher_is_better
+        one["baseline_at_least"] = isinstance(source.baseline_mean, AtLeast)
         for effect, of in zip(one["effects"], source.effects, strict=True):
+            effect["at_least"] = isinstance(of.percent, AtLeast)
             effect["setting"] = words.setting(study, of.factor, of.level)
     return {
         "format": FORMAT,
@@ -53,6 +55,7 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
 def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
     planned = trial.planned
     row: dict[str, Any] = plain(trial)
+    row["at_least"] = words.lower_bounds(trial.responses)
     row["planned"] = {
         "position": planned.position,
         "block": planned.block,
@@ -64,6 +67,7 @@ def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
         "levels": planned.treatment.as_dict(),
     }
     for shown, slot in zip(row["slots"], trial.slots, strict=True):
+        shown["at_least"] = words.lower_bounds(slot.responses)
         shown["treatment"] = words.treatment_text(record.study, record.plan, slot.treatment)
         shown["treatment_key"] = slot.treatment.key
         shown["levels"] = slot.treatment.as_dict()

@@ -10,7 +10,7 @@ from pathlib import Path
 from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
-from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
+from leadline.model.result import AtLeast, Effect, ResponseAnalysis, StudyAnalysis
 from leadline.report import view, words
 from leadline.report.document import document, with_simulated
 from leadline.report.view import View
@@ -95,7 +95,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
     head = ["trial", "position", "block", "replicate", "role", "treatment", "treatment_key", "seed"]
     tail = ["state", "attempt", "failure", "failure_message", "started", "ended", "steady_verdict", "warm_up_cut_s"]
     used = _machine(trial.machine for trial in record.trials)
-    yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names, *used, "others"]
+    yield [*head, *factors, *tail, "audits_passed", "audits_failed", *names, *used, "others", "at_least"]
     for trial in record.trials:
         planned = trial.planned
         levels = planned.held().as_dict()
@@ -122,6 +122,7 @@ def _trials(content: View) -> Iterable[Sequence[Cell]]:
             len(trial.audits) - passed,
             *(None if trial.failure else trial.responses.get(name) for name in names),
             *_used(trial.machine, used),
+            "; ".join(words.lower_bounds(trial.responses)) or None,
         ]
 
 
@@ -130,6 +131,7 @@ def _effects(content: View, chosen: Callable[[ResponseAnalysis], Sequence[Effect
         *("response", "unit", "factor", "level", "baseline", "verdict", "change_percent", "low_95", "high_95"),
         *("low_simultaneous", "high_simultaneous", "p", "p_adjusted", "trials", "failures", "reason"),
         *("baseline_mean", "baseline_low_95", "baseline_high_95", "baseline_trials", "luck_expected", "luck_95"),
+        *("at_least", "baseline_at_least"),
     ]
     study = content.record.study
     for response in content.analysis.responses:
@@ -147,20 +149,21 @@ def _effects(content: View, chosen: Callable[[ResponseAnalysis], Sequence[Effect
                 *((base.low, base.high) if base else (None, None)),
                 response.baseline_trials,
                 *((response.luck.expected_gain, response.luck.gain_95) if response.luck else (None, None)),
+                *(isinstance(value, AtLeast) for value in (effect.percent, response.baseline_mean)),
             ]
 
 
 def _latency(content: View) -> Iterable[Sequence[Cell]]:
     yield [
         *("treatment", "transaction", "kind", "percentile", "ms", "lowest_trial_ms", "highest_trial_ms"),
-        *("trials", "transactions", "source"),
+        *("trials", "transactions", "source", "at_least"),
     ]
     for row in content.latency.rows:
         source = "merged histograms" if row.merged else "median trial"
         for name, figure in row.figures.items():
             yield [
                 *(row.treatment, row.transaction, row.kind, name, figure.value, figure.low, figure.high),
-                *(row.trials, row.count, source),
+                *(row.trials, row.count, source, isinstance(figure.value, AtLeast)),
             ]
 
 
@@ -172,7 +175,7 @@ def _slots(content: View) -> Iterable[Sequence[Cell]]:
     head = ["trial", "slot", "role", "begin_s", "seconds", "due", "set_from", "set_at", "matches"]
     used = _machine(slot.machine for _, slot in slots)
     tail = ["failure", "failure_message", "left_out", "measured_from", "measured_until"]
-    yield [*head, *tail, *factors, *names, *used, "others"]
+    yield [*head, *tail, *factors, *names, *used, "others", "at_least"]
     for trial, slot in slots:
         yield [
             *(trial.id, slot.index, slot.role.value, slot.begin, slot.seconds, slot.due, slot.set_from, slot.set_at),
@@ -181,6 +184,7 @@ def _slots(content: View) -> Iterable[Sequence[Cell]]:
             *(words.level_text(record.study, name, slot.treatment[name]) for name in factors),
             *(None if slot.failure else slot.responses.get(name) for name in names),
             *_used(slot.machine, used),
+            "; ".join(words.lower_bounds(slot.responses)) or None,
         ]
 
 

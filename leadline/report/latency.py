@@ -6,9 +6,14 @@ histogram log the median trial's own percentiles stand in, and the page says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from leadline.load.series import ALL as EVERY
+from leadline.load.series import unanswered_from
+from leadline.model.result import AtLeast
 from leadline.report import histograms
 from leadline.report.files import TrialFiles
 from leadline.report.histograms import Histogram
@@ -61,10 +66,11 @@ def collect(groups: Mapping[str, Sequence[TrialFiles]]) -> Latency:
     rows: list[Row] = []
     curves: dict[tuple[str, str], tuple[Histogram, ...]] = {}
     for treatment, trials in groups.items():
+        unanswered = [_unanswered(trial) for trial in trials]
         for kind in ("response", "service"):
             logs = [log for log in (_log(trial, kind) for trial in trials) if log]
             if logs:
-                rows += _merged(treatment, kind, logs)
+                rows += _merged(treatment, kind, logs, unanswered)
                 curves[treatment, kind] = tuple(log[ALL] for log in logs)
             else:
                 rows += _summaries(treatment, kind, trials)
@@ -83,13 +89,31 @@ def _log(trial: TrialFiles, kind: str) -> dict[str, Histogram]:
     return {ALL: whole, **named} if whole.total else {}
 
 
-def _merged(treatment: str, kind: str, logs: Sequence[Mapping[str, Histogram]]) -> list[Row]:
+def _unanswered(trial: TrialFiles) -> dict[str, float]:
+    """By transaction the shortest time in ms, from its due moment, of one without an answer."""
+    if trial.trial.directory is None:
+        return {}
+    phases = trial.phases
+    window = (phases.steady_from, phases.steady_until) if phases else (-math.inf, math.inf)
+    names = unanswered_from(trial.trial.directory / "driver", *window)
+    return {ALL if name == EVERY else name: ms for name, ms in names.items()}
+
+
+def _known(ms: float | None, from_ms: float) -> float | None:
+    return AtLeast(ms) if ms is not None and ms >= from_ms else ms
+
+
+def _merged(
+    treatment: str, kind: str, logs: Sequence[Mapping[str, Histogram]], unanswered: Sequence[Mapping[str, float]]
+) -> list[Row]:
+    """``unanswered``: by transaction, of each trial."""
     rows = []
     for name in dict.fromkeys(name for log in logs for name in log):
         parts = [log[name] for log in logs if name in log]
         whole = histograms.merge(parts)
-        values = whole.quantiles(QUANTILES.values())
-        each = [part.quantiles(QUANTILES.values()) for part in parts]
+        from_ms = min((bounds.get(name, math.inf) for bounds in unanswered), default=math.inf)
+        values = [_known(value, from_ms) for value in whole.quantiles(QUANTILES.values())]
+        each = [[_known(value, from_ms) for value in part.quantiles(QUANTILES.values())] for part in parts]
         figures = {}
         for index, quantile in enumerate(QUANTILES):
             of = [value[index] for value in each]
@@ -113,7 +137,7 @@ def _summaries(treatment: str, kind: str, trials: Sequence[TrialFiles]) -> list[
         figures = {}
         counted = 0
         for quantile in QUANTILES:
-            figures_ = [trial.figure(*path, f"{kind}_ms", quantile) for trial in trials]
+            figures_ = [_summary_figure(trial, path, kind, quantile) for trial in trials]
             values = sorted(value for value in figures_ if value is not None)
             counted = max(counted, len(values))
             if values:
@@ -122,3 +146,13 @@ def _summaries(treatment: str, kind: str, trials: Sequence[TrialFiles]) -> list[
         if figures:
             rows.append(Row(treatment, name, kind, counted, count, figures, False))
     return rows
+
+
+def _summary_figure(trial: TrialFiles, path: Sequence[str], kind: str, quantile: str) -> float | None:
+    value = trial.figure(*path, f"{kind}_ms", quantile)
+    if value is None:
+        return None
+    part: Any = trial.summary
+    for key in path:
+        part = part[key]
+    return AtLeast(value) if quantile in (part.get("response_at_least") or ()) else value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.model.errors import UsageError
+from leadline.model.result import AtLeast
 from leadline.report import histograms, words
 from leadline.report.charts.latency import curve
 from leadline.report.charts.over_time import Load, heat_map, percentiles, throughput
@@ -106,17 +107,12 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
 
 def _row(name: str, one: Mapping[str, Any]) -> Row:
     times, least = one.get("response_ms") or {}, one.get("response_at_least") or ()
-    ms = {quantile: _at_least(_ms(times.get(quantile)), quantile in least) for quantile in _QUANTILES}
+    ms = {quantile: _ms(times.get(quantile), quantile in least) for quantile in _QUANTILES}
     return Row(name, int(one["ok"]), int(one["failed"]), float(one["per_second"]), ms)
 
 
-def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
-
-
-def _at_least(text: str, least: bool) -> str:
-    """``least``: timeouts are in it, so that it is a lower bound."""
-    return f"≥ {text}" if least else text
+def _ms(value: float | None, at_least: bool = False) -> str:
+    return "–" if value is None else f"{AtLeast(value) if at_least else value:.4g}"
 
 
 def _limits(summary: Mapping[str, Any]) -> Iterator[Limit]:
@@ -134,8 +130,9 @@ def _measured(one: Mapping[str, Any]) -> str:
     value = one["value"]
     if value is None:
         return "not measured"
-    units = {"share": words.share(value), "ms": f"{_ms(value)} ms", "per_second": f"{value:.1f} transactions/s"}
-    return _at_least(units[one["unit"]], bool(one.get("at_least")))
+    time = f"{_ms(value, bool(one.get('at_least')))} ms"
+    units = {"share": words.share(value), "ms": time, "per_second": f"{value:.1f} transactions/s"}
+    return units[one["unit"]]
 
 
 def _errors(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, int, str]]:

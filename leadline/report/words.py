@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from leadline.model.knob import Level
@@ -11,7 +11,16 @@ from leadline.model.load import is_load
 from leadline.model.naming import describing, treatment_name
 from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
-from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, ResponseKind, StudyAnalysis, Verdict
+from leadline.model.result import (
+    RESPONSES,
+    AtLeast,
+    Effect,
+    Interval,
+    ResponseAnalysis,
+    ResponseKind,
+    StudyAnalysis,
+    Verdict,
+)
 from leadline.model.study import Study
 from leadline.model.units import format_number
 
@@ -47,6 +56,11 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     return format_number(value, digits).replace("-", MINUS)
+
+
+def lower_bounds(responses: Mapping[str, float]) -> list[str]:
+    """Names of the responses of which only a lower bound is known."""
+    return [name for name, value in responses.items() if isinstance(value, AtLeast)]
 
 
 def probability(value: float | None) -> str:
@@ -85,7 +99,7 @@ def signed(value: float | None, digits: int = 1) -> str:
     magnitude = abs(value)
     decimals = 0 if magnitude >= 100 else digits
     text = f"{value:+,.{decimals}f}"
-    return ("0.0" if float(text.replace(",", "")) == 0 else text).replace("-", MINUS)
+    return ("0.0" if round(magnitude, decimals) == 0 else text).replace("-", MINUS)
 
 
 def change_interval(interval: Interval | None, digits: int = 1) -> str:

@@ -18,6 +18,7 @@ from leadline.api.loads import (
 )
 from leadline.cli.output import print_json, say
 from leadline.model.errors import UsageError
+from leadline.model.result import AtLeast
 
 _COLUMNS = ("change", "95 %, all together", "")
 TURNS = ("A", "B")  # names of servers that are loaded in turns
@@ -85,7 +86,10 @@ def _row(change: Change, refused: str) -> list[str]:
     name = {"throughput": "throughput/s", "p999": "p99.9 ms"}.get(change.measure, f"{change.measure} ms")
     name = "errors" if change.measure == "errors" else name
     runs = (("before", change.before), ("now", change.now))
-    figures = [f"{'>=' if word in change.at_least else ''}{_figure(value, change.unit)}" for word, value in runs]
+    figures = [
+        _figure(AtLeast(value) if value is not None and word in change.at_least else value, change.unit)
+        for word, value in runs
+    ]
     if change.change is None or change.low is None or change.high is None:
         return [name, *figures, "-", "", change.reason]
     unit = "points" if change.unit == "share" else "%"

@@ -8,6 +8,7 @@ from leadline.api.loads import Found, Limits, Range, Step, find_knee, knee_docum
 from leadline.cli.output import console, print_json, say
 from leadline.cli.output import errors as to_stderr
 from leadline.model.errors import UsageError
+from leadline.model.result import AtLeast
 from leadline.model.units import format_duration, parse_duration
 
 _RAMP_UP, _STEADY, _RAMP_DOWN = "2s", "10s", "0s"  # of each run, unless given
@@ -65,10 +66,10 @@ def _row(step: Step, unit: str) -> str:
     verdict += "" if step.sure else ", in doubt"
     verdict += ", the driver was the limit" if step.driver_limit else ""
     p99, rate, errors = step.p99_ms, step.throughput, step.errors
-    least = ">=" if "p99" in step.at_least else ""
+    tail = AtLeast(p99.value) if p99.value is not None and "p99" in step.at_least else p99.value
     return (
         f"{step.load:10.1f} {unit}  ok {_number(rate.value)}/s [{_number(rate.low)}, {_number(rate.high)}]  "
-        f"p99 {least}{_number(p99.value, '.2f')} ms [{_number(p99.low, '.2f')}, {_number(p99.high, '.2f')}]  "
+        f"p99 {_number(tail, '.2f')} ms [{_number(p99.low, '.2f')}, {_number(p99.high, '.2f')}]  "
         f"errors {_number(errors.value, '.2%')} [{_number(errors.low, '.2%')}, {_number(errors.high, '.2%')}]  "
         f"{verdict}"
     )

@@ -18,6 +18,7 @@ from typing import Any
 from leadline.load.series import Outcomes, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
 from leadline.model.received import from_json
+from leadline.model.result import AtLeast
 from leadline.model.soak import FINE, HOUR, Gauge, Interval, SoakTimes
 
 FORMAT = "leadline-soak/1"
@@ -141,6 +142,8 @@ def merged(intervals: Sequence[Interval]) -> Interval:
             outcomes.histogram.decode_and_add(interval.histogram)
         outcomes.ok += interval.ok
         outcomes.failed += interval.failed
+        outcomes.unanswered += interval.unanswered
+        outcomes.unanswered_from = min(outcomes.unanswered_from, interval.unanswered_from)
     gauges: dict[str, Gauge] = {}
     for name in dict.fromkeys(name for interval in intervals for name in interval.gauges):
         there = [(interval.gauges[name], interval.seconds) for interval in intervals if name in interval.gauges]
@@ -158,9 +161,10 @@ def interval_of(
     """An interval with its latencies; dropped arrivals are among its failures."""
     histogram, failed = outcomes.histogram, outcomes.failed + outcomes.dropped
     some = histogram.get_total_count() > 0
-    p50, p99, worst = latencies_of(histogram, (50.0, 99.0)) if some else (math.nan,) * 3
+    p50, p99, worst = map(outcomes.known, latencies_of(histogram, (50.0, 99.0))) if some else (math.nan,) * 3
     text = histogram.encode().decode("ascii") if some else ""
-    return Interval(begin, seconds, stretch, outcomes.ok, failed, p50, p99, worst, text, gauges)
+    unanswered = outcomes.unanswered, outcomes.unanswered_from
+    return Interval(begin, seconds, stretch, outcomes.ok, failed, p50, p99, worst, text, gauges, *unanswered)
 
 
 def interval_of_values(counts: Iterable[tuple[float, int]]) -> Interval:
@@ -173,10 +177,12 @@ def interval_of_values(counts: Iterable[tuple[float, int]]) -> Interval:
 
 
 def _written(interval: Interval) -> dict[str, Any]:
-    """NaN has no place in JSON."""
+    """NaN and infinity have no place in JSON."""
     found: dict[str, Any] = {each.name: getattr(interval, each.name) for each in fields(interval)}
     found["gauges"] = {name: [_rounded(each) for each in gauge] for name, gauge in interval.gauges.items()}
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in found.items()}
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
+    }
 
 
 def _rounded(value: float) -> float:
@@ -188,5 +194,8 @@ def _read(found: dict[str, Any]) -> Interval:
     gauges = {
         str(name): (float(low), float(mean), float(high)) for name, (low, mean, high) in found.pop("gauges").items()
     }
-    p50, p99, worst = (math.nan if found[name] is None else float(found[name]) for name in ("p50", "p99", "worst"))
-    return Interval(**{**found, "p50": p50, "p99": p99, "worst": worst, "gauges": gauges})
+    unknown = {"p50": math.nan, "p99": math.nan, "worst": math.nan, "unanswered_from": math.inf}
+    least = found.get("unanswered_from") or math.inf  # soaks of before have none
+    times = {name: none if found.get(name) is None else float(found[name]) for name, none in unknown.items()}
+    times |= {name: AtLeast(value) for name, value in times.items() if name != "unanswered_from" and value >= least}
+    return Interval(**{**found, **times, "gauges": gauges})

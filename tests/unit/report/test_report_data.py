@@ -1,6 +1,7 @@
 """What the report reads and computes from a trial's files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from report_fixture import MIX, POOL, T0, fake_study
 
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.result import Interval, StudyAnalysis
-from leadline.report import files, histograms, latency, layers, series
+from leadline.report import files, histograms, latency, layers, series, words
 from leadline.report.charts import timeline
 
 
@@ -214,3 +215,21 @@ def test_nothing_recorded_is_said_in_every_cell(tmp_path: Path) -> None:
     assert len(cells) == len(layers.COLUMNS)
     assert {cell.text for cell in cells} == {"not recorded"}
     assert layers.sentences(files.TrialFiles(_bare(tmp_path))) == {}
+
+
+def test_latencies_that_hang_on_unanswered_transactions_are_bounds(
+    study: tuple[StudyRecord, StudyAnalysis], tmp_path: Path
+) -> None:
+    (tmp_path / "driver").mkdir()
+    rows = [
+        f"{int((T0 + second) * 1e9)},{second},steady,{name},50,5,1000" for second in range(3) for name in ("a", "all")
+    ]
+    head = "time_ns,second,phase,transaction,ok,failed,unanswered_from_ms"
+    (tmp_path / "driver" / "seconds.csv").write_text("\n".join([head, *rows, ""]))
+    values = [5_000_000] * 50 + [1_000_000_000] * 5
+    write_log(tmp_path / "driver" / "response.hlog", [(float(second), "a", values) for second in range(3)], T0)
+    trial = replace(study[0].trials[0], directory=tmp_path, phases=Phases(T0, T0, T0 + 3, T0 + 3))
+    for row in latency.collect({"baseline": [files.TrialFiles(trial, phases=trial.phases)]}).rows:
+        assert words.number(row.figures["p50"].value) == "5.00"
+        assert words.number(row.figures["p99"].value).startswith(">= 1,0")
+        assert words.number(row.figures["p99"].low).startswith(">= 1,0")

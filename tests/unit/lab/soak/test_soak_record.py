@@ -11,16 +11,16 @@ import pytest
 from leadline.host.files import LocalFiles
 from leadline.lab.soak.holdings import BoundedLogs, Holdings, size_of
 from leadline.lab.soak.record import SoakRecord, evened, interval_of, merged, read_record, thinned
-from leadline.load.series import latencies_of, new_histogram
+from leadline.load.series import Outcomes, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
 from leadline.model.soak import DAY, FINE, HOUR, INTERVAL_BYTES, Interval, SoakTimes, gaps
 
 
 def interval(begin: float, *values_ms: float, seconds: float = 60.0, stretch: int = 0) -> Interval:
-    histogram = new_histogram()
+    outcomes = Outcomes(new_histogram(), ok=len(values_ms), failed=1)
     for value in values_ms:
-        histogram.record_value(int(value * 1e6))
-    return interval_of(begin, seconds, stretch, histogram, 1, {"rss.anon/server": (begin, begin + 1, begin + 2)})
+        outcomes.histogram.record_value(int(value * 1e6))
+    return interval_of(begin, seconds, stretch, outcomes, {"rss.anon/server": (begin, begin + 1, begin + 2)})
 
 
 def test_latencies_are_those_of_the_histogram() -> None:
