@@ -87,7 +87,7 @@ def judged(stack: Stack) -> TrialFailure:
 )
 def test_no_signal_from_outside_is_a_levels_fault(made: Stack, tmp_path: Path, what: str, name: str) -> None:
     if what == "backend" and made.database.name != "postgres":
-        pytest.skip("MariaDB's sessions are threads")
+        pytest.skip("host: MariaDB's sessions are threads, which no signal ends alone")
     up(made, tmp_path)
     try:
         os.kill(pid := victim(made, what), SIGNALS[name])
@@ -128,7 +128,7 @@ def test_a_start_that_a_signal_ends_is_no_levels_fault(
 def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, what: str) -> None:
     parent = Path("/sys/fs/cgroup/memory")
     if not os.access(parent / "memory.limit_in_bytes", os.W_OK):
-        pytest.skip("no control groups of version 1 that this user may make")
+        pytest.skip("host: no control groups of version 1 that this user may make")
     group = parent / f"somebody-elses-{os.getpid()}"
     group.mkdir()
     up(made, tmp_path)

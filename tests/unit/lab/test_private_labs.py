@@ -80,7 +80,7 @@ def read_only(lab: Path, argv: list[str]) -> list[str]:
         return argv
     script = f"mount --bind '{lab}' '{lab}' && mount -o remount,ro,bind '{lab}' && exec \"$@\""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("root may not mount here")
+        pytest.skip("host: root may not mount here")
     return ["unshare", "-m", "sh", "-c", script, "sh", *argv]
 
 
