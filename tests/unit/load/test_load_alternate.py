@@ -23,7 +23,8 @@ from leadline.model.errors import UsageError
 
 def window(throughput: float, p50: float) -> WindowResult:
     times = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "p999", "max"), p50)
-    return WindowResult(seconds=4, count=round(4 * throughput), throughput=throughput, errors=0.0, **times)
+    counts = {"ok": round(4 * throughput), **dict.fromkeys(("failed", "skipped", "dropped", "unanswered"), 0)}
+    return WindowResult(seconds=4, **counts, throughput=throughput, errors=0.0, **times)
 
 
 def test_each_block_has_a_slot_of_each_server_and_no_second_belongs_to_both() -> None:
@@ -52,7 +53,7 @@ def test_a_neighbour_that_comes_and_goes_is_no_change_and_a_slower_server_is() -
     assert slower["throughput"].distinguishable
     assert slower["throughput"].change == pytest.approx(-16.7, abs=2)
     assert slower["p50"].change == pytest.approx(20, abs=2)
-    nothing = WindowResult(4, 0, 0.0, *[math.nan] * 7, errors=1.0)
+    nothing = WindowResult(4, 0, 9, 0, 0, 0, 0.0, *[math.nan] * 7, errors=1.0)
     found = paired_changes([nothing] * 6, slots(1.0)[:6])
     assert {row.reason for row in found[:-1]} == {"only 0 blocks have a figure of both"}
     assert found[-1].change == pytest.approx(-100)

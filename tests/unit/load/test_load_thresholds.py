@@ -107,4 +107,4 @@ def test_a_bad_condition_is_refused_before_another_generator_runs(
     assert "`p98` is not measured" in str(done.exception)
     assert not (tmp_path / "ran").exists()
     done = CliRunner().invoke(app, ["load", "brokerage-json", "--find-knee", "--fail", "p99>1s"])
-    assert "--fail belongs to a run" in str(done.exception)
+    assert "--fail cannot stand beside --find-knee" in str(done.exception)
