@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 import os
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hdrh.histogram import HdrHistogram
 
 from bench.outcomes.__main__ import freezes
-from bench.outcomes.loads import frozen, mixed
-from bench.outcomes.record import Row, differences, recomputed
+from bench.outcomes.loads import frozen, mixed, run, scenario
+from bench.outcomes.record import Row, differences, read_rows, recomputed
 from bench.outcomes.server import serving
+from leadline.lab.measure import measure, measure_turns, measure_windows
+from leadline.lab.system import Window
 from leadline.load.series import (
     ALL,
+    WindowResult,
     by_transaction,
     responses_between,
     responses_in_windows,
     responses_over,
     seconds_between,
 )
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.result import AtLeast
 
 MATRIX = "LEADLINE_MATRIX" in os.environ
 _HEADER = (
@@ -40,6 +46,52 @@ def test_a_frozen_server_is_in_the_figures(tmp_path: Path, number: int) -> None:
 def test_files_have_what_the_driver_recorded(tmp_path: Path, seed: int) -> None:
     with serving() as server:
         assert mixed(tmp_path, server, seed) == []
+
+
+def assert_same(responses: Mapping[str, float], of_record: WindowResult) -> None:
+    """What the lab stores of a window is what the driver's record of every transaction gives."""
+    assert bool(responses) == bool(of_record.ok)
+    for name in ("throughput", "mean", "p50", "p90", "p95", "p99", "p999", "max", "errors"):
+        if responses:
+            value, expected = responses[name], getattr(of_record, name)
+            assert (value, isinstance(value, AtLeast)) == (expected, isinstance(expected, AtLeast)), name
+
+
+def test_timeouts_are_errors_and_no_throughput_in_trials_slots_and_turns(tmp_path: Path) -> None:
+    """Of 60 right and 40 that never answer, where up to 95 % may fail: nothing but the right ones is throughput."""
+    path = scenario({"ok": 60, "never": 40}, 100, tmp_path)
+    options = ["--users", "6", "--ramp-up", "1s", "--steady", "5s", "--timeout", "700ms", "--limit-errors", "0.95"]
+    with serving() as server:
+        result = run(path, server.url, tmp_path / "driver", [*options, "--seed", "3"])
+    rows = read_rows([tmp_path / "driver"])
+    assert result.verdict is not None
+    assert result.verdict.passed
+    turns = [(1.0, 3.0), (4.0, 5.0)]
+    of_turns = recomputed(rows, [1, 2, 4], ALL).over(3)
+    assert of_turns.failed
+    assert_same(measure_turns(tmp_path, 0.0, turns).responses, of_turns)
+    whole = measure(tmp_path, 0.0)
+    assert whole.phases is not None
+    first = round(whole.phases.steady_from - whole.phases.load_started)
+    assert_same(whole.responses, recomputed(rows, range(first, 6), ALL).over(6 - first))
+    started = whole.phases.load_started
+    slots = [(1, 4), (3, 6)]
+    windows = [Window(started + begin, started + end) for begin, end in slots]
+    for (begin, end), slot in zip(slots, measure_windows(tmp_path, windows), strict=True):
+        assert_same(slot.responses, recomputed(rows, range(begin, end), ALL).over(end - begin))
+
+
+def test_a_load_in_which_nothing_succeeds_is_a_failed_trial(tmp_path: Path) -> None:
+    path = scenario({"never": 1}, 20, tmp_path)
+    options = ["--users", "2", "--ramp-up", "0s", "--steady", "2s", "--timeout", "300ms", "--limit-errors", "0.99"]
+    with serving() as server:
+        result = run(path, server.url, tmp_path / "driver", options)
+    assert result.verdict is not None
+    assert not result.verdict.passed
+    for measured in (lambda: measure(tmp_path, 0.0), lambda: measure_turns(tmp_path, 0.0, [(0.0, 2.0)])):
+        with pytest.raises(TrialFailure, match="no transaction succeeded") as failed:
+            measured()
+        assert failed.value.failure_class is FailureClass.WORKLOAD
 
 
 def rows_of(rng: random.Random) -> list[Row]:
@@ -95,6 +147,13 @@ def test_random_mixes_are_read_as_they_were_recorded(tmp_path: Path, seed: int) 
     assert one is not None
     assert (one.ok, one.errors) == (whole.ok, whole.errors)
     assert sum(part.ok for part in by_transaction(tmp_path, begin, end).values()) == whole.ok
+    slots = [Window(float(begin), end + 0.4), Window(0.0, 20.0)]
+    lab = tmp_path / "trial"
+    lab.mkdir()
+    (lab / "driver").symlink_to(tmp_path)
+    for slot, measured in zip(slots, measure_windows(lab, slots), strict=True):
+        due = range(int(slot.begin), int(slot.end))
+        assert_same(measured.responses, recomputed(rows, due, ALL).over(len(due)))
     seconds = seconds_between(tmp_path, begin, end)
     assert sum(second.ok for second in seconds) == whole.ok
     assert sum(second.failed for second in seconds) == whole.failed + whole.dropped
