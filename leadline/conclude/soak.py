@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.analysis.soak import CHANCE, DAY, Drift, Series, Soak, duration_text, judge
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.result import AtLeast
 from leadline.model.soak import Gap, Interval, SoakTimes, gaps
 
@@ -79,6 +80,13 @@ class SoakAnswer:
     def passed(self) -> bool:
         """Stable, and nothing ended it."""
         return self.judged.verdict == "stable" and not self.failure
+
+    @property
+    def exit_code(self) -> int:
+        """Of a command that ran or judges it: 0 stable, 1 degrading or failed, 4 too short to tell."""
+        if self.passed:
+            return 0
+        return 1 if self.failure or self.judged.verdict == "degrading" else NO_ANSWER_CODE
 
     @property
     def sentence(self) -> str:

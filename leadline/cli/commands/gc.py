@@ -10,6 +10,7 @@ import typer
 
 from leadline.api.gc import Reader, figures_of, logs_of, read, reading, render, report, sizes, table
 from leadline.cli.output import errors, print_json, say
+from leadline.model.judgement import NO_ANSWER_CODE
 
 
 def register(app: typer.Typer) -> None:
@@ -31,14 +32,14 @@ def gc(
 ) -> None:
     """Pauses, shares of time, rates, heap after collection and leak test of JVM GC logs.
 
-    Exits with 1 where a log says nothing of pauses.
+    Exits with 4 where a log says nothing of pauses.
     """
     tell = partial(errors.print, soft_wrap=True)
     if json:
         document = report(files, reading(reader, tell))
         print_json(document)
         if any("pauses" in entry["reasons"] for entry in document["files"]):
-            raise typer.Exit(1)
+            raise typer.Exit(NO_ANSWER_CODE)
         return
     logs = logs_of(files)
     found, chosen = [], reading(reader, tell)
@@ -55,4 +56,4 @@ def gc(
         say("side by side:")
         say(table([str(log.name) for log in logs], found, sizes(found)))
     if any("pauses" in log.reasons for log in found):
-        raise typer.Exit(1)
+        raise typer.Exit(NO_ANSWER_CODE)

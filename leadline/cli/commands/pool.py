@@ -66,6 +66,6 @@ def job_(
     if look_:
         found = look(host, PlainWatcher(errors))
         say(found.said)
-        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(found.how, 3))
+        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(found.how, 2))
     ending = job(source, host, PlainWatcher(errors))
     errors.print(f"{ending.how}: {ending.said}" if ending.said else ending.how.value, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from leadline.api import soaks
+from leadline.cli.commands.execute import end_with
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption, file_option
 from leadline.cli.output import console, errors, print_answer, print_json, say, say_ended
@@ -68,5 +69,4 @@ def soak(
         say_ended(restored, stopped)
         say(f"report: {page}")
         print_answer(answer.sentence)
-    if not answer.passed:
-        raise typer.Exit(1)
+    end_with(answer.exit_code)

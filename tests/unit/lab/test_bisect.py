@@ -49,7 +49,7 @@ def test_the_examples_of_the_guide_end_as_it_says(guide: Path) -> None:
 
 def test_a_bisection_goes_on_where_its_budget_ended_and_is_not_run_twice(guide: Path) -> None:
     whole = document("sizes.yaml", "--simulate", "truth.yaml", "--lab", "whole")
-    cut = document("sizes.yaml", "--simulate", "truth.yaml", "--budget", "3m", code=1)
+    cut = document("sizes.yaml", "--simulate", "truth.yaml", "--budget", "3m", code=4)
     assert (cut["complete"], cut["found"]) == (False, "open")
     assert "budget" in cut["stopped"]
     assert 0 < cut["probes"] < whole["probes"]
@@ -174,7 +174,7 @@ def test_kernels_in_an_order_of_ones_own_are_not_looked_up(worlds: Path) -> None
         (("--from", "7"), "--from 7: server.datasource.statement_cache has no such level; its levels are 0, 5"),
         (("--from", "5", "--to", "5"), "that is where it begins"),
         (("--response", "p5"), "did you mean p50?"),
-        (("--levels", "1,2"), "--factor NAME"),
+        (("--levels", "1,2"), "--levels belongs to --factor"),
         (("--factor", CACHE, "--levels", "0,many"), CACHE),
         (("--from", "slow.yaml", "--to", "slow.yaml"), "every setting has the level that it has in"),
         (

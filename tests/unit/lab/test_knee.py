@@ -43,7 +43,7 @@ def test_the_example_of_the_guide_ends_as_it_says(guide: Path) -> None:
 def test_a_search_goes_on_where_its_budget_ended_and_is_not_run_twice(guide: Path) -> None:
     words = ("arrivals.yaml", "--simulate", "truth.yaml", *SHORT)
     whole = document(*words, "--lab", "whole")
-    cut = document(*words, "--budget", "3m", code=1)
+    cut = document(*words, "--budget", "3m", code=4)
     assert cut["answer"].startswith("So far: ")
     assert not cut["complete"]
     assert "budget" in cut["stopped"]
@@ -66,7 +66,7 @@ def test_a_range_that_is_too_low_and_one_that_is_too_high(guide: Path) -> None:
     assert "at least 400" in low["answer"]
     text = (guide / "arrivals.yaml").read_text().replace("p99: 60ms", "p99: 1ms")
     (guide / "arrivals.yaml").write_text(text)
-    none = document("arrivals.yaml", "--step-factor", "20", "--simulate", "truth.yaml", code=1)
+    none = document("arrivals.yaml", "--step-factor", "20", "--simulate", "truth.yaml", code=4)
     assert none["limits"][0]["highest"] is None
     assert "No load is known to keep the limits" in none["answer"]
 

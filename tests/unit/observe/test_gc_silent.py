@@ -38,7 +38,7 @@ def test_no_pause_is_no_zero(text: str, words: str, tmp_path: Path) -> None:
     path.write_text(text)
     shown = CliRunner().invoke(app, ["gc", str(path), "--json"])
     document = json.loads(shown.stdout)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 4
     assert document["pauses"]["count"] is None
     assert document["share"] is None
     assert words in document["reasons"]["pauses"]
