@@ -126,7 +126,7 @@ def test_a_profile_is_planned() -> None:
         ("responses=[]", "responses: it is empty"),
         ("responses=[p50, p50]", "responses lists p50 twice"),
         ("responses=[p51]", "unknown response 'p51'; percentiles: p50, p90, p95, p99, p999"),
-        ("limits.errors=null", "limits.errors: None is not a share such as 0.1%"),
+        ("limits.errors=null", "limits.errors: null is not a share such as 0.1%"),
         (
             "workload={users: 2, ramp_up: 1500ms, steady: 1s}",
             "steady: 1s after a ramp-up of 1.5s holds no whole second",
@@ -136,7 +136,7 @@ def test_a_profile_is_planned() -> None:
         ("workload={arrivals: replay, replay: " + "n" * 300 + "}", "no file nnn"),
         ("workload={arrivals: replay, replay: ~nobody-here/x}", "no file ~nobody-here/x"),
         ("limits={p90: 2s, p99: 1s}", "p90 is never above p99"),
-        ("equivalence={a: 1}", "equivalence: {'a': 1} is not a share"),
+        ("equivalence={a: 1}", 'equivalence: {"a": 1} is not a share'),
         ("settings.jvm.heap=.inf", ".inf is not a finite number"),
         ("settings.jvm.heap=1e999", "1e999 is too large a number"),
         ("settings.jvm.heap=9999999t", "'9999999t' is larger than any memory"),

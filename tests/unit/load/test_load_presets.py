@@ -81,7 +81,7 @@ def test_profiles_bursts_and_recordings_reach_the_driver(tmp_path: Path) -> None
         ("users: 5\n  clients: 3", "s.yaml:6: clients belongs to `preset: clients-threads`"),
         ("users: 5\n  http: 3", "s.yaml:6: workload.http is '3', not one of auto, 1.1, 2"),
         ("users: 5\n  http: atuo", "not one of auto, 1.1, 2; did you mean auto?"),
-        ("users: 5\n  http: true", "s.yaml:6: workload.http is True, not one of"),
+        ("users: 5\n  http: true", "s.yaml:6: workload.http is true, not one of"),
         ("users: 5\n  htpp: 2", "s.yaml:6: unknown key 'htpp'; did you mean http?"),
         (
             "users: 5\n  requests_per_connection: 0",
