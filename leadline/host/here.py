@@ -67,7 +67,7 @@ def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exch
     with subprocess.Popen(list(argv), stdin=pipe, stdout=pipe, stderr=pipe, **how) as process:  # type: ignore[call-overload]
         try:
             out, errors = _talk(process, data, time.monotonic() + within)
-            return subprocess.CompletedProcess(process.args, process.wait(), out, errors)
+            return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
         except TimeoutError:
             raise TimeoutError(f"{argv[0]} did not end within {within:g} s") from None
         finally:
@@ -125,7 +125,7 @@ def unpacked(argv: Sequence[str], into: Path, what: str, within: float) -> Excha
         ) as process,
     ):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_SAID, MOST_SAID))
-        timer = threading.Timer(within, process.kill)
+        timer = threading.Timer(within, _end_group, [process.pid])  # what it started may hold its output open
         timer.start()
         assert process.stdout is not None
         try:
@@ -143,6 +143,11 @@ def unpacked(argv: Sequence[str], into: Path, what: str, within: float) -> Excha
         if refused is not None and not code:
             raise refused
         return subprocess.CompletedProcess(process.args, code, b"", errors.read(MOST_SAID))
+
+
+def _end_group(group: int) -> None:
+    with suppress(OSError):  # it has just ended
+        os.killpg(group, signal.SIGKILL)
 
 
 def alone(

@@ -12,6 +12,7 @@ from leadline.host.undo import CGROUP_PREFIX
 _EVENT = re.compile(r"oom-kill:constraint=(\w+).*?(?:,oom_memcg=([^,]*))?,task_memcg=.*?,pid=(\d+)")
 _KILLED = re.compile(r"[Kk]illed process (\d+) .*?anon-rss:(\d+)kB(?:, file-rss:(\d+)kB)?")
 _RECORD = 8192  # bytes of a record, at most (kernel/printk: CONSOLE_EXT_LOG_MAX)
+_MOST_RECORDS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def oom_kills() -> list[OomKill]:
     with suppress(OSError):
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         try:
-            while True:
+            for _ in range(_MOST_RECORDS):
                 try:
                     records.append(os.read(log, _RECORD))
                 except BrokenPipeError:  # the log was faster

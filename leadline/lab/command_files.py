@@ -126,8 +126,6 @@ def _file(path: Path) -> _File:
     wrong = f"{path}: not what `hyperfine --export-json` writes"
     try:
         found = from_json(read_text(path, _LARGEST), finite=False)
-    except RecursionError:
-        raise UsageError(f"{wrong}: it is nested too deeply") from None
     except ValueError as error:
         raise UsageError(f"{wrong}: no JSON: {error}") from None
     if isinstance(found, list):

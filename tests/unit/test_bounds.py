@@ -18,9 +18,11 @@ CLOCKS = {"deadline", "until", "waited", "timeout"}
 ALLOWED = {
     "host/backlog.py: _listening: while True": "each answer is waited for two seconds, and the last says so",
     "host/here.py: foreground: .wait()": "ends with the program that the user runs, or by Ctrl-C",
+    "host/here.py: unpacked: .wait()": "its timer kills the program",
     "host/lease.py: _tell: while True": "answers until its other end is closed",
     "host/lease.py: __enter__: .acquire()": "has LEADLINE_WAIT",
     "host/watchdog.py: run: while True": "guards until its parent ends; each listening has the dead-man time",
+    "host/received.py: unpack: while True": "each file counts towards the bounds of an archive",
     "host/privilege.py: run: subprocess.run": "LONGEST stands in its options",
     "load/cluster/command.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
     "observe/sampler.py: _run: while True": "samples until it is stopped",

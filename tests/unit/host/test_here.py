@@ -53,6 +53,11 @@ def test_who_does_not_answer_in_time_is_killed() -> None:
         assert silent.wait() == -signal.SIGKILL
 
 
+def test_an_archive_whose_program_left_its_output_to_another_ends_in_time(tmp_path: Path) -> None:
+    done = here.unpacked(["sh", "-c", "sleep 100 & wait"], tmp_path / "into", "it", 0.2)
+    assert done.returncode == -signal.SIGKILL
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_signals_go_on_to_a_program_in_the_foreground(tmp_path: Path, apart: bool) -> None:
     ready = tmp_path / "ready"
