@@ -307,7 +307,8 @@ impl Outputs<'_, '_, '_> {
 
     /// Writes the seconds before `settled` out, flushed.
     fn write_until(&mut self, settled: u64) -> io::Result<()> {
-        while let Some(open) = self.open.pop_front_if(|open| open.when.second < settled) {
+        while self.open.front().is_some_and(|open| open.when.second < settled) {
+            let Some(open) = self.open.pop_front() else { break };
             open.unpack(&mut self.whole);
             let (start, length) =
                 (Duration::from_nanos(open.when.start), Duration::from_nanos(open.end - open.when.start));
