@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "confirm": ("confirm", "Confirm the best setting of a finished study by fresh trials against the baseline."),
     "bisect": ("bisect", "Find which change between two ends makes the difference: levels of a factor, or settings."),
     "knee": ("knee", "Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval."),
-    "show": ("results", "Print what a study or a tuning found."),
+    "show": ("results", "Print what a study or a tuning found. Ends with code 4 where it has no answer."),
     "report": (
         "results",
         "Write the report: one HTML file that needs no network, or a summary for pull requests and CI.",

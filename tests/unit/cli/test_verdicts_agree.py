@@ -18,6 +18,7 @@ from leadline.api.running import run
 from leadline.api.studies import Study
 from leadline.cli.commands.figures import OTHER_ESTIMATE
 from leadline.lab.progress import SilentWatcher
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.record import TrialRecord
 from leadline.report import words
 from leadline.report.charts.theme import Figure
@@ -134,9 +135,12 @@ def test_an_interruption_is_no_failure_of_a_setting(planted: Planted) -> None:
 
 
 def test_show(planted: Planted) -> None:
-    text = planted.ask("show")
-    assert text.rstrip().endswith(planted.result.answer)
-    assert planted.ask("show", "--json").count("SIMULATED") > 0
+    code = NO_ANSWER_CODE if planted.name == "interrupted" else 0
+    text = planted.ask("show", code=code)
+    assert text.startswith(planted.result.answer + "\n")
+    assert text.count(planted.result.answer) == 1
+    assert planted.ask("show", "--json", code=code).count("SIMULATED") > 0
+    text = planted.ask("show", "--verbose", code=code)
     for _, setting, verdict, change, interval in planted.rows:
         row = next(line for line in text.splitlines() if setting in line and f"{change} %" in line)
         assert verdict in row
