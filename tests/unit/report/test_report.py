@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from report_fixture import CACHE, HEAP, NASTY, POOL, fake_study
 
+from leadline.model.judgement import Judgement
 from leadline.model.plan import Role
 from leadline.model.record import AuditRecord, Reading, StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
@@ -235,11 +236,12 @@ def test_a_study_that_never_ran_still_has_a_page(study: tuple[StudyRecord, Study
         )
         for t in record.trials
     )
-    empty = StudyAnalysis((), 0, {}, "Nothing can be said yet: no trial was done.")
+    told = "Nothing can be said yet: no trial was done."
+    empty = StudyAnalysis((), 0, {}, told, judgement=Judgement(trials=30, left=30, figures=False))
     path = build(replace(record, trials=waiting), empty, tmp_path)
     assert path == tmp_path / "report.html"
     page = Page(path.read_text())
-    assert "0 of 30 done" in page.words
+    assert "0 of 30 trials done" in page.words
     assert "30 not finished" in page.words
     assert "no series were recorded" in page.words
 

@@ -28,7 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, StudyA
 def printed(study: tuple[StudyRecord, StudyAnalysis], width: int, *, soft_wrap: bool = False) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width)
-    console.print(table(*study), soft_wrap=soft_wrap)
+    console.print(table(*study, verbose=True), soft_wrap=soft_wrap)
     console.print(one_line(study[1].answer), soft_wrap=soft_wrap)
     return out.getvalue()
 

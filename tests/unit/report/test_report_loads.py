@@ -117,7 +117,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyRecord, StudyA
 
 def test_the_terminal_says_what_a_level_does_on_each_host(study: tuple[StudyRecord, StudyAnalysis]) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(text.table(*study), soft_wrap=True)
+    console.print(text.table(*study, verbose=True), soft_wrap=True)
     line = next(line for line in console.export_text().splitlines() if line.startswith("By host, "))
     assert line.startswith("By host, server.pool = 20: host-1 +")
     assert " better; host-2 −2" in line

@@ -77,14 +77,15 @@ def test_observations_alone_have_it_too() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "covariates: [others_cpu]\n"])
-def test_the_first_tile_and_the_answer_say_who_when_and_what_it_cost(tmp_path: Path, key: str) -> None:
+def test_the_second_tile_and_the_answer_say_who_when_and_what_it_cost(tmp_path: Path, key: str) -> None:
     bed = SimulatedTestbed(truth(), tmp_path, service_knobs=KNOBS, host=[])
     file = parse_study(STUDY + key, "s.yaml")
     result = bed.run(file, bed.plan(file), RunOptions())
     record = bed.store.load(result.study_id)
     analysis = analysis_of(record)
-    item = health.health(record, analysis, [])[0]
-    assert item.title == "Other programs"
+    first_tile, item = health.health(record, analysis, [])[:2]
+    assert (first_tile.title, item.title) == ("Answer", "Other programs")
+    assert first_tile.state != "good"
     assert item.state == ("warn" if key else "bad")
     when = r"\d+ of \d+ trials disturbed, 00:\d\d to 00:\d\d UTC"
     assert re.fullmatch(when + r"; make \d+ %; intervals \d+\.\d times as wide(, taken out)?", item.detail)
