@@ -13,6 +13,7 @@ import polars as pl
 from hdrh.histogram import HdrHistogram
 
 from leadline.model.errors import FailureClass
+from leadline.model.judgement import Judgement
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
@@ -338,6 +339,13 @@ def _series(folder: Path, planned: PlannedTrial, phases: Phases, wait: float, rn
         frame.write_parquet(folder / f"{name}.parquet")
 
 
+def _judgement(record: StudyRecord) -> Judgement:
+    planned = len(record.plan.trials)
+    done = sum(trial.state == "done" for trial in record.trials)
+    lost = {"configuration": planned - done}
+    return Judgement(asked=planned, measured=done, lost=lost, trials=planned, done=planned, limits=("Trials failed.",))
+
+
 def _analysis(record: StudyRecord) -> StudyAnalysis:
     responses = []
     for name, (_, which, noise) in RESPONSES.items():
@@ -409,4 +417,5 @@ def _analysis(record: StudyRecord) -> StudyAnalysis:
         "A pool of one connection halves the throughput (−52 % [−54, −50], 4 trials); larger pools than 10 "
         "are not distinguishable from the baseline.",
         ("The best of 5 comparisons is reported: confirm it by fresh trials.",),
+        judgement=_judgement(record),
     )
