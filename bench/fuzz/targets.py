@@ -101,7 +101,7 @@ def _planned(file: StudyFile, folder: Path) -> None:
             raise LeadlineError(refused[0].failure_message)
         audited = any(trial.failure_message.startswith("audit failed") for trial in record.trials)  # an outcome
         if not audited and file.study.budget is None and any(trial.is_left for trial in record.trials):
-            raise LeadlineError(run.result.stopped or "trials are left")
+            raise LeadlineError(run.stopped or "trials are left")
     except TrialFailure:
         raise
     except LeadlineError as error:

@@ -222,7 +222,7 @@ def test_a_dead_database_and_ctrl_c_cost_an_attempt_each_and_the_run_goes_on(
         _wait_for_load(tmp_path / "lab", trial=1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 1, (out, err)
+    assert process.returncode == 128 + signal.SIGINT, (out, err)
     assert "attempt 1 failed as infrastructure, trying again: postgres died during the trial" in out
     assert "ended by SIGINT; run the same command again to go on" in out
     store = Store(tmp_path / "lab")

@@ -91,13 +91,13 @@ def test_files_agree_with_each_other_and_with_the_server(server: tuple[str, dict
     assert result.total["bad"].failed == seen["/bad"] == result.errors["status_4xx"]
 
     window = responses_between(run.out, *result.phases.steady)
-    assert window.count == result.all.ok
+    assert window.ok == result.all.ok
     assert window.p99 == pytest.approx(result.all.response_ms.p99, rel=2e-3)
     assert window.mean == pytest.approx(result.all.response_ms.mean, rel=2e-3)
     assert window.errors == pytest.approx(result.all.failed / (result.all.ok + result.all.failed))
-    assert by_transaction(run.out, 1, 3)["bad"].count == 0
+    assert by_transaction(run.out, 1, 3)["bad"].ok == 0
     seconds = seconds_between(run.out, *result.phases.steady)
-    assert sum(sum(second.counts) for second in seconds) == window.count
+    assert sum(sum(second.counts) for second in seconds) == window.ok
     assert max(second.values_ms[-1] for second in seconds) == pytest.approx(window.max, rel=2e-3)
     assert sum(second.failed for second in seconds) == result.all.failed
 
