@@ -221,7 +221,7 @@ ENDS = {
     "long": ("x" * 70_000, FailureClass.CONFIGURATION, "job has 70,000 bytes; 65,536 at most"),
     "silent": (
         "ready http://127.0.0.1:1/ 2",
-        FailureClass.CONFIGURATION,
+        FailureClass.INFRASTRUCTURE,
         "http://127.0.0.1:1/ does not respond after 2 s",
     ),
 }
