@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 say = @printf '\033[1m==>\033[0m %s\n' $(1)
 
-.PHONY: quickstart install check matrix test test-rust test-quick test-slow test-stack test-java lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
+.PHONY: quickstart install check matrix test test-rust test-quick test-slow test-host test-beside test-java lint lint-python lint-rust lint-java format wheel bench site lock clean check-tools check-python
 .DELETE_ON_ERROR:
 
 quickstart: install  ## provision, run the built-in study, write its report
@@ -37,7 +37,7 @@ check: lint $(DRIVER) $(JAVA) test-quick  ## the inner loop: formatters, linters
 test: check-tools $(VENV)/.dev  ## formatters, linters, strict types and every test
 	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint-python lint-rust lint-java test-java $(DRIVER)
 	@$(MAKE) --no-print-directory --jobs 2 test-rust test-quick
-	@$(MAKE) --no-print-directory --jobs 2 test-stack test-slow
+	@$(MAKE) --no-print-directory --jobs 3 test-host test-beside test-slow
 
 matrix: export LEADLINE_MATRIX := 1
 matrix: test  ## every test with every server and database and mode and queue and generator that is installed
@@ -60,9 +60,13 @@ test-java: lint-java  # the compiler lints too
 	$(MVN) -B -q -f workloads/pom.xml verify
 	@touch $(PROGRAMS) $(JAVA)
 
-test-stack:  # those that take the host's lease or change its settings run one after the other, beside the others
-	$(call say,"testing with real servers and databases and pages")
-	$(BIN)/pytest -vv --no-header --durations=30 --numprocesses 3 --dist loadgroup tests/stack tests/browser
+test-host:  # tests that take the host's lease or change its settings, one after the other
+	$(call say,"testing with real servers and databases and pages: those that hold the host")
+	$(PYTEST) -vv --no-header --durations=20 -m host tests/stack tests/browser
+
+test-beside:  # real servers, databases and pages that need nothing to themselves
+	$(call say,"testing with real servers and databases and pages: those beside them")
+	$(PYTEST) -vv --no-header --durations=20 -m "not host" tests/stack tests/browser
 
 lint: check-tools $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-python lint-rust lint-java

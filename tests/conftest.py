@@ -48,6 +48,7 @@ HOLD_THE_HOST = {
     "test_commands",
     "test_docs",
     "test_far_host",
+    "test_live_restart",
     "test_host_kernel",
     "test_host_large_pages",
     "test_host_ram_disk",
@@ -218,12 +219,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests as ``host`` or ``slow``; group them for loadgroup: by file, those that hold the host as one."""
+    """Mark tests as ``host`` or ``slow``."""
     for item in items:
         stem = item.path.stem
         if stem in SLOW or {"golden", "statistics"} & set(item.path.parts):
             item.add_marker(pytest.mark.slow)
         if stem in HOLD_THE_HOST:
             item.add_marker(pytest.mark.host)
-        item.add_marker(pytest.mark.xdist_group("host" if stem in HOLD_THE_HOST else stem))
     items.sort(key=lambda item: item.path.stem not in HOLD_THE_HOST)
