@@ -92,9 +92,9 @@ fn losses(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
         }
         let seconds = summary["silence"]["seconds"].as_f64().unwrap_or(0.0);
         let unanswered = summary["silence"]["unanswered"].as_u64().unwrap_or(0);
-        // As many in a row by chance, where others fail, too.
+        // As many in a row by chance, where as many fail as others do or may.
         let others = share(failed.saturating_sub(unanswered), (ok + failed).saturating_sub(unanswered));
-        let chance = others.powi(i32::try_from(unanswered).unwrap_or(i32::MAX));
+        let chance = others.max(most_errors).powi(i32::try_from(unanswered).unwrap_or(i32::MAX));
         if unanswered > 0 && seconds >= SILENCE && chance < BY_CHANCE {
             found.push(format!(
                 "nothing succeeded in the last {seconds:.1} s of the steady phase, and {unanswered} transactions due in \
@@ -188,6 +188,21 @@ mod tests {
         let text =
             "nothing succeeded in the last 4.0 s of the steady phase, and 3 transactions due in them got no answer";
         assert_eq!(dead, [text]);
+    }
+
+    #[test]
+    fn a_silence_is_judged_by_the_errors_that_are_allowed() {
+        let silent = |unanswered: u64, errors: f64| {
+            let mut found = summary();
+            found["total"]["a"] = json!({"ok": 80, "failed": 60});
+            found["steady"]["all"] = json!({"ok": 60, "failed": 53});
+            found["silence"] = json!({"seconds": 7.4, "unanswered": unanswered});
+            judge(&mut found, &Bounds { errors: Some(errors), ..Bounds::default() });
+            passed(&found)
+        };
+        assert!(silent(21, 0.95));
+        assert!(!silent(21, 0.6));
+        assert!(!silent(190, 0.95));
     }
 
     #[test]
