@@ -17,8 +17,15 @@ from leadline.host.base import Ability
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Machine
 from leadline.model.study import Placement, StackChoice
+from leadline.stack import provision
 from leadline.stack.base import AuditResult, Endpoint
 from leadline.stack.provision import TOMCAT
+
+
+@pytest.fixture(autouse=True)
+def fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent fetches nothing by itself; the tests after these do."""
+    monkeypatch.setattr(provision, "elsewhere", provision.elsewhere)
 
 
 @pytest.mark.parametrize(
