@@ -232,12 +232,18 @@ impl Measurement {
     }
 
     /// A transaction is over.
-    pub fn book(&mut self, ended: Ended) {
+    pub fn book(&mut self, ended: Ended, settings: &Settings) {
         self.pending.remove(ended.due);
         let result = &mut self.result;
         match ended.outcome {
-            Outcome::Ok => (result.last_ok, result.silent) = (ended.end, 0),
-            Outcome::Failed(kind) if kind.is_silence() && ended.due >= result.last_ok => result.silent += 1,
+            Outcome::Ok => {
+                if ended.end.saturating_sub(result.last_ok) > result.gap && ended.end <= settings.phases.steady_end() {
+                    let gap = settings.loaded_from(result.last_ok).saturating_sub(settings.loaded_from(ended.end));
+                    result.gap = result.gap.max(gap);
+                }
+                (result.last_ok, result.silent) = (ended.end, 0);
+            }
+            Outcome::Failed(kind) if kind.is_silence() => result.silent += 1,
             _ => {}
         }
         self.slice.book(ended);

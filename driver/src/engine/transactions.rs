@@ -175,7 +175,7 @@ impl Engine<'_> {
         self.measurement.in_flight -= 1;
         self.measurement.slice.residence += u128::from(self.settings.phases.stay(running.taken, now));
         let last = running.last_byte.filter(|_| outcome == Outcome::Ok).unwrap_or(now);
-        self.measurement.book(Ended {
+        let ended = Ended {
             transaction: running.transaction,
             due: running.due,
             outcome,
@@ -184,7 +184,8 @@ impl Engine<'_> {
             service: last.saturating_sub(running.first_byte.unwrap_or(running.taken)),
             connect: running.connecting,
             blocked: running.blocked,
-        });
+        };
+        self.measurement.book(ended, self.settings);
         if let Outcome::Failed(kind) = outcome {
             if self.measurement.result.samples.iter().filter(|(k, _)| *k == kind).count() < SAMPLES {
                 let name = &self.scenario.transactions[running.transaction].name;

@@ -40,10 +40,12 @@ pub struct LoopResult {
     /// CPU of the loop's thread in the steady phase, seconds.
     pub steady_cpu: f64,
     pub interrupted: bool,
-    /// When the last transaction succeeded, nanoseconds since the start, and how many that were due since then got no
-    /// answer.
+    /// When the last transaction succeeded, nanoseconds since the start.
     pub last_ok: u64,
+    /// Transactions that were given up since then without an answer.
     pub silent: u64,
+    /// The longest time of the steady phase between two that succeeded, nanoseconds.
+    pub gap: u64,
     /// Where sessions share connections: most there were at once, and requests that waited for one in use.
     pub shared: Option<(usize, u64)>,
     /// At most a few messages of each kind of error.
@@ -128,7 +130,11 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "drained": seconds(run.drained),
         },
         "steady": {"duration_s": length, "transactions": steady, "all": of_all(&all, length, totals.dropped)},
-        "silence": {"seconds": seconds(inputs.silence), "unanswered": run.silent},
+        "silence": {
+            "seconds": seconds(inputs.silence),
+            "unanswered": run.silent,
+            "longest_before_s": seconds(run.gap),
+        },
         "total": counts,
         "requests": {
             "count": run.requests,

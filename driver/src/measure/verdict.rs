@@ -8,7 +8,9 @@ use serde_json::{json, Value};
 
 /// Seconds without a success at the end of the steady phase, in which the server was dead if it gave no answer.
 const SILENCE: f64 = 0.5;
-/// A silence that is less likely than this by chance is one of the server.
+/// How many times as long as every silence before it.
+const LONGER: f64 = 2.0;
+/// As many failures in a row as this are no chance, where as many may fail as the bound says.
 const BY_CHANCE: f64 = 1e-4;
 
 /// What a run may lose and still pass.
@@ -92,13 +94,14 @@ fn losses(summary: &Value, most_errors: f64, most_dropped: f64) -> Vec<String> {
         }
         let seconds = summary["silence"]["seconds"].as_f64().unwrap_or(0.0);
         let unanswered = summary["silence"]["unanswered"].as_u64().unwrap_or(0);
-        // As many in a row by chance, where as many fail as others do or may.
-        let others = share(failed.saturating_sub(unanswered), (ok + failed).saturating_sub(unanswered));
-        let chance = others.max(most_errors).powi(i32::try_from(unanswered).unwrap_or(i32::MAX));
-        if unanswered > 0 && seconds >= SILENCE && chance < BY_CHANCE {
+        let before = summary["silence"]["longest_before_s"].as_f64().unwrap_or(0.0);
+        let steady_seconds = summary["steady"]["duration_s"].as_f64().unwrap_or(0.0);
+        let chance = most_errors.powi(i32::try_from(unanswered).unwrap_or(i32::MAX));
+        let allowed = seconds <= most_errors * steady_seconds && chance > BY_CHANCE;
+        if unanswered > 0 && seconds >= SILENCE.max(LONGER * before) && !allowed {
             found.push(format!(
-                "nothing succeeded in the last {seconds:.1} s of the steady phase, and {unanswered} transactions due in \
-                 them got no answer"
+                "nothing succeeded in the last {seconds:.1} s of the steady phase, and {unanswered} transactions got no \
+                 answer (the longest such time before was {before:.1} s)"
             ));
         }
     }
@@ -140,8 +143,8 @@ mod tests {
         json!({
             "completed": true,
             "total": {"a": {"ok": 90, "failed": 0}, "b": {"ok": 10, "failed": 0}},
-            "steady": {"all": {"ok": 80, "failed": 0}},
-            "silence": {"seconds": 0.0, "unanswered": 0},
+            "steady": {"all": {"ok": 80, "failed": 0}, "duration_s": 10.0},
+            "silence": {"seconds": 0.0, "unanswered": 0, "longest_before_s": 0.3},
             "errors": {},
             "arrivals_planned": 100,
             "dropped": 0,
@@ -185,24 +188,34 @@ mod tests {
         assert!(judged(&[("/silence/seconds", json!(0.4)), ("/silence/unanswered", json!(3))]).is_empty());
         assert!(judged(&[("/silence/seconds", json!(4.0))]).is_empty());
         let dead = judged(&[("/silence/seconds", json!(4.0)), ("/silence/unanswered", json!(3))]);
-        let text =
-            "nothing succeeded in the last 4.0 s of the steady phase, and 3 transactions due in them got no answer";
+        let text = "nothing succeeded in the last 4.0 s of the steady phase, and 3 transactions got no answer (the \
+                    longest such time before was 0.3 s)";
         assert_eq!(dead, [text]);
     }
 
     #[test]
-    fn a_silence_is_judged_by_the_errors_that_are_allowed() {
-        let silent = |unanswered: u64, errors: f64| {
+    fn a_silence_is_one_of_the_server_when_it_is_longer_than_those_before() {
+        let silent = |seconds: f64, unanswered: u64| {
+            let place = [("/silence/seconds", json!(seconds)), ("/silence/unanswered", json!(unanswered))];
+            !judged(&place).is_empty()
+        };
+        assert!(silent(0.7, 1), "one user whose server froze");
+        assert!(!silent(0.55, 1));
+        assert!(!silent(7.4, 0), "nobody waited");
+    }
+
+    #[test]
+    fn a_silence_within_the_errors_that_are_allowed_passes() {
+        let passes = |seconds: f64, unanswered: u64, errors: f64| {
             let mut found = summary();
-            found["total"]["a"] = json!({"ok": 80, "failed": 60});
-            found["steady"]["all"] = json!({"ok": 60, "failed": 53});
-            found["silence"] = json!({"seconds": 7.4, "unanswered": unanswered});
+            found["steady"] = json!({"all": {"ok": 63, "failed": 53}, "duration_s": 20.0});
+            found["silence"] = json!({"seconds": seconds, "unanswered": unanswered, "longest_before_s": 1.4});
             judge(&mut found, &Bounds { errors: Some(errors), ..Bounds::default() });
             passed(&found)
         };
-        assert!(silent(21, 0.95));
-        assert!(!silent(21, 0.6));
-        assert!(!silent(190, 0.95));
+        assert!(passes(7.5, 26, 0.95));
+        assert!(!passes(7.5, 26, 0.6), "too many in a row");
+        assert!(!passes(19.5, 26, 0.95), "too long");
     }
 
     #[test]

@@ -123,11 +123,15 @@ fn greatest(parts: &[Part], pointer: &str) -> Result<f64, String> {
     values.collect::<Result<Vec<f64>, _>>().map(|values| values.into_iter().fold(0.0, f64::max))
 }
 
-/// Since the last success of any.
+/// Since the last success of any; the longest before it is at most that of each.
 fn silence(documents: &[&Value]) -> Value {
-    let seconds = documents.iter().filter_map(|document| document["silence"]["seconds"].as_f64());
+    let least = |key: &str| documents.iter().filter_map(|document| document["silence"][key].as_f64()).reduce(f64::min);
     let unanswered = documents.iter().filter_map(|document| document["silence"]["unanswered"].as_u64());
-    json!({"seconds": seconds.reduce(f64::min), "unanswered": unanswered.sum::<u64>()})
+    json!({
+        "seconds": least("seconds"),
+        "unanswered": unanswered.sum::<u64>(),
+        "longest_before_s": least("longest_before_s"),
+    })
 }
 
 fn samples(documents: &[&Value]) -> Value {
