@@ -50,7 +50,6 @@ _DESIGNS: Sequence[Mapping[str, Any]] = (
         for runs in (4, 6)
         for model in ("main-effects", "interactions")
     ),
-    *({"kind": "racing", "replicates": count, "looks": looks} for count in (2, 4) for looks in (1, 2)),
     {"kind": "confirmation", "replicates": 4},
     {"kind": "configurations", "configurations": {"one": {"a": "y"}}},
     {"blocks": "incomplete", "block_size": 2},

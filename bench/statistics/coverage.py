@@ -96,7 +96,7 @@ def recipes() -> Iterator[tuple[str, list[Factor], Design, Workload, dict[str, f
         "d-optimal": [(factors(3, 3) + factors(3, 2, name="jvm.k"), Design(kind="d-optimal", replicates=2))],
     }
     for kind in KINDS:
-        if kind in ("racing", "confirmation"):  # bench/statistics/sequential.py; one comparison, planned by itself
+        if kind == "confirmation":  # one comparison, planned by itself
             continue
         usual = [(factors(7, 2), Design.model_validate({"kind": kind, "replicates": 2}))]
         for chosen, design in sizes.get(kind, usual):

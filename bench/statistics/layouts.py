@@ -2,10 +2,9 @@
 
 python bench/statistics/layouts.py [studies] [layout ...]
 
-Two factors of two levels, one of which raises throughput by 6 %; of the race one factor of four levels, one of which
-does. *Calm*: noise alone. *Rough*: server instances that differ, effects that differ between them, three times the
-noise at the level that helps, a carry-over of 40 % from slot to slot, and a drift over the study, all at once; of a
-duet halves that differ and instances that disturb each other.
+Two factors of two levels, one of which raises throughput by 6 %. *Calm*: noise alone. *Rough*: server instances that
+differ, effects that differ between them, three times the noise at the level that helps, a carry-over of 40 % from slot
+to slot, and a drift over the study, all at once; of a duet halves that differ and instances that disturb each other.
 """
 
 from __future__ import annotations
@@ -35,14 +34,12 @@ from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.result import Effect, Observation, Verdict
 from leadline.model.workload import Workload
 from leadline.planning.boundary import boundary_of
-from leadline.planning.course import course, interim_of
 from leadline.planning.looks import look, schedule
 from leadline.planning.watched import NOTHING, watched
 
 GAIN = 0.06  # of level 1 of the first factor
-LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched", "race", "duet")
+LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched", "duet")
 LOAD = Workload(users=20, ramp_up=5, steady=96)
-ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,6 @@ WORLDS = {
 
 @cache
 def plan_of(layout: str) -> Plan:
-    if layout == "race":
-        return make_plan([Factor("k0", (0, 1, 2, 3), 0)], Design(kind="racing", replicates=8, looks=ROUNDS))
     factors = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (0, 1)]
     if layout == "duet":
         held = [Factor(f"k{number}", (0, 1), 0) for number in (0, 1)]
@@ -137,14 +132,7 @@ def study(layout: str, world: str, seed: int) -> tuple[int, int, bool, bool, flo
     plan = plan_of(layout)
     system = System(plan, layout, WORLDS[world], seed)
     seen: list[Observation] = []
-    if layout == "race":
-        state = course(plan, seen, "throughput", ROUNDS)
-        while not state.over and len(seen) < len(plan.trials):
-            for trial in state.plan.trials[len(seen) : state.next_position or len(plan.trials)]:
-                seen += system.trial(trial)
-            state = course(state.plan, seen, "throughput", ROUNDS)
-        effects = effects_of(state.plan, seen, interim_of(state, ROUNDS, True))
-    elif layout.startswith("looks"):
+    if layout.startswith("looks"):
         watch = layout.endswith("watched")
         looks: Looks = "watched" if watch else 3
         blocks = schedule(plan, looks)

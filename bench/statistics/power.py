@@ -2,7 +2,7 @@
 
 python bench/statistics/power.py [--studies N] [--only PART ...] [--within SHARE ...]
 
-The parts can be run beside each other: ``--only blocks "every run" looks race``, ``--only one-at-a-time in``, ``--only
+The parts can be run beside each other: ``--only blocks "every run" looks``, ``--only one-at-a-time in``, ``--only
 "D-optimal in"``.
 
 Question: 33 settings (11 factors, three levels beside the default), one of which has a true effect of 2, 5 or 10 % on
@@ -23,7 +23,7 @@ simulated pilot studies; both shrink with the root of the plan's size, which giv
 with the number of server instances, so their size comes from a second pilot of about that size; a further simulation
 checks the power, of as many studies as --studies says, fewer where one takes long; where two
 would take more than a minute the row says so instead. Plans with looks have a tenth more replicates than the published
-protocol, races as many as RACES says; of both, the hours are what the simulated studies took on average. Live factors
+protocol; their hours are what the simulated studies took on average. Live factors
 change in slots of 30 s of which 10 s are left out; a trial of slots has the published ramps (660 s) and a steady state
 of about two hours.
 """
@@ -44,7 +44,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from races import play  # noqa: E402
 from sequential import sequential  # noqa: E402
 
 from leadline.analysis import analyse  # noqa: E402
@@ -66,7 +65,6 @@ CORRELATION = 0.5  # of neighbouring seconds
 DAY, DAY_CV = 86400.0, 0.02
 EFFECTS = (0.02, 0.05, 0.10)
 LOOKS = 5
-RACES = {0.02: 104, 0.05: 17, 0.10: 6}  # replicates of a race of all 33 settings
 PER_SLOT = 0.0045  # seconds of CPU to analyse a slot; a trial takes about as much
 PATIENCE = 60.0  # seconds of CPU for the check of one row
 FACTORS = [Factor(f"vm.k{number:02d}", (0, 1, 2, 3), 0, apply_cost=ApplyCost.LIVE) for number in range(1, 12)]
@@ -238,24 +236,6 @@ def looked(replicates: int, scenario: Scenario, effect: float, studies: int, see
     return Judged(0.0, 0.0, found / studies / len(PLANTED), wrong / studies), trials / studies * RUN / 3600
 
 
-def raced(replicates: int, effect: float, studies: int, seed: int) -> tuple[Judged, float]:
-    """A race of all settings, one of which is better by ``effect``: found when it is left alone, without the
-    baseline; wrong when another one is. Runs differ by CV; what a block shares cancels.
-    """
-    best = (FACTORS[0].name, 1)
-    plan = make_plan(FACTORS, Design(kind="racing", replicates=replicates, looks=min(LOOKS, replicates - 1)))
-    gains = {trial.treatment: math.log1p(effect) for trial in plan.trials if trial.treatment[best[0]] == best[1]}
-    found, wrong, trials = 0, 0, 0
-    for number in range(studies):
-        state, ran = play(plan, min(LOOKS, replicates - 1), gains, CV, (seed, number))
-        alone = state.race.running[0] if len(state.race.running) == 1 else plan.baseline
-        right = alone[best[0]] == best[1]
-        found += right
-        wrong += alone != plan.baseline and not (right and effect > 0)
-        trials += len(ran)
-    return Judged(0.0, 0.0, found / studies, wrong / studies), trials / studies * RUN / 3600
-
-
 def adaptive(options: argparse.Namespace) -> None:
     """The rows of plans that end when they know enough, and what they call without effects."""
     scenario = Scenario(0.25, False)
@@ -271,9 +251,6 @@ def adaptive(options: argparse.Namespace) -> None:
                 *looked(repeats, scenario, effect, own, 1),
                 own,
             )
-        if not options.only or any(word in "racing" for word in options.only):
-            own = 5 if effect == 0.02 else 2 * checks if effect else 4 * checks
-            _row("racing", scenario, effect, *raced(RACES[effect or 0.05], effect, own, 1), own)
 
 
 def _row(name: str, scenario: Scenario, effect: float, check: Judged, hours: float, studies: int) -> None:

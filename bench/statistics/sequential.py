@@ -1,6 +1,6 @@
-"""Looks and races over simulated studies: errors, findings and trials run. docs/evidence/layouts.md.
+"""Looks over simulated studies: errors, findings and trials run. docs/evidence/layouts.md.
 
-python bench/statistics/sequential.py [studies] [--only looks slots levels races]
+python bench/statistics/sequential.py [studies] [--only looks slots]
 """
 
 from __future__ import annotations
@@ -8,15 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
 
-from races import races  # noqa: E402
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.design import make_plan  # noqa: E402
@@ -26,8 +22,6 @@ from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
-from leadline.planning.course import race_levels, whole_blocks  # noqa: E402
-from leadline.planning.equals import DRAWS, shares_lost  # noqa: E402
 from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
 from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
@@ -77,52 +71,6 @@ def looks_table(studies: int) -> None:
             print(f"| {name} | {looks} | {wrong / studies:.3f} | {share} | {trials / studies / len(plan.trials):.0%} |")
 
 
-RACES: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (  # name, replicates, rounds, truth by level
-    ("6 equal", 6, 5, (1.0,) * 6),
-    ("12 equal", 4, 3, (1.0,) * 12),
-    ("2 best (the baseline is one), 4 at -6 %", 6, 5, (1.0, 1.0, 0.94, 0.94, 0.94, 0.94)),
-    ("best 3 % over the baseline and one more, 5 at -10 %", 8, 5, (1.0, 1.0, 1.03, 0.9, 0.9, 0.9, 0.9, 0.9)),
-    ("best 8 % over 11 that spread over 20 %", 8, 5, (*np.linspace(0.8, 1.0, 11), 1.08)),
-)
-
-
-def race_table(studies: int) -> None:
-    """Figures are shares of races; ``a best one lost`` and its error over the best ones of every race."""
-    print(
-        "| levels | races | a given best one lost | the baseline, if a best one | no best one left | intervals hold "
-        "| a wrong verdict | bound behind the best holds | alone at the end | trials run |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, replicates, rounds, truth in RACES:
-        found = races(len(truth), replicates, rounds, truth, studies, CV)
-        best = sum(ratio == max(truth) for ratio in truth)
-        lost = f"{np.mean([len(each.lost) / best for each in found]):.3f}"
-        baseline = f"{np.mean([0 in each.lost for each in found]):.3f}" if truth[0] == max(truth) else ""
-        shares = [
-            np.mean([getattr(each, key) for each in found]) for key in ("none_left", "intervals", "verdicts", "bound")
-        ]
-        shares[2] = 1 - shares[2]
-        cells = [name, f"{studies}", lost, baseline, *(f"{share:.3f}" for share in shares)]
-        cells.append(f"{np.mean([each.alone for each in found]):.2f}")
-        cells.append(f"{np.mean([each.trials for each in found]) / (len(truth) * replicates):.0%}")
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def levels_table(_studies: int) -> None:
-    """Races without a store: the levels of all rounds against other random numbers than those they are made from."""
-    print("| levels | replicates | rounds | truth | races | a given best one lost | the baseline lost |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for count, replicates, rounds in ((2, 6, 5), (6, 6, 5), (12, 4, 3), (34, 17, 5)):
-        chosen = race_levels(count, count * replicates, rounds)
-        blocks = partial(whole_blocks, count * replicates, rounds)
-        worse = [(f"two best, the others {gap:g} standard deviations worse", gap) for gap in (0.3, 1.5)]
-        for name, gap in (("equal", 0.0), *(worse if count > 2 else ())):
-            gains = np.where(np.arange(count) < 2, 0.0, -gap)
-            lost = shares_lost(blocks, chosen, True, gains)
-            shares = f"{lost[gains == 0].mean():.4f} | {lost[0]:.4f}"
-            print(f"| {count} | {replicates} | {rounds} | {name} | {DRAWS} | {shares} |", flush=True)
-
-
 def slots_table(studies: int) -> None:
     """Three looks at a switchback study of two factors in six lives."""
     print("| true effects of 2 live factors | studies | any wrong finding | each true effect found | lives run |")
@@ -168,8 +116,6 @@ def main() -> None:
 TABLES: dict[str, Callable[[int], None]] = {
     "looks": looks_table,
     "slots": slots_table,
-    "levels": levels_table,
-    "races": race_table,
 }
 
 if __name__ == "__main__":

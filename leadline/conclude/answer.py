@@ -47,7 +47,6 @@ class Facts:
     describe: Describe
     judgement: Judgement
     seconds: float | None = None
-    outcome: str = ""  # what the stopping rule found
     load: float = 0.0  # seconds of a trial's load up to its end
     loads: tuple[str, ...] = ()  # of a study that varies its load alone: sentences that tell how far it goes
     factors: tuple[Factor, ...] = ()
@@ -59,7 +58,6 @@ class Facts:
         record: StudyRecord,
         judgement: Judgement,
         describe: Describe,
-        outcome: str = "",
         factors: Sequence[Factor] = (),
         returns: Sequence[Returns] = (),
     ) -> Facts:
@@ -67,7 +65,6 @@ class Facts:
             describe,
             judgement,
             seconds=record.seconds_per_trial,
-            outcome=outcome,
             load=record.study.workload.before_steady + record.study.workload.steady,
             loads=tuple(of_loads(record, describe)),
             factors=tuple(factors),
@@ -118,8 +115,6 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     taken_out = others is not None and others.taken_out
     if not taken_out:
         sentences += disturbed
-    if facts.outcome:
-        sentences.append(facts.outcome)
     scopes = {effect.scope for one in analysis.responses for effect in one.effects}
     if Scope.THIS_INSTANCE in scopes:
         sentences.append("Of this server instance alone, as no other was started")

@@ -54,8 +54,6 @@ def narrowing(record: StudyRecord, response: str, known: MutableMapping[int, Loo
     left = [trial.planned.block for trial in record.trials if trial.is_left]
     complete = min(left, default=every)
     nothing = Watching(response, (), (complete, every))
-    if plan.kind == "racing":
-        return Watching(response, (), (complete, every), "a race tells who is left in its messages")
     try:
         blocks = schedule(plan, "watched")
     except UsageError:

@@ -51,14 +51,13 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     )
     settled = settled_wash_out(record, seen.slots)
     noted = [settled.sentence] if settled is not None else []
-    stopped = rule.applied(found)
     found = replace(
-        stopped.analysis,
-        responses=tuple(in_words(within_margin(one), describe) for one in stopped.analysis.responses),
+        found,
+        responses=tuple(in_words(within_margin(one), describe) for one in found.responses),
         failures=_failures(record),
-        warnings=(*stopped.notes, *stopped.analysis.warnings, *noted),
+        warnings=(*rule.notes(), *found.warnings, *noted),
         simulated=record.simulated,
-        disturbance=_disturbance(record, plan, observations, stopped.analysis),
+        disturbance=_disturbance(record, plan, observations, found),
         quantiles=quantile_effects(
             plan,
             observations,
@@ -71,7 +70,7 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     found = replace(found, confirmations=confirmations_of(record, found))
     found = judged(record, plan, observations, found, describe)
     returns = _returns(record, plan, observations, describe)
-    told = answer(found, Facts.of(record, found.judgement, describe, stopped.outcome, plan.factors, returns))
+    told = answer(found, Facts.of(record, found.judgement, describe, plan.factors, returns))
     return replace(found, answer=told.text, headline=told.head)
 
 
@@ -81,7 +80,7 @@ def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation
     """
     study = record.study
     factors = [factor.name for factor in plan.factors if len(factor.levels) >= FEWEST and not is_load(factor.name)]
-    if study.design.looked_at or plan.kind == "racing" or not factors:
+    if study.design.looked_at or not factors:
         return []
     level = 1 - 0.05 / (len(factors) * len(study.responses))
     return [

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from leadline.design import racing
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.definitive_screening import ordered_levels
 from leadline.design.forks import WORLDS
@@ -85,9 +84,6 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _block_problems(plan: Plan, blocks: Sequence[Sequence[Treatment]]) -> Iterator[str]:
-    if plan.kind == "racing":
-        yield from racing.problems(plan, blocks)
-        return
     counted = [Counter(treatment.key for treatment in block) for block in blocks]
     every = [treatment for block in blocks for treatment in block]
     if plan.kind in REBUILT:

@@ -30,9 +30,6 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
     kind, forks = _kind(design.treatments), design.kind == FORKS
     _check_factors(factors)
     check_options(kind, design)
-    requested = design
-    if kind.name == "racing":  # every block holds the baseline
-        design = design.model_copy(update={"sentinels": None})
     if design.replicates == 1 and design.sentinels is None and not forks:
         raise DesignError(
             "design: one replicate without sentinels cannot distinguish a drift of the machine from an effect; "
@@ -69,7 +66,7 @@ def make_plan(factors: Sequence[Factor], design: Design) -> Plan:
         ),
         blocks=WORLDS if forks else design.blocks,
     )
-    notes = [*kind.notes(factors, requested), *arranged.notes]
+    notes = [*kind.notes(factors, design), *arranged.notes]
     notes += _reference_notes(kind, plan, runs) if forks else _notes(kind, plan, design, runs)
     return Plan(plan.kind, plan.seed, plan.factors, plan.trials, tuple(notes), plan.blocks)
 

@@ -41,8 +41,6 @@ def check_rotation(
             f"running system, {key[1]} for those that need a restart",
             key,
         )
-    if design.kind == "racing":
-        raise DesignError(f"design: a race replaces instances one by one; with {name} use looks", key)
     if design.blocks not in ("by-replicate", "incomplete"):
         raise DesignError(
             f"design.blocks {design.blocks} orders trials one after the other; with {name} leave it out or say "

@@ -10,13 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 from ruamel.yaml.comments import CommentedMap
 
 from leadline.lab.studyfile import StudyFile, validated
 from leadline.lab.yamltree import Path_, Places
-from leadline.model.design import Design, TreatmentsName
+from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
 from leadline.model.guest import KERNEL as GUEST_KERNEL
@@ -137,11 +137,6 @@ def _without_swap(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], 
 def _as_forks(file: StudyFile, tree: CommentedMap, given: dict[Path_, str], option: str) -> Iterator[str]:
     """Each replicate becomes a world."""
     was = file.study.design
-    if was.kind not in get_args(TreatmentsName):
-        raise UsageError(
-            f"{option}: {file.where(('design', 'kind'))}: design.kind is {was.kind}, and a study in virtual time"
-            " compares all its treatments in every world; write one-at-a-time"
-        )
     design = _child(tree, "design")
     for key in _IN_TIME:
         design.pop(key, None)

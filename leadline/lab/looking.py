@@ -18,8 +18,6 @@ from leadline.planning.looks import due, look, schedule
 
 def check_looks(file: StudyFile, plan: Plan) -> None:
     """Raises UsageError with file and line where the plan has no room for the looks that are asked for."""
-    if plan.kind == "racing":  # its rounds are its own
-        return
     try:
         schedule(plan, file.study.design.looks)
     except UsageError as error:
@@ -28,11 +26,10 @@ def check_looks(file: StudyFile, plan: Plan) -> None:
 
 class Gate(Protocol):
     """Asked before every trial that is still to run whether the study goes on. ``skipped``: positions that need not
-    run; ``replanned``: the call just made gave the trials left other treatments.
+    run.
     """
 
     skipped: set[int]
-    replanned: bool
 
     def looks_before(self, trial: TrialRecord) -> bool:
         """Whether it would look at all trials before this one now."""
@@ -46,7 +43,6 @@ class NoGate(Gate):
     """Where nothing is decided on the way."""
 
     skipped: set[int] = field(default_factory=set)
-    replanned: bool = False
 
     def looks_before(self, trial: TrialRecord) -> bool:  # noqa: ARG002 - as every gate
         return False
@@ -76,7 +72,6 @@ class Looking(Gate):
     message: Callable[[str], None]
     margin: float = MARGIN
     skipped: set[int] = field(default_factory=set)
-    replanned: bool = False
     _done: int = 0
 
     def looks_before(self, trial: TrialRecord) -> bool:

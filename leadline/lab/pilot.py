@@ -11,7 +11,7 @@ from leadline.analysis import analyse
 from leadline.analysis.table import Floats
 from leadline.lab.labfile import FILE, SQLITE, is_lab
 from leadline.lab.planning import first_overhead
-from leadline.lab.store import Store
+from leadline.lab.store import Store, UnreadableError
 from leadline.lab.trialfiles import bring
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
@@ -107,7 +107,10 @@ def _related(store: Store, study: Study, other: bool = False) -> list[StudyRecor
     for study_id in store.ids():
         if len(found) == STUDIES:
             break
-        record = store.load(study_id)
+        try:
+            record = store.load(study_id)
+        except UnreadableError:  # of another version
+            continue
         done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
         if _alike(record.study, study) and _same_layout(record.study, study) != other and done >= 3:
             bring(store, study_id)

@@ -19,7 +19,6 @@ from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, Looking, NoGate, check_looks
 from leadline.lab.planning import Planned, first_guess, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
-from leadline.lab.racing import Racing
 from leadline.lab.rotation import run_block
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
@@ -176,7 +175,7 @@ class StudyRun:
             for position in cut_off:
                 number = f"{position + 1}/{len(record.trials)}"
                 self.watcher.message(f"trial {number} was cut off by the end of an earlier leadline; it will run again")
-            if not same_beginning(record.plan, self.planned.plan):
+            if record.plan != self.planned.plan:
                 self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
             else:
                 bring(self.store, existing)
@@ -216,8 +215,6 @@ class StudyRun:
             ended = looking.before(trial)
             if ended:
                 return ended
-            if looking.replanned:
-                record = self.store.load(study_id)
             trials = [
                 each
                 for at in group
@@ -279,8 +276,6 @@ class StudyRun:
 
 def gate(study: Study, store: Store, record: StudyRecord, message: Callable[[str], None]) -> Gate:
     """What is asked between blocks whether the study goes on."""
-    if record.plan.kind == "racing":
-        return Racing(store, record.id, message)
     margin = 100 * study.equivalence
     return Looking(store, record.id, record.plan, study.design.looks, study.responses[0], message, margin=margin)
 
@@ -359,11 +354,3 @@ def together(plan: Plan) -> list[list[int]]:
     if plan.rotates:
         return [[trial.position for trial in block] for block in blocks_of(plan)]
     return [[trial.position] for trial in plan.trials]
-
-
-def same_beginning(stored: Plan, planned: Plan) -> bool:
-    """Whether a stored plan is the one that was made; a race changes the trials after its first block on the way."""
-    if stored.kind != "racing" or planned.kind != "racing" or len(stored.trials) != len(planned.trials):
-        return stored == planned
-    first = sum(trial.block == 0 for trial in planned.trials)
-    return stored.trials[:first] == planned.trials[:first] and stored.factors == planned.factors

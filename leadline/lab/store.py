@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,10 @@ def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: 
     }
 
 
+class UnreadableError(LeadlineError):
+    """A stored study that has keys or values which this version refuses."""
+
+
 class Store(AttemptStore):
     """One lab directory: its studies."""
 
@@ -118,19 +122,6 @@ class Store(AttemptStore):
             planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0}
             add_rows(connection, t.trials, [{**planned, "position": trial.position} for trial in plan.trials])
         return study_id
-
-    def replan(self, study_id: int, plan: Plan) -> None:
-        """Another plan of as many trials, equal in those that have begun. Raises ValueError for any other."""
-        with self.transaction() as connection:
-            stored = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
-            rows = connection.execute(
-                select(t.trials.c.position, t.trials.c.state).where(t.trials.c.study_id == study_id)
-            ).all()
-            before = plan_from_json(stored)
-            begun = [row.position for row in rows if row.state not in (TrialState.PLANNED, TrialState.SKIPPED)]
-            if len(plan.trials) != len(rows) or any(plan.trials[at] != before.trials[at] for at in begun):
-                raise ValueError("a new plan must keep the trials that have begun, and their number")
-            connection.execute(update(t.studies).where(t.studies.c.id == study_id).values(plan=plan_to_json(plan)))
 
     def tell_environment(self, study_id: int, facts: Mapping[str, str]) -> None:
         """Versions and facts of hosts in place of those that are stored."""
@@ -170,10 +161,12 @@ class Store(AttemptStore):
         raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {known}")
 
     def studies(self) -> list[StudyRecord]:
-        """All studies, oldest first."""
-        with self.transaction() as connection:
-            ids = connection.execute(select(t.studies.c.id).order_by(t.studies.c.id)).scalars().all()
-        return [self.load(study_id) for study_id in ids]
+        """All studies that this version reads, oldest first."""
+        studies = []
+        for study_id in reversed(self.ids()):
+            with suppress(UnreadableError):
+                studies.append(self.load(study_id))
+        return studies
 
     def counts(self) -> list[StudyCount]:
         """Of each study how many trials it has, oldest first; read without its trials and its plan."""
@@ -243,7 +236,7 @@ class Store(AttemptStore):
         except ValidationError as error:
             first = error.errors()[0]
             name, said = ".".join(map(str, first["loc"])), shortened(first["msg"].removeprefix("Value error, "), 200)
-            raise LeadlineError(f"{what} is not one that this leadline reads: {name}: {said}") from error
+            raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {said}") from error
         except NoResultFound:
             raise LeadlineError(f"{what} is not there, or not whole") from None
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UsageError) as error:

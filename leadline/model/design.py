@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from leadline.model.bounds import DAY, Label, OrWord, RawLevel, Seed, Strict, count, duration, number
+from leadline.model.errors import KeyedError
 from leadline.model.guest import MOST_WORLDS, check_forks, forked
 
 # Kinds of design: each a module of its name in leadline/design.
@@ -21,7 +23,10 @@ TreatmentsName = Literal[
     "confirmation",
     "configurations",
 ]
-DesignName = Literal[TreatmentsName, "racing", "forks"]
+DesignName = Literal[TreatmentsName, "forks"]
+REMOVED = {  # key and value of files of 0.1.0: what is written in its place
+    ("kind", "racing"): "write one-at-a-time with `looks: watched`, or a tuning",
+}
 
 
 class Switchback(Strict):
@@ -117,8 +122,7 @@ class Design(Strict):
     )
     looks: Looks = Field(
         default=1,
-        description="times the study is looked at; more than one may end it early; of a race its rounds; watched: at "
-        "any moment",
+        description="times the study is looked at; more than one may end it early; watched: at any moment",
     )
     sentinels: Annotated[int, count(10_000)] | None = Field(
         default=6,
@@ -128,8 +132,11 @@ class Design(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _forked(cls, found: Any) -> Any:
-        return forked(found)
+    def _forked(cls, design: Any) -> Any:
+        for (key, value), instead in REMOVED.items():
+            if isinstance(design, Mapping) and design.get(key) == value:
+                raise KeyedError((key,), f"{value} was removed in 0.2.0: {instead}")
+        return forked(design)
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Design:
@@ -137,7 +144,7 @@ class Design(Strict):
         return self
 
     @property
-    def treatments(self) -> TreatmentsName | Literal["racing"]:
+    def treatments(self) -> TreatmentsName:
         """The kind that chooses the treatments."""
         return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
 

@@ -343,10 +343,8 @@ class Study(Strict):
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
                 raise KeyedError(("pseudo_factors", name), f"{name} is a pseudo-factor and a {other}; keep one of them")
-        if self.covariates and (self.design.looks != 1 or self.design.kind == "racing"):
-            raise KeyedError(
-                ("covariates",), "interim analyses and races know no covariates: leave them out, or use `looks: 1`"
-            )
+        if self.covariates and (self.design.looked_at):
+            raise KeyedError(("covariates",), "interim analyses know no covariates: leave them out, or use `looks: 1`")
         if self.workload.warm_up and self.drivers:
             raise KeyedError(("drivers",), "a warm-up is driven from this host alone: leave drivers out, or warm_up")
         if self.workload.warm_up and self.workload.warm_up.until == "steady" and not self.observe:

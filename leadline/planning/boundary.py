@@ -21,7 +21,7 @@ from leadline.analysis.within import Information
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.paths import Paths, Spending, obrien_fleming_spending, simulate
+from leadline.planning.paths import Paths, simulate
 
 _SMALLEST = 1e-15  # p value that a quantile can be told for
 
@@ -32,11 +32,10 @@ class Boundary:
 
     paths: Paths
     fractions: tuple[float, ...]
-    spending: Spending = obrien_fleming_spending
 
     def bound(self, number: int, level: float = 0.95) -> float:
         """Critical value of the look ``number`` (from 1), infinite where nothing can be said yet."""
-        return self.paths.bounds(self.fractions[:number], 1 - level, self.spending)[-1]
+        return self.paths.bounds(self.fractions[:number], 1 - level)[-1]
 
     def interim(self, number: int, level: float = 0.95) -> Interim | None:
         """How the look judges; None where its trials tell nothing."""
@@ -46,7 +45,7 @@ class Boundary:
 
         def repeated(p_value: float) -> float:
             statistic = law.quantile(1 - max(p_value, _SMALLEST), KNOWN)
-            return self.paths.repeated_p(self.fractions[:number], number - 1, statistic, self.spending)
+            return self.paths.repeated_p(self.fractions[:number], number - 1, statistic)
 
         return Interim(1 - law.sf(self.bound(number, level), KNOWN), repeated)
 

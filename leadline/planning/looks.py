@@ -128,8 +128,8 @@ def schedule(plan: Plan, looks: Looks) -> tuple[int, ...]:
 
 
 def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
-    """The level at which the last analysis of a complete plan judges; that of a race is not forecast."""
-    if looks == 1 or plan.kind == "racing":
+    """The level at which the last analysis of a complete plan judges."""
+    if looks == 1:
         return level
     blocks = schedule(plan, looks)
     if looks == "watched":

@@ -9,7 +9,7 @@ same. Spending: Lan and DeMets (1983); families: Follmann, Proschan and Geller (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -24,7 +24,6 @@ from leadline.analysis.within import Information
 from leadline.model import distributions
 
 SEED = 3_471
-Spending = Callable[[float, float], float]  # (fraction of the information, alpha) -> alpha spent until there
 _LEVELS = 40
 _WORK = 3e7  # numbers drawn
 _LARGEST, _SMALLEST = 15, 12  # powers of two: draws
@@ -37,11 +36,6 @@ def obrien_fleming_spending(fraction: float, alpha: float) -> float:
     return float(4.0 * distributions.norm.sf(distributions.norm.isf(alpha / 4) / math.sqrt(min(fraction, 1.0))))
 
 
-def pocock_spending(fraction: float, alpha: float) -> float:
-    """Lan and DeMets' function close to Pocock's boundary."""
-    return alpha * math.log(1 + (math.e - 1) * min(max(fraction, 0.0), 1.0))
-
-
 @dataclass(frozen=True)
 class Paths:
     """Simulated largest statistics: ``peaks`` (looks, draws), 0 where a look has no degree of freedom.
@@ -51,27 +45,25 @@ class Paths:
 
     peaks: Floats
     known: tuple[Information, ...]
-    _bounds: dict[tuple[tuple[float, ...], float, Spending], tuple[float, ...]] = field(
+    _bounds: dict[tuple[tuple[float, ...], float], tuple[float, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
-    _tables: dict[tuple[tuple[float, ...], Spending], tuple[list[float], list[float]]] = field(
+    _tables: dict[tuple[float, ...], tuple[list[float], list[float]]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
-    def bounds(
-        self, fractions: Sequence[float], alpha: float, spending: Spending = obrien_fleming_spending
-    ) -> tuple[float, ...]:
+    def bounds(self, fractions: Sequence[float], alpha: float) -> tuple[float, ...]:
         """Critical values of the largest statistic at each look; infinite where nothing can be spent yet."""
-        key = (tuple(fractions), alpha, spending)
+        key = (tuple(fractions), alpha)
         if key not in self._bounds:
-            self._bounds[key] = self._solve(fractions, alpha, spending)
+            self._bounds[key] = self._solve(fractions, alpha)
         return self._bounds[key]
 
-    def _solve(self, fractions: Sequence[float], alpha: float, spending: Spending) -> tuple[float, ...]:
+    def _solve(self, fractions: Sequence[float], alpha: float) -> tuple[float, ...]:
         alive = np.ones(self.peaks.shape[1], dtype=bool)
         bounds: list[float] = []
         for index, fraction in enumerate(fractions):
-            target = spending(fraction, alpha)
+            target = obrien_fleming_spending(fraction, alpha)
             if not len(self.known[index].known):
                 bounds.append(math.inf)
                 continue
@@ -102,35 +94,28 @@ class Paths:
         chosen = np.sort(peaks[alive])
         return float(chosen[-room - 1]) if room < len(chosen) else 0.0
 
-    def repeated_p(
-        self,
-        fractions: Sequence[float],
-        look: int,
-        statistic: float,
-        spending: Spending = obrien_fleming_spending,
-    ) -> float:
+    def repeated_p(self, fractions: Sequence[float], look: int, statistic: float) -> float:
         """Smallest family level at which the boundary of look ``look`` (from 0) lets ``statistic`` through.
 
         From a table of 40 levels, between which logarithms of levels are interpolated.
         """
-        levels, bounds = self._table(tuple(fractions[: look + 1]), spending)
+        levels, bounds = self._table(tuple(fractions[: look + 1]))
         if not bounds or statistic <= bounds[-1]:
             return 1.0
         return float(np.exp(np.interp(-statistic, [-bound for bound in bounds], np.log(levels))))
 
-    def _table(self, fractions: tuple[float, ...], spending: Spending) -> tuple[list[float], list[float]]:
+    def _table(self, fractions: tuple[float, ...]) -> tuple[list[float], list[float]]:
         """Levels, growing, and the last look's bounds at them, falling; levels that cannot be spent are left out."""
-        key = (fractions, spending)
-        if key not in self._tables:
+        if fractions not in self._tables:
             levels: list[float] = []
             bounds: list[float] = []
             for level in np.geomspace(1e-6, 0.9999, _LEVELS):
-                bound = self.bounds(fractions, float(level), spending)[-1]
+                bound = self.bounds(fractions, float(level))[-1]
                 if math.isfinite(bound) and (not bounds or bound < bounds[-1]):
                     levels.append(float(level))
                     bounds.append(bound)
-            self._tables[key] = (levels, bounds)
-        return self._tables[key]
+            self._tables[fractions] = (levels, bounds)
+        return self._tables[fractions]
 
 
 def simulate(parts: Sequence[Information]) -> Paths:

@@ -24,7 +24,7 @@ from leadline.lab.livelog import LiveLog
 from leadline.lab.looking import Gate, check_looks
 from leadline.lab.planning import Planned, first_guess
 from leadline.lab.progress import Watcher, treatment_label
-from leadline.lab.run import GO_ON, Clock, RunResult, Streak, gate, same_beginning
+from leadline.lab.run import GO_ON, Clock, RunResult, Streak, gate
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.takein import take_block
@@ -145,7 +145,7 @@ class PoolRun:
         if existing is None and not self.options.fresh:
             existing = self.store.unfinished(study)
         if existing is not None:
-            if same_beginning(self.store.load(existing).plan, self.planned.plan):
+            if self.store.load(existing).plan == self.planned.plan:
                 bring(self.store, existing)
                 return existing
             self.watcher.message("the plan made today differs from the stored one (other factors can be set now)")
@@ -220,8 +220,6 @@ class PoolRun:
             self._silent_since = None
             if over is not None:
                 return over
-            if looking.replanned:
-                record = self.store.load(self._study_id)
             time.sleep(self.pool.pause)
 
     def _is_silent(self, error: PoolSilentError) -> None:

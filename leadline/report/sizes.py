@@ -61,7 +61,7 @@ def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
 
     A study that was looked at more than once, and a race, have no panel: intervals for one look would be too narrow.
     """
-    if record.study.design.looked_at or record.plan.kind == "racing":
+    if record.study.design.looked_at:
         return None
 
     def describe(factor: str, level: Level) -> str:

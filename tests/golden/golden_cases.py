@@ -75,7 +75,6 @@ DESIGNS = {
     "definitive-screening": (THREE, "kind: definitive-screening, replicates: 2, seed: 8", TRUTH),
     "d-optimal": (TWO, "kind: d-optimal, replicates: 2, seed: 9", TRUTH),
     "latin": (SMALL, "replicates: 4, blocks: latin, sentinels: null, seed: 10", TRUTH),
-    "racing": ("  server.a: [10, 20, 5, 40]\n", "kind: racing, replicates: 8, looks: 4, seed: 11", TRUTH),
     "looks": (SMALL, "replicates: 9, looks: 3, sentinels: null, seed: 12", TRUTH),
     "switchback": (
         "  vm.ratio: [10, 40]\n  vm.age: [10, 20]\n  server.a: [10, 20]\n",

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize, special
 
 from leadline.analysis.table import Floats
-from leadline.planning.paths import Spending, obrien_fleming_spending
+from leadline.planning.paths import obrien_fleming_spending
 
 _NODES = 401
 _FAR = 8.0  # standard deviations beyond which nothing is left
@@ -56,14 +56,12 @@ def _unit_grid() -> tuple[Floats, Floats]:
     return nodes, weights
 
 
-def spending_bounds(
-    fractions: Sequence[float], alpha: float = 0.05, spending: Spending = obrien_fleming_spending
-) -> tuple[float, ...]:
+def spending_bounds(fractions: Sequence[float], alpha: float = 0.05) -> tuple[float, ...]:
     """Two-sided bounds of |Z| at looks with these information fractions (the last is 1 for a whole study)."""
     _check(fractions, alpha)
     bounds: list[float] = []
     for number, fraction in enumerate(fractions, 1):
-        target = spending(fraction, alpha)
+        target = obrien_fleming_spending(fraction, alpha)
         known = list(fractions[:number])
 
         def excess(bound: float, known: list[float] = known, target: float = target) -> float:

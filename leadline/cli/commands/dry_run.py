@@ -23,14 +23,11 @@ from leadline.api.planning import (
 )
 from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
-from leadline.design.racing import rounds_of
 from leadline.model.command import CommandLoad
-from leadline.model.design import Design
-from leadline.model.plan import Plan, PlannedTrial
+from leadline.model.plan import PlannedTrial
 from leadline.model.study import Study
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload
-from leadline.planning.course import course
 from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
@@ -71,7 +68,7 @@ def print_plan(
                 "downloads": [{"name": artefact.coordinate, "bytes": artefact.size} for artefact in missing],
                 "download_seconds": download_seconds(missing),
                 "not_checked": list(planned.unchecked),
-                "looks": list(_ends(plan, study.design)),
+                "looks": list(schedule(plan, study.design.looks)),
                 "forecast": document(noise, outlook, setup),
                 "layouts": layouts_document(layouts),
                 "pool": None if pool is None else pool.document(),
@@ -99,9 +96,7 @@ def print_plan(
         say(text)
     if study.budget is not None and seconds > study.budget:
         say(f"the budget of {format_duration(study.budget)} ends first: about {study.budget / seconds:.0%} of them run")
-    if plan.kind == "racing":
-        say(f"it may end early: a race of {rounds_of(study.design)} rounds, over when one level is left")
-    elif study.design.looks == "watched":
+    if study.design.looks == "watched":
         say(f"it may end early: watched, asked after every block from block {schedule(plan, 'watched')[0]} on")
     elif study.design.looks > 1:
         ends = ", ".join(str(block) for block in schedule(plan, study.design.looks)[:-1])
@@ -171,13 +166,6 @@ def load_lines(load: Workload) -> list[str]:
         sent = ", ".join(f"{name} = {value}" for name, value in sent_variables(load).items())
         lines.append(f"scenario {load.scenario}" + (f" with {sent}" if sent else ""))
     return lines
-
-
-def _ends(plan: Plan, design: Design) -> tuple[int, ...]:
-    """Blocks after which the study is looked at; of a race if nothing leaves."""
-    if plan.kind == "racing":
-        return course(plan, [], "throughput", rounds_of(design)).ends
-    return schedule(plan, design.looks)
 
 
 def _slots(trial: PlannedTrial) -> str:

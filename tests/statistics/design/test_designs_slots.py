@@ -73,7 +73,7 @@ def inside(trial: PlannedTrial, factors: list[Factor]) -> list[Treatment]:
 # plans
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "racing"])  # levels leave between whole trials
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_a_block_of_slots_holds_the_baseline_and_every_run_once(kind: str) -> None:
     factors = FACTORS[kind]
     made = plan(kind, factors)

@@ -12,7 +12,7 @@ from leadline.analysis.within import Information, planned_sample
 from leadline.design import make_plan
 from leadline.model.design import Design
 from leadline.planning.boundary import Boundary
-from leadline.planning.paths import obrien_fleming_spending, pocock_spending, simulate
+from leadline.planning.paths import simulate
 
 
 # Jennison and Turnbull, Group Sequential Methods (2000), tables 2.1 and 2.3, two-sided 0.05.
@@ -30,14 +30,10 @@ def test_spending_boundaries_are_those_of_lan_and_demets() -> None:
     """Five equal looks, two-sided 0.05: the values of the authors' program for the O'Brien-Fleming type function."""
     expected = (4.8769, 3.3569, 2.6803, 2.2898, 2.0310)
     assert spending_bounds([0.2, 0.4, 0.6, 0.8, 1.0]) == pytest.approx(expected, abs=2e-4)
-    assert spending_bounds([0.2, 0.4, 0.6, 0.8, 1.0], spending=pocock_spending) == pytest.approx(
-        (2.4380, 2.4268, 2.4101, 2.3966, 2.3859), abs=2e-4
-    )
 
 
-@pytest.mark.parametrize("spending", [obrien_fleming_spending, pocock_spending])
-def test_all_of_alpha_is_spent_and_no_more(spending: object) -> None:
-    bounds = spending_bounds([0.1, 0.45, 0.7, 1.0], 0.05, spending)  # type: ignore[arg-type]
+def test_all_of_alpha_is_spent_and_no_more() -> None:
+    bounds = spending_bounds([0.1, 0.45, 0.7, 1.0], 0.05)
     assert crossing([0.1, 0.45, 0.7, 1.0], bounds).sum() == pytest.approx(0.05, abs=1e-7)
 
 

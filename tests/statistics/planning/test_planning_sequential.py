@@ -1,9 +1,8 @@
-"""Whole sequential studies, simulated: error rates, power, trials saved; races that keep the best."""
+"""Whole sequential studies, simulated: error rates, power, trials saved."""
 
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import Observation, StudyAnalysis, Verdict
 from leadline.model.workload import Workload
 from leadline.planning.boundary import boundary_of
-from leadline.planning.course import Course, course, race_levels, whole_blocks
-from leadline.planning.equals import shares_lost
 from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
 from leadline.planning.power import precision_of
 from leadline.simulate import Model, Truth, simulate_observations
@@ -171,93 +168,6 @@ def test_looks_come_after_blocks() -> None:
     assert due(plan, [], (2, 5, 7)) == 3
     with pytest.raises(UsageError, match="8 interim analyses need 8 blocks, and this plan has 7"):
         schedule(plan, 8)
-
-
-def run_race(means: Sequence[float], cv: float, seed: int, replicates: int, rounds: int) -> tuple[Course, int]:
-    """A race of as many levels as ``means``, as the lab runs it, and how many trials it took."""
-    levels = tuple(range(len(means)))
-    plan = make_plan([Factor("k", levels, 0)], Design(kind="racing", replicates=replicates, looks=rounds))
-    rng = np.random.default_rng(seed)
-    blocks = rng.normal(0, 0.05, len(plan.trials))
-    ran: list[Observation] = []
-    state = course(plan, ran, "throughput", rounds)
-    while not state.over and len(ran) < len(plan.trials):
-        for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
-            value = means[int(trial.treatment["k"])] * math.exp(blocks[trial.block] + rng.normal(0, cv))
-            place = (trial.position + 1, trial.position, trial.block, trial.replicate, trial.role, trial.treatment)
-            ran.append(Observation(*place, 60.0 * trial.position, {"throughput": value}))
-        state = course(state.plan, ran, "throughput", rounds)
-    return state, len(ran)
-
-
-def level(number: int) -> Treatment:
-    return Treatment.of({"k": number})
-
-
-def test_a_race_keeps_the_best_and_tells_the_others_apart() -> None:
-    """Twelve levels, the best 8 % ahead of a field that spreads over 20 %."""
-    means = [92.0, 100.0, *np.linspace(91.0, 74.0, 10)]
-    kept, left = 0, 0
-    for seed in range(8):
-        race = run_race(means, 0.04, seed, 10, 5)[0].race
-        kept += level(1) in race.running
-        left += 12 - len(race.running)
-        assert race.standings[0].behind == 0.0
-    assert kept >= 7
-    assert left / 8 > 9
-
-
-@LONGER
-def test_a_race_of_equals_rarely_loses_a_given_one() -> None:
-    """Any treatment is a best one here: each is lost in at most 5 % of races."""
-    races = [run_race([100.0] * 6, 0.04, 7_000 + seed, 6, 3)[0].race for seed in range(120)]
-    lost = sum(level(seed % 6) not in race.running for seed, race in enumerate(races))
-    assert lost / 120 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
-
-
-@pytest.mark.parametrize(("count", "replicates", "rounds"), [(2, 6, 5), (6, 6, 5), (12, 4, 3)])
-def test_levels_of_a_race_keep_any_best_one(count: int, replicates: int, rounds: int) -> None:
-    """Some 30,000 races on other random numbers than those of the calibration: among equals each is lost in 5 %, the
-    first, which stays in its blocks, as often as the others; where some are worse, the best ones are lost less often.
-    """
-    levels = race_levels(count, count * replicates, rounds)
-    blocks = partial(whole_blocks, count * replicates, rounds)
-    lost = shares_lost(blocks, levels, True, np.zeros(count))
-    assert lost.mean() == pytest.approx(0.05, abs=0.004)
-    assert lost[0] == pytest.approx(0.05, abs=0.006)
-    for gap in (0.3, 1.5, 4.0):
-        gains = np.where(np.arange(count) < 2, 0.0, -gap)
-        assert shares_lost(blocks, levels, True, gains)[:2].max() <= 0.05 + 0.006
-    assert shares_lost(blocks, levels, True, np.r_[0.0, np.full(count - 1, -4.0)])[0] < 0.001
-
-
-def test_a_race_with_more_rounds_than_its_trials_fill_still_spends_no_more() -> None:
-    levels = race_levels(6, 18, 5)
-    assert levels[0] > 0
-    assert shares_lost(partial(whole_blocks, 18, 5), levels, True, np.zeros(6)).mean() <= 0.054
-
-
-def test_a_race_ends_when_the_rest_is_as_good() -> None:
-    state, _ = run_race([100.0, 100.2, 60.0], 0.004, 1, 8, 4)
-    assert level(2) not in state.race.running
-    plan = make_plan([Factor("k", (0, 1, 2), 0)], Design(kind="racing", replicates=4, looks=3))
-    noise = np.exp(np.random.default_rng(3).normal(0, 0.001, len(plan.trials)))
-    seen = [
-        Observation(
-            *(each.position, each.position, each.block, each.replicate, each.role, each.treatment, 0.0),
-            {"p99": (5.0, 5.01, 9.0)[int(each.treatment["k"])] * noise[each.position]},
-        )
-        for each in plan.trials
-    ]
-    close = course(plan, seen, "p99", 3, margin=3.0)
-    assert close.over
-    assert "within 3 %" in close.reason
-    assert set(close.race.running) == {level(0), level(1)}
-    last = next(each for each in close.race.standings if each.treatment == level(2))
-    assert last.left == 1
-    assert last.behind is not None
-    assert last.behind > 70, "p99 is worse where it is larger"
-    assert course(plan, [], "p99", 3).race.reason == "3 treatments run on after round 0 of 3"
 
 
 LOAD = Workload(users=20, ramp_up=5, steady=90)
@@ -408,39 +318,6 @@ def test_looks_keep_the_error_rate_where_one_level_is_five_times_as_noisy(noisy_
     assert rates(plan, {which: 5.0}, 3, UNEQUAL_STUDIES) <= upper(0.05, UNEQUAL_STUDIES)
 
 
-def test_a_race_rarely_loses_a_noisy_best_level() -> None:
-    """Six equal levels, one with five times the noise: it leaves in no more than its share of races."""
-    plan = make_plan([Factor("k", tuple(range(6)), 0)], Design(kind="racing", replicates=6, looks=5))
-    assert lost(plan, 5, 5.0, 3, UNEQUAL_STUDIES)[0] <= upper(0.05, UNEQUAL_STUDIES)
-
-
-def lost(plan: Plan, rounds: int, ratio: float, level: int, races: int) -> tuple[float, float]:
-    """Shares of races of equal levels that lose the noisy ``level``, and any given other one."""
-    name = plan.factors[0].name
-    which = Treatment.of({name: level})
-    own = others = 0
-    for seed in range(races):
-        rng = np.random.default_rng(seed)
-        state, ran = course(plan, [], "throughput", rounds), list[Observation]()
-        noise = rng.normal(0.0, 0.03, len(plan.trials))
-        blocks = rng.normal(0.0, 0.05, len(plan.trials))
-        while not state.over and len(ran) < len(plan.trials):
-            for trial in state.plan.trials[len(ran) : state.next_position or len(plan.trials)]:
-                size = ratio if trial.treatment == which else 1.0
-                value = math.exp(blocks[trial.block] + size * noise[trial.position])
-                place = trial.position
-                ran.append(
-                    Observation(
-                        *(place + 1, place, trial.block, trial.replicate, trial.role, trial.treatment),
-                        *(60.0 * place, {"throughput": value}),
-                    )
-                )
-            state = course(state.plan, ran, "throughput", rounds)
-        own += which not in state.race.running
-        others += len(plan.factors[0].levels) - 1 - len([each for each in state.race.running if each != which])
-    return own / races, others / races / (len(plan.factors[0].levels) - 1)
-
-
 if __name__ == "__main__":
     number = int(sys.argv[1])
     for replicates, looks in ((6, 3), (9, 3), (10, 5)):
@@ -449,9 +326,3 @@ if __name__ == "__main__":
         for ratio in (1.0, 3.0, 5.0):
             for which in (noisy_level, plan.baseline):
                 print(replicates, looks, ratio, which == plan.baseline, rates(plan, {which: ratio}, looks, number))
-    for levels, replicates, rounds in ((3, 6, 5), (6, 6, 5), (12, 4, 3)):
-        plan = make_plan(
-            [Factor("k", tuple(range(levels)), 0)], Design(kind="racing", replicates=replicates, looks=rounds)
-        )
-        for ratio in (1.0, 3.0, 5.0):
-            print(levels, replicates, rounds, ratio, lost(plan, rounds, ratio, levels // 2, number))

@@ -109,7 +109,6 @@ PLANS = [
     ("definitive-screening", THREE, "replicates: 2", ""),
     ("d-optimal", THREE, "replicates: 2, runs: 14", ""),
     ("d-optimal", TWO, "replicates: 2, model: interactions", ""),
-    ("racing", THREE, "replicates: 4, looks: 3", ""),
     ("confirmation", TWO, "replicates: 4", ""),
     ("one-at-a-time", TWO, "replicates: 5, blocks: latin", ""),
     ("one-at-a-time", TWO, "replicates: 10, blocks: williams", ""),

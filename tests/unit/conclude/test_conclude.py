@@ -310,14 +310,6 @@ def test_what_cold_trials_tell_is_told_of_a_cold_server() -> None:
     assert words not in told(cold, calm, calm)
 
 
-def test_a_race_says_what_it_found_and_the_costs_elsewhere() -> None:
-    text = "kind: racing, replicates: 8, looks: 2, seed: 3"
-    record = study("{ when: { server.a: 20 }, percent: { throughput: 30%, p99: 50% } }", text)
-    found = conclude(record)
-    assert found.answer.startswith("Race: server.a=20 is the best after round ")
-    assert "p99 +50 %" in found.answer
-
-
 def confirmed(effects: str, replicates: int = 6) -> StudyAnalysis:
     more = (
         "confirms: { run: first@1, response: throughput, settings: "

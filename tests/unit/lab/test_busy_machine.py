@@ -182,11 +182,10 @@ def test_what_is_wrong_is_said_with_its_line(line: str, why: str) -> None:
     assert why in str(error.value)
 
 
-def test_interim_analyses_and_races_know_no_covariates() -> None:
-    for design in ("replicates: 6, looks: 2", "kind: racing, replicates: 6"):
-        text = STUDY.replace("replicates: 3, sentinels: null", design) + "covariates: [others_cpu]\n"
-        with pytest.raises(UsageError, match="know no covariates"):
-            parse_study(text, "s.yaml")
+def test_interim_analyses_know_no_covariates() -> None:
+    text = STUDY.replace("replicates: 3, sentinels: null", "replicates: 6, looks: 2") + "covariates: [others_cpu]\n"
+    with pytest.raises(UsageError, match="know no covariates"):
+        parse_study(text, "s.yaml")
 
 
 def test_wait_quiet_is_short_for_its_bounds() -> None:

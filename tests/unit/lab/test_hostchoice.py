@@ -141,11 +141,6 @@ def test_hosts_by_role_give_way_to_one_host() -> None:
             r"^--host vm: paging.yaml:6: nothing is changed in a guest while it is loaded: leave the rotation out$",
         ),
         (
-            HERE.replace("full-factorial", "racing"),
-            "virtual-time",
-            r"^--host virtual-time: paging.yaml:6: design.kind is racing, .*; write one-at-a-time$",
-        ),
-        (
             HERE + "repeat: { at_most: 2 }\n",
             "virtual-time",
             r"^--host virtual-time: paging.yaml:7: .*leave repeat out$",

@@ -435,14 +435,22 @@ def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Pat
     assert [effect.factors for effect in response.interactions] == [("a x b", "c")]
 
 
-def test_a_lab_holds_what_is_refused_today_as_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"dead_man": -1}, "dead_man: -1s is not between"),
+        ({"design": {"kind": "racing"}}, "design: racing was removed in 0.2.0: write one-at-a-time with"),
+    ],
+)
+def test_a_lab_holds_what_is_refused_today_as_a_sentence(tmp_path: Path, part: dict[str, object], message: str) -> None:
     store = simulated(parse_study(CROSSED, "crossed.yaml"), tmp_path / "lab")
     from sqlalchemy import update
 
     from leadline.lab import schema
 
     with store.transaction() as connection:
-        old = json.dumps({"study": "x", "question": "q", "dead_man": -1})
+        old = json.dumps({"study": "x", "question": "q", **part})
         connection.execute(update(schema.studies).values(study=old))
-    with pytest.raises(LeadlineError, match="is not one that this leadline reads: dead_man: -1s is not between"):
-        store.studies()
+    with pytest.raises(LeadlineError, match=f"is not one that this leadline reads: {message}"):
+        store.load(1)
+    assert store.studies() == [], "what other commands read of the lab is not in its way"

@@ -77,7 +77,6 @@ def test_pairs_have_load_at_the_same_time_on_different_halves_and_change_them(
         ("wash_out: 2s", "wash_out: 5s", "wash_out 5s leaves no whole second of a slot of 5s; say 4s or less"),
         ("steady: 41s", "steady: 5s", "pair.yaml:3: workload.steady of 5s is too short for 2 slots, as many on each"),
         ("users: 5", "profile: '0s:1,9s:5'", "workload.profile: the load of design.duet comes in slots"),
-        ("4, duet", "4, kind: racing, duet", "a race replaces instances one by one; with design.duet use looks"),
         ("4, duet", "4, rotation: {}, duet", "design.rotation and design.duet are two layouts; keep one"),
         ("4, duet", "4, switchback: { slot: 5s }, duet", "design.duet and design.switchback are two layouts"),
         ("4, duet", "4, blocks: incomplete, block_size: 3, duet", "block_size is 3, but the machine has two halves"),

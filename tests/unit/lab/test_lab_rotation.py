@@ -157,7 +157,6 @@ def test_sentinels_that_are_asked_for_are_said_to_be_left_out() -> None:
         ("slot: 4s", "slot: 1s", "design.rotation.slot"),
         ("users: 5", "profile: '0s:1,9s:5'", "workload.profile: the load of design.rotation comes in slots"),
         ("replicates: 3,", "replicates: 4, blocks: latin,", "design.blocks latin orders trials one after the other"),
-        ("replicates: 3,", "replicates: 3, kind: racing,", "a race replaces instances one by one"),
         ("replicates: 3,", "replicates: 3, switchback: { slot: 5s },", "are two layouts; keep one"),
         (
             "slot: 4s",

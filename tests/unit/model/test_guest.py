@@ -64,7 +64,7 @@ def test_a_machine_in_real_time() -> None:
         ("design.sentinels=6", "a fork has no order in time that a sentinel could watch: leave sentinels out"),
         ("design.blocks=latin", "each world of forks is a block: leave blocks out"),
         ("design.looks=3", "forks are analysed once, at the end: leave looks out"),
-        ("design.of=racing", "design.of is 'racing', not one of one-at-a-time"),
+        ("design.of=forks", "design.of is 'forks', not one of one-at-a-time"),
         ("design.switchback.slot=2s", "nothing is changed in a guest while it is loaded: leave slots out"),
         ("design.rotation.slot=2s", "nothing is changed in a guest while it is loaded: leave the rotation out"),
         ("guest.memory=64m", "guest.memory: 64m is not between 128m and 1t"),
