@@ -4,7 +4,7 @@ python bench/statistics/layouts.py [studies] [layout ...]
 
 Two factors of two levels, one of which raises throughput by 6 %. *Calm*: noise alone. *Rough*: server instances that
 differ, effects that differ between them, three times the noise at the level that helps, a carry-over of 40 % from slot
-to slot, and a drift over the study, all at once; of a duet halves that differ and instances that disturb each other.
+to slot, and a drift over the study, all at once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ import numpy as np
 from leadline.analysis import analyse
 from leadline.analysis.interim import Interim
 from leadline.design import make_plan
-from leadline.design.rotation import rotation_plan
 from leadline.design.switchback import switchback_plan
-from leadline.model.design import Design, Duet, Looks, Switchback
+from leadline.model.design import Design, Looks, Switchback
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.result import Effect, Observation, Verdict
@@ -38,7 +37,7 @@ from leadline.planning.looks import look, schedule
 from leadline.planning.watched import NOTHING, watched
 
 GAIN = 0.06  # of level 1 of the first factor
-LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched", "duet")
+LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched")
 LOAD = Workload(users=20, ramp_up=5, steady=96)
 
 
@@ -53,22 +52,17 @@ class World:
     drift: float
     noise: float = 0.02
     block: float = 0.03
-    slower: float = 0.0  # the second half of the machine
-    interference: float = 0.0  # what one of two instances at once gains and the other loses
 
 
 WORLDS = {
     "calm": World(0.01, 0.0, 1.0, 0.0, 0.0),
-    "rough": World(0.02, 0.01, 3.0, 0.4, 0.2, slower=0.05, interference=0.01),
+    "rough": World(0.02, 0.01, 3.0, 0.4, 0.2),
 }
 
 
 @cache
 def plan_of(layout: str) -> Plan:
     factors = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (0, 1)]
-    if layout == "duet":
-        held = [Factor(f"k{number}", (0, 1), 0) for number in (0, 1)]
-        return rotation_plan(held, Design(replicates=9, duet=Duet()), LOAD)
     if layout == "switchback":
         return switchback_plan(factors, Design(replicates=6, sentinels=None, switchback=Switchback(slot=6)), LOAD)
     return make_plan(factors, Design(replicates=9, sentinels=None))
@@ -85,20 +79,16 @@ class System:
         self.plan, self.layout, self.world = plan, layout, world
         self.rng = np.random.default_rng([seed, LAYOUTS.index(layout)])
         self.blocks = self.rng.normal(0.0, world.block, len(plan.trials))
-        self.luck = self.rng.normal(0.0, 1.0, len(plan.trials))
 
     def trial(self, trial: PlannedTrial) -> list[Observation]:
         """What a trial gives, one observation a slot where it has slots. A rotation's figure is of many slots, and its
-        trials run at the same time, as those of a duet do, on both halves of the machine.
+        trials run at the same time.
         """
-        world, rotated = self.world, self.layout in ("rotation", "duet")
+        world, rotated = self.world, self.layout == "rotation"
         begun = trial.block if rotated else trial.position
         last = self.plan.trials[-1].block if rotated else len(self.plan.trials)
         level = self.blocks[trial.block] + self.rng.normal(0.0, world.instance) + world.drift * begun / (1 + last)
         own = GAIN + self.rng.normal(0.0, world.between)
-        if trial.halves:
-            level += world.interference * self.luck[trial.block] * (1 - 2 * trial.halves[0])
-            level += math.log(sum(1 - world.slower * half for half in trial.halves) / len(trial.halves))
         if not trial.slots:
             gain = own * helps(trial.treatment)
             noise = world.noise * (0.5 if rotated else 1.0) * (world.ratio if helps(trial.treatment) else 1.0)

@@ -30,8 +30,7 @@ ALIKE = 0.25  # level of the test by which the numbers of slots enter
 @dataclass(frozen=True)
 class Model:
     """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first (-1 for
-    sentinels; of slots, their numbers), ``covariates`` by their number in the table, the second half of the machine
-    where ``halved``, and time (last) where it is used.
+    sentinels; of slots, their numbers), ``covariates`` by their number in the table and time (last) where it is used.
     ``kept`` is the share of mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
     (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a constant in
     their place.
@@ -46,7 +45,6 @@ class Model:
     places: tuple[int, ...] = ()
     kept: float = 0.0
     covariates: tuple[int, ...] = ()
-    halved: bool = False
 
     @property
     def leading(self) -> int:
@@ -55,15 +53,7 @@ class Model:
 
     @property
     def width(self) -> int:
-        return (
-            self.leading
-            + len(self.mains)
-            + len(self.pairs)
-            + len(self.places)
-            + len(self.covariates)
-            + self.halved
-            + self.timed
-        )
+        return self.leading + len(self.mains) + len(self.pairs) + len(self.places) + len(self.covariates) + self.timed
 
     def cell(self, cell: Cell) -> Floats:
         """Columns (p) of one treatment, without block, carry-over and time."""
@@ -93,8 +83,6 @@ class Model:
         for number in self.covariates:
             column = sample.machine[:, number]
             design[:, self.covariate(number)] = column - column.mean()
-        if self.halved:
-            design[:, self.width - self.timed - 1] = sample.halves - 0.5
         if self.timed and sample.hours is not None:
             centred = sample.hours - sample.hours.mean()
             design[:, -1] = centred / np.abs(centred).max()
@@ -159,8 +147,7 @@ def fitted_with_strata(
     mains = tuple(table.comparisons())
     entry, blocks = block_columns(table, sample)
     pairs = possible_pairs(table, mains) if table.crossed else ()
-    halved = len(np.unique(sample.halves)) > 1
-    widest = Model(table, blocks, mains, pairs, False, entry, kept=kept, covariates=covariates, halved=halved)
+    widest = Model(table, blocks, mains, pairs, False, entry, kept=kept, covariates=covariates)
     if table.screening and pairs:
         widest = replace(widest, pairs=estimable_pairs(widest, sample))
     with_time = timed and sample.hours is not None
@@ -168,7 +155,7 @@ def fitted_with_strata(
     tries = [(widest.pairs, with_time), (widest.pairs, False), ((), with_time), ((), False)]
     every = [(*attempt, places) for attempt in tries] if places else []
     if sample.slotted and places:  # a slot's number is its time
-        alike = halved or _alike(replace(widest, places=places, kept=0.0), sample, values)
+        alike = _alike(replace(widest, places=places, kept=0.0), sample, values)
         every = [(widest.pairs, False, places), ((), False, places)] if alike else []
     for chosen, time, used in dict.fromkeys([*every, *((*attempt, ()) for attempt in tries)]):
         model = replace(widest, pairs=chosen, timed=time, places=used)

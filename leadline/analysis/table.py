@@ -44,8 +44,6 @@ class StudyTable:
     equal_noise: bool = False  # all levels are taken to have the same noise
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
     forks: bool = False  # blocks are worlds, in which there is neither noise nor order
-    halves: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # position -> a duet's half in each slot
-    duet: bool = False  # the trials of a block ran at the same time, on halves of the machine
     responses: int = 1  # of the study: a test that each of them has is adjusted for their number
     hosts: tuple[str, ...] = ()  # where the trials ran, by name; empty on one host, and of forks, which have none
 
@@ -59,9 +57,6 @@ class StudyTable:
         ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
         found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
         used = [(observation, index[cell]) for observation, cell in found if cell in index]
-        if plan.duet:  # who was left alone had another machine
-            pairs = {block for block, trials in _measured(observations).items() if len(trials) > 1}
-            used = [(observation, cell) for observation, cell in used if observation.block in pairs]
         hosts = tuple(sorted({observation.host for observation, _ in used}))
         return cls(
             factors=plan.factors,
@@ -76,8 +71,6 @@ class StudyTable:
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
             forks=plan.forks,
-            halves={trial.position: trial.halves for trial in plan.trials if trial.halves and trial.slots},
-            duet=bool(plan.duet),
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
             hosts=() if plan.forks or len(hosts) < 2 else hosts,
         )
@@ -137,15 +130,6 @@ def _places(plan: Plan) -> dict[int, int]:
     return places
 
 
-def _measured(observations: Sequence[Observation]) -> dict[int, set[int]]:
-    """Trials of each block that have figures."""
-    measured: dict[int, set[int]] = {}
-    for observation in observations:
-        if observation.failure is None:
-            measured.setdefault(observation.block, set()).add(observation.trial)
-    return measured
-
-
 def _in_parallel(plan: Plan) -> bool:
     blocks = [trial.block for trial in plan.trials if trial.slots]
     return len(set(blocks)) < len(blocks)
@@ -184,7 +168,7 @@ class Sample:
     the slot before in the same trial, -1 where there is none. ``hours`` since the first, None when not known.
     ``places`` in the block, -1 for sentinels; None where the design does not balance them. Of slots beside those of
     other trials: their number in the block. ``machine`` (n, c): the table's covariates, NaN where one was not recorded.
-    ``halves`` (n, or none): of the machine, of a duet's slots. ``hosts`` (n, or none) index the table's hosts.
+    ``hosts`` (n, or none) index the table's hosts.
     """
 
     values: Floats
@@ -197,7 +181,6 @@ class Sample:
     hours: Floats | None
     places: Ints | None = None
     machine: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    halves: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     hosts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
@@ -228,7 +211,6 @@ class Sample:
             None if self.hours is None else self.hours[chosen],
             None if self.places is None else self.places[chosen],
             self.machine[chosen] if len(self.machine) else self.machine,
-            self.halves[chosen] if len(self.halves) else self.halves,
             self.hosts[chosen] if len(self.hosts) else self.hosts,
         )
 
@@ -240,7 +222,7 @@ class Sample:
 def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
     """The sample of one response, and how many trials gave a figure that is not a finite number."""
     rows = []
-    machine, halves, hosts = [], list[int](), list[int]()
+    machine, hosts = [], list[int]()
     broken = 0
     cells = {
         (observation.trial, observation.slot): cell
@@ -259,8 +241,6 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         plot = -1 if observation.plot is None else observation.plot
         before = cells.get((observation.trial, slot - 1), -1)
         place = table.places.get(observation.position, -1)
-        if table.halves:
-            halves.append(table.halves[observation.position][slot])
         if table.hosts:
             hosts.append(table.hosts.index(observation.host))
         rows.append(
@@ -285,7 +265,6 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             hours=(started - started.min()) / 3600.0 if dated else None,
             places=places,
             machine=np.array(machine, dtype=np.float64).reshape(len(rows), len(table.covariates)),
-            halves=np.array(halves, dtype=np.int64),
             hosts=np.array(hosts, dtype=np.int64),
         ),
         broken,

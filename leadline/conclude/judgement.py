@@ -325,7 +325,7 @@ def _remedy(record: StudyRecord, found: Judgement) -> str:
 
 def _longer_slots(record: StudyRecord) -> str:
     design = record.study.design
-    layout = "rotation" if design.rotation else "duet" if design.duet else "switchback"
+    layout = "rotation" if design.rotation else "switchback"
     longest = max((slot.seconds for trial in record.plan.trials for slot in trial.slots), default=4.0)
     return f"{layout}.slot={2 * longest:g}s"
 

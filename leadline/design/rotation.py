@@ -1,5 +1,4 @@
-"""Rotations: the trials of a block as instances side by side, the load going round them in short slots. Duets: pairs
-of them, loaded at the same time (``leadline.design.duet``).
+"""Rotations: the trials of a block as instances side by side, the load going round them in short slots.
 
 An instance is a trial and is replicated over the blocks, so that an analysis by block and treatment has the noise
 between instances in its residual. In every round each instance has one slot, in random order balanced for carry-over
@@ -13,19 +12,18 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from leadline.design import duet
 from leadline.design.carryover import random_blocks
 from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
 from leadline.design.order import blocked_order
-from leadline.design.rotation_check import Layout, check_rotation, key_of
+from leadline.design.rotation_check import KEY, check_rotation
 from leadline.design.rotation_notes import notes_of
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
 from leadline.design.switchback import is_live
 from leadline.design.whole_host import check_host, with_host
-from leadline.model.design import Design, Duet, Rotation, Switchback
+from leadline.model.design import Design, Rotation, Switchback
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload
@@ -39,7 +37,7 @@ _ALONE = (
 
 
 def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = ()) -> Plan:
-    """The plan of ``design`` without its rotation or duet, its trials with turns. ``workload.ramp_up`` and
+    """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and
     ``workload.steady`` are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to
     whole slots. ``of_host``: names of knobs of the whole host.
 
@@ -48,65 +46,48 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     every block, and a drift of the machine meets all instances of a block. Raises DesignError (a UsageError), naming
     the key.
     """
-    layout = design.beside or Rotation()
-    key = key_of(layout)
+    layout = design.rotation or Rotation()
     if design.replicates < 2:
         raise DesignError(
-            f"{'.'.join(key)}: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
+            "design.rotation: one instance of a treatment cannot be told from the treatment; set replicates to 2 or "
             "more",
             ("design", "replicates"),
         )
     configurations = _configurations(factors, design)
-    together = isinstance(layout, Duet)
     everything, host = factors, list[Factor]()
-    if isinstance(layout, Rotation) and layout.host == "between-rotations":
+    if layout.host == "between-rotations":
         host = [factor for factor in factors if factor.name in of_host]
         factors = [factor for factor in factors if factor not in host]
         check_host(host, factors, design)
     live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
-    shared = [factor for factor in factors if factor.name in of_host and (together or factor not in live)]
+    shared = [factor for factor in factors if factor.name in of_host and factor not in live]
     check_rotation(factors, design, workload, layout, shared)
     plan, told = _instances(factors, live, design, configurations)
-    alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and (together or bool(configurations))
-    side_by_side = 1 if isinstance(layout, Duet) else layout.instances
-    plan = _merged(plan, max(side_by_side, 2) if alone else side_by_side, alone)
+    alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and bool(configurations)
+    plan = _merged(plan, max(layout.instances, 2) if alone else layout.instances, alone)
     blocks = blocks_of(plan)
-    if together:
-        duet.check_pairs(plan, blocks)
     if min(len(block) for block in blocks) < 2:
         small = "design: a block of one trial has nobody to take turns with; set another block_size"
-        raise DesignError(_ALONE if live else small, key)
+        raise DesignError(_ALONE if live else small, KEY)
     inside, told_inside = configurations, list[str]()
     if live and not configurations:
         each, told_inside = slot_treatments(live, design)
         inside = dict.fromkeys((trial.treatment for trial in plan.trials), each)
     treatments = math.lcm(*map(len, inside.values())) if live else 1
-    if isinstance(layout, Duet):
-        slot, rounds = duet.slot_of(layout, treatments, workload)
-    else:
-        slot, rounds = layout.slot, _rounds(treatments, layout, workload)
+    rounds = _rounds(treatments, layout, workload)
     trials: dict[int, PlannedTrial] = {}
     for block in blocks:
-        laid_out = (
-            duet.turns_in_halves(slot, rounds, workload)
-            if isinstance(layout, Duet)
-            else _turns(len(block), layout, workload, rounds, block[0].seed)
-        )
+        laid_out = _turns(len(block), layout, workload, rounds, block[0].seed)
         for trial, turns in zip(block, laid_out, strict=True):
             trials[trial.position] = replace(trial, turns=turns)
     rotated = replace(plan, trials=tuple(trials[trial.position] for trial in plan.trials))
     if live:
         rotated = _with_slots(rotated, inside, rounds)
     sizes = sorted(map(len, blocks))
-    notes = notes_of(rotated, sizes, layout, workload, rounds * slot, rounds, live, of_host)
+    notes = notes_of(rotated, sizes, layout, workload, rounds * layout.slot, rounds, live, of_host)
     notes += [*told_inside, *told, *plan.notes]
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
-        why = (
-            "a drift of the machine meets both of a pair"
-            if together
-            else "every block of a rotation holds the baseline"
-        )
-        notes.append(f"No sentinels are added: {why}.")
+        notes.append("No sentinels are added: every block of a rotation holds the baseline.")
     if host:
         rotated, told_host = with_host(rotated, host, design)
         notes += told_host
@@ -126,21 +107,18 @@ def _configurations(factors: Sequence[Factor], design: Design) -> Inside:
     return {treatment: tuple(inside) for treatment, inside in groups.items()}
 
 
-def _in_slots(layout: Layout, configurations: Inside) -> bool:
+def _in_slots(layout: Rotation, configurations: Inside) -> bool:
     """Whether live factors change in slots: of configurations only where some differ in nothing else."""
     differ = not configurations or any(len(inside) > 1 for inside in configurations.values())
-    return differ and (isinstance(layout, Duet) or layout.live == "in-slots")
+    return differ and layout.live == "in-slots"
 
 
 def _instances(
     factors: Sequence[Factor], live: Sequence[Factor], design: Design, configurations: Inside
 ) -> tuple[Plan, list[str]]:
     """The trials before they have turns, over the factors that are not live."""
-    pairs = design.duet is not None
-    design = design.model_copy(update={"sentinels": None, "rotation": None, "duet": None})
+    design = design.model_copy(update={"sentinels": None, "rotation": None})
     if not live:
-        if pairs:
-            design = duet.in_pairs(design, len(set(KINDS[design.kind].treatments(factors, design))))
         return make_plan(factors, design), []
     if design.blocks != "by-replicate":
         raise DesignError(
@@ -149,8 +127,6 @@ def _instances(
         )
     others = [factor for factor in factors if not is_live(factor)]
     treatments, notes = trial_treatments(others, design) if not configurations else (tuple(configurations), [])
-    if pairs and len(treatments) > duet.HALVES:
-        return _paired(factors, others, treatments, design, bool(notes), bool(configurations)), notes
     trials = [
         PlannedTrial(at, row.block, row.block, row.role, row.treatment, block_seed(design.seed, row.block))
         for at, row in enumerate(blocked_order(treatments, baseline_of(others), design.replicates, design.seed))
@@ -158,37 +134,15 @@ def _instances(
     return Plan(design.kind, design.seed, tuple(factors), tuple(trials)), notes
 
 
-def _paired(
-    factors: Sequence[Factor],
-    others: Sequence[Factor],
-    treatments: Sequence[Treatment],
-    design: Design,
-    one_by_one: bool,
-    configurations: bool,
-) -> Plan:
-    """Trials of more than two treatments, over the factors that are not live, in pairs."""
-    if configurations:
-        raise DesignError(
-            f"design.duet: {len(treatments)} configurations that differ in more than live factors, and some in these; "
-            "take design.rotation, or configurations that all differ in other factors",
-            duet.KEY,
-        )
-    kind = {"kind": "one-at-a-time"} if one_by_one else {}
-    plan = make_plan(others, duet.in_pairs(design.model_copy(update=kind), len(treatments)))
-    return replace(plan, kind=design.kind, factors=tuple(factors))
-
-
 def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
     """Every measured turn of an instance as a slot: blocks of slots hold each treatment once."""
     if rounds * len(plan.trials) > LARGEST:
         raise DesignError(
             f"this plan has {rounds * len(plan.trials):,} slots, more than {LARGEST:,}",
-            ("design", "duet" if plan.duet else "rotation"),
+            KEY,
         )
     sizes = {len(treatments) for treatments in inside.values()}
     orders = {size: random_blocks(size, rounds // size, len(plan.trials), plan.seed) for size in sizes}
-    if plan.duet:
-        orders = {size: _facing(rows, size) for size, rows in orders.items()}
     ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
     trials = []
     for number, (trial, ramp_up) in enumerate(zip(plan.trials, ramp_ups, strict=True)):
@@ -200,11 +154,6 @@ def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
         ]
         trials.append(replace(trial, treatment=slots[0].treatment, slots=tuple(slots)))
     return replace(plan, trials=tuple(trials))
-
-
-def _facing(orders: Sequence[list[int]], treatments: int) -> list[list[int]]:
-    """In every slot of a pair two different treatments."""
-    return [row for order in orders[::2] for row in (order, duet.facing(order, treatments))][: len(orders)]
 
 
 def one_by_one(design: Design, live: bool) -> Design:
@@ -240,11 +189,6 @@ def phases_of(trials: Sequence[PlannedTrial]) -> tuple[float, float]:
     turns = [turn for trial in trials for turn in trial.turns]
     ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
     return ramp_up, max(turn.end for turn in turns) - ramp_up
-
-
-def in_turns(trials: Sequence[PlannedTrial]) -> int:
-    """How many instances of a block have load one after the other: one where all have it at once."""
-    return 1 if any(trial.halves for trial in trials) else len(trials)
 
 
 def measured(turns: Sequence[Turn], wash_out: float) -> list[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""What a rotation or a duet cannot be, said before it is laid out."""
+"""What a rotation cannot be, said before it is laid out."""
 
 from __future__ import annotations
 
@@ -8,37 +8,25 @@ from collections.abc import Sequence
 from leadline.design.errors import DesignError
 from leadline.design.plots import dear_factors
 from leadline.design.switchback import is_live
-from leadline.model.design import Design, Duet, Rotation
+from leadline.model.design import Design, Rotation
 from leadline.model.plan import Factor
 from leadline.model.units import format_duration
 from leadline.model.workload import IN_NO_CYCLES, Workload
 
-Layout = Rotation | Duet
-
-
-def key_of(layout: Layout) -> tuple[str, str]:
-    """The key of the study file."""
-    return ("design", "duet" if isinstance(layout, Duet) else "rotation")
+KEY = ("design", "rotation")
 
 
 def check_rotation(
-    factors: Sequence[Factor], design: Design, workload: Workload, layout: Layout, held_by_host: Sequence[Factor]
+    factors: Sequence[Factor], design: Design, workload: Workload, layout: Rotation, held_by_host: Sequence[Factor]
 ) -> None:
     """``held_by_host``: factors of the whole host whose levels cannot change for one instance alone. Raises
     DesignError, naming the key.
     """
-    key = key_of(layout)
-    name = ".".join(key)
-    if design.rotation is not None and design.duet is not None:
-        raise DesignError(
-            "design.rotation and design.duet are two layouts; keep one: duet for two instances at once on half of the "
-            "CPUs each, rotation for one at a time on all of them",
-            key,
-        )
+    key, name = KEY, ".".join(KEY)
     if design.switchback is not None:
         raise DesignError(
             f"{name} and design.switchback are two layouts; keep one: switchback for levels that change in the "
-            f"running system, {key[1]} for those that need a restart",
+            f"running system, rotation for those that need a restart",
             key,
         )
     if design.blocks not in ("by-replicate", "incomplete"):
@@ -60,7 +48,7 @@ def check_rotation(
             ("factors", factor.name),
         )
     for part in ("slot", "wash_out", "warm_up_slot"):
-        seconds = getattr(layout, part, 0.0)
+        seconds = getattr(layout, part)
         if seconds != round(seconds):
             low, high = format_duration(math.floor(seconds)), format_duration(math.ceil(seconds))
             raise DesignError(
@@ -73,11 +61,7 @@ def check_rotation(
             f"workload.ramp_up is {format_duration(workload.ramp_up)}, but responses are kept for whole seconds",
             ("workload", "ramp_up"),
         )
-    if (
-        isinstance(layout, Rotation)
-        and "warm_up_slot" in layout.model_fields_set
-        and layout.warm_up_slot > workload.ramp_up
-    ):
+    if "warm_up_slot" in layout.model_fields_set and layout.warm_up_slot > workload.ramp_up:
         raise DesignError(
             f"{name}.warm_up_slot {format_duration(layout.warm_up_slot)} is longer than workload.ramp_up; "
             f"say {format_duration(workload.ramp_up)} or less, or leave it out",

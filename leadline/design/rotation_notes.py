@@ -1,12 +1,10 @@
-"""What a rotation or a duet is, in sentences of its plan."""
+"""What a rotation is, in sentences of its plan."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from leadline.design import duet
-from leadline.design.rotation_check import Layout
-from leadline.model.design import Duet
+from leadline.model.design import Rotation
 from leadline.model.plan import Factor, Plan
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload
@@ -15,7 +13,7 @@ from leadline.model.workload import Workload
 def notes_of(
     plan: Plan,
     sizes: Sequence[int],
-    layout: Layout,
+    layout: Rotation,
     workload: Workload,
     steady: float,
     rounds: int,
@@ -31,14 +29,12 @@ def notes_of(
         f"{format_duration(workload.ramp_up)} of load to warm up, in {len(sizes)} blocks; the first "
         f"{format_duration(layout.wash_out)} of every slot are left out."
     ]
-    if isinstance(layout, Duet):
-        notes = duet.duet_notes(layout, workload, len(sizes), rounds, bool(live))
     if warm := workload.warm_up:
         pause = f" and {format_duration(warm.pause)} without load" if warm.pause else ""
         notes.append(
             f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each"
             f"{pause}: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles, "
-            f"{format_duration(workload.warm_up_seconds(1 if plan.duet else sizes[-1]))} with all around them."
+            f"{format_duration(workload.warm_up_seconds(sizes[-1]))} with all around them."
         )
     if live:
         between = [factor.name for factor in plan.factors if factor not in live]

@@ -42,7 +42,7 @@ def plan_to_json(plan: Plan) -> str:
                 "plot": t.plot,
                 "slots": [{"begin": s.begin, "seconds": s.seconds, "levels": s.treatment.as_dict()} for s in t.slots],
             }
-            | ({"turns": [_turn(turn) for turn in t.turns]} if t.turns else {})
+            | ({"turns": [[turn.begin, turn.seconds, turn.warm_up] for turn in t.turns]} if t.turns else {})
             for t in plan.trials
         ],
         "notes": list(plan.notes),
@@ -83,8 +83,8 @@ def plan_from_json(text: str) -> Plan:
                         for index, s in enumerate(t.get("slots", ()))
                     ),
                     turns=tuple(
-                        Turn(float(begin), float(seconds), bool(warm_up), *map(int, half))
-                        for begin, seconds, warm_up, *half in t.get("turns", ())
+                        Turn(float(begin), float(seconds), bool(warm_up))
+                        for begin, seconds, warm_up in t.get("turns", ())
                     ),
                 )
                 for t in document["trials"]
@@ -96,10 +96,6 @@ def plan_from_json(text: str) -> Plan:
         raise UsageError(f"plan: the key {quoted(error.args[0])} is missing") from error
     except (TypeError, AttributeError, ValueError, OverflowError) as error:
         raise UsageError(f"plan: not a saved plan: {shortened(str(error), 200)}") from error
-
-
-def _turn(turn: Turn) -> list[object]:
-    return [turn.begin, turn.seconds, turn.warm_up, *([] if turn.half is None else [turn.half])]
 
 
 def _treatment(levels: dict[str, Any]) -> Treatment:

@@ -38,8 +38,10 @@ def assumed_wash_out(switchback: Switchback) -> float:
 
 
 def wash_out_of(design: Design) -> float:
-    """Seconds left out at the start of the slots of a switchback, a rotation or a duet."""
-    return design.beside.wash_out if design.beside is not None else assumed_wash_out(design.switchback or Switchback())
+    """Seconds left out at the start of the slots of a switchback or a rotation."""
+    return (
+        design.rotation.wash_out if design.rotation is not None else assumed_wash_out(design.switchback or Switchback())
+    )
 
 
 def latest_change(slot: float, wash_out: float) -> float:

@@ -196,10 +196,6 @@ class FarStack:
         """None of them is this host's."""
         return {}
 
-    def place(self, cpus: str) -> None:
-        """Raises UsageError: instances side by side are this host's."""
-        raise LeadlineError(f"services on {self._hosts.name} are not moved to other CPUs ({cpus})")
-
     def check_alive(self) -> None:
         for place in self._hosts.places:
             place.host.ask("stack.check_alive")

@@ -60,9 +60,6 @@ class FarSystem(RealSystem):
         self._far.ready()
         super().reset(directory, seed)
 
-    def take_half(self, half: int) -> str:
-        raise LeadlineError(f"no half ({half}) of the CPUs of {self._hosts.name} is taken")
-
     # observers -----------------------------------------------------------------------------------------------
 
     def start_observers(self, directory: Path) -> None:

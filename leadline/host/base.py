@@ -92,11 +92,6 @@ class Process(Protocol):
     def pids(self) -> list[int]:
         """All live processes of the group."""
 
-    def confine(self, cpus: str) -> None:
-        """Move every thread of the group, and those they start from then on, to these CPUs (``0,2-3``), and read that
-        back. It ends with the process. Raises OSError, UsageError for CPUs that cannot be used.
-        """
-
 
 class Files(Protocol):
     """Files of a host by their paths there, those of its kernel among them."""

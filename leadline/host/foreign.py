@@ -8,7 +8,6 @@ from pathlib import Path
 from leadline.host import here, procfs
 from leadline.host.base import PROC, Files
 from leadline.host.files import listener
-from leadline.model.errors import UsageError
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SYSTEMCTL = 10.0  # seconds until systemctl has answered
@@ -72,10 +71,6 @@ class ForeignProcess:
 
     def pids(self) -> list[int]:
         return [self._pid] if self.alive() else []
-
-    def confine(self, cpus: str) -> None:
-        """Raises UsageError."""
-        raise UsageError(f"process {self._pid} was not started by leadline, which does not move it to CPUs {cpus}")
 
 
 class Container(ForeignProcess):

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leadline.host import procfs
-from leadline.host.affinity import confine
 from leadline.host.base import ProcessSpec
 from leadline.host.cgroup import MemoryGroup
 from leadline.host.journal import UndoJournal
@@ -217,10 +216,6 @@ class LocalProcess:
             system = sum(m.system + m.ended_system for m in members.values())
             final = self._usage or (0.0, 0.0)
             return user + self._lost[0] + final[0], system + self._lost[1] + final[1]
-
-    def confine(self, cpus: str) -> None:
-        """Every thread of the group to these CPUs. Raises OSError, UsageError."""
-        confine(self.pids, parse_cpus(cpus))
 
     def stop(self, grace: float = 10.0) -> bool:
         """SIGTERM to the group, SIGKILL after ``grace`` seconds, until no member is left. True without SIGKILL.

@@ -203,9 +203,6 @@ class CommandSystem(AtStart):
     ) -> Sequence[LoadOutcome | TrialFailure]:
         _only_alone()
 
-    def take_half(self, half: int) -> str:
-        _only_alone()
-
     def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
         _only_alone()
 

@@ -167,9 +167,6 @@ def confirmation_study(
         design = {"kind": FORKS, "of": design["kind"], "worlds": replicates, "seed": design["seed"]}
     if study.design.switchback is not None and live == {True}:
         design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
-    elif study.design.duet is not None:
-        design["duet"] = study.design.duet.model_dump(mode="json", exclude_unset=True)
-        design["replicates"] = replicates + (live == {True} and replicates % 2)  # of instances that are alike, pairs
     elif study.design.rotation is not None and len(live) == 1:  # what is both would be crossed in slots
         kept = study.design.rotation.model_dump(mode="json", exclude_unset=True)
         # It may have fewer than the study had; where only live levels differ one has nobody to take turns with.

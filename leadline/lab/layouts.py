@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.lab.machine import apart, few_cpus, room_for
+from leadline.lab.machine import apart, room_for
 from leadline.lab.pilot import noise_beside
 from leadline.lab.planning import Planned
 from leadline.model.guest import GUEST_KINDS
@@ -23,7 +23,7 @@ def compare_layouts(
     effect: float | None = None,
     power: float = 0.8,
 ) -> Compared | None:
-    """Plain trials, switchback, rotation and duet on the study's question; None in guests and of commands, which have
+    """Plain trials, switchback and rotation on the study's question; None in guests and of commands, which have
     plain ones only.
 
     ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
@@ -34,8 +34,6 @@ def compare_layouts(
     def room(plan: Plan) -> tuple[str, int]:
         if lack := apart(study):
             return lack[1], 0
-        if plan.duet and not study.design.duet and (few := few_cpus(planned.machine.cpus)):
-            return few, 0
         found = room_for(plan, planned.settings, planned.machine)
         return found.refused, found.fit
 

@@ -6,7 +6,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -41,8 +41,6 @@ _BESIDE_HEAP = 256 << 20  # bytes of a JVM: metaspace, code, threads, buffers
 _DATABASE_CACHES = ("database.shared_buffers", "database.innodb_buffer_pool_size")
 _DATABASE_CACHE = 128 << 20  # as PostgreSQL and MariaDB have it
 _BESIDE_CACHE = 128 << 20  # bytes of a database: sessions, log buffers
-ENOUGH_CPUS = 2  # of each half of a duet
-_ROLES = ("server", "database", "driver", "web")
 
 
 class CheckedHost(PlannedHost, Protocol):
@@ -201,25 +199,13 @@ def room_for(plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Roo
         fit = most // (needed // instances)
         return Room(told, f"{told}; {_USABLE:.0%} of this machine's are {_mib(most)}", fit)
     cpus = f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"
-    who = "each instance has half" if plan.duet else "one instance at a time has load"
-    return Room(f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which {who}.")
-
-
-def few_cpus(usable: int) -> str:
-    """Why a machine has too few CPUs for the two halves of a duet, and what to take; empty where it has enough."""
-    if usable >= 2 * ENOUGH_CPUS:
-        return ""
-    has = f"this machine has {usable} CPU{'' if usable == 1 else 's'}, a duet wants {2 * ENOUGH_CPUS} or more"
-    if usable < 2:
-        return f"{has}: there are no halves; take design.rotation"
-    return (
-        f"{has}: with one on each half an instance, its database and its driver share it, and a JVM collects and "
-        "compiles beside its own requests; take design.rotation for all CPUs"
+    return Room(
+        f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
     )
 
 
 def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Room:
-    """The largest block of a rotation or a duet against this machine's memory and its CPUs.
+    """The largest block of a rotation against this machine's memory and its CPUs.
 
     Raises UsageError with file and line where it does not fit, unless the study says what to do then, and for what
     instances side by side cannot have.
@@ -228,13 +214,7 @@ def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level
         path, problem = lack
         raise UsageError(f"{file.where(path)}: {problem}")
     room = room_for(plan, settings, machine)
-    design = file.study.design
-    if plan.duet and (machine.cpus < 2 or room.refused):
-        why = room.refused or few_cpus(machine.cpus)
-        raise UsageError(f"{file.where(('design', 'duet'))}: {why}{'; lower jvm.heap' if room.refused else ''}")
-    if plan.duet and (few := few_cpus(machine.cpus)):
-        return replace(room, told=f"{room.told} Few CPUs: {few}.")
-    rotation = design.rotation
+    rotation = file.study.design.rotation
     if room.refused and (rotation is None or rotation.otherwise == "refuse"):
         fewer = f"take {room.fit} at a time by `blocks: incomplete, block_size: {room.fit}`"
         mend = fewer if room.fit >= 2 else "lower jvm.heap"
@@ -255,10 +235,6 @@ def apart(study: Study) -> tuple[tuple[str, ...], str] | None:
         return ("stack",), f"{told}: write postgres, mariadb or none"
     if study.reset.database == "keep":
         return ("reset", "database"), "instances side by side have data of their own: write snapshot"
-    if study.design.duet is not None:
-        for role in _ROLES:
-            if getattr(study.placement, f"{role}_cpus") is not None:
-                return ("placement", f"{role}_cpus"), "design.duet gives each instance half of the CPUs: leave it out"
     return None
 
 

@@ -9,7 +9,6 @@ from leadline.stack.registry import APPLICATIONS, application_of
 
 _NOT_THERE = {  # keys of a study -> why not on a host over SSH, and what to write
     ("design", "rotation"): "no instances stand side by side on a host over SSH: leave the rotation out",
-    ("design", "duet"): "no instances stand side by side on a host over SSH: leave the duet out",
 }
 
 

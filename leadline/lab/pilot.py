@@ -134,7 +134,7 @@ def _alike(one: Study, other: Study) -> bool:
 
 
 def _same_layout(one: Study, other: Study) -> bool:
-    return (one.design.beside is None) == (other.design.beside is None)
+    return (one.design.rotation is None) == (other.design.rotation is None)
 
 
 def past_of(record: StudyRecord, response: str) -> Past:

@@ -143,8 +143,7 @@ def plan_study(
     plan = _plan(file, design, factors, skipped, on_host)
     told = ""
     if plan.rotates:
-        beside = replace(machine, cpus=len(host.cpus())) if plan.duet else machine
-        room = check_side_by_side(file, plan, settings, beside)
+        room = check_side_by_side(file, plan, settings, machine)
         told = room.told
         if room.refused:
             design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
@@ -204,9 +203,9 @@ def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Seque
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    if design.switchback is None or design.beside is not None:
+    if design.switchback is None or design.rotation is not None:
         try:
-            if design.beside is not None:
+            if design.rotation is not None:
                 return rotation_plan(factors, design, study.workload, of_host)
             return make_plan(factors, design)
         except DesignError as error:

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from leadline.design.duet import HALVES
-from leadline.host.affinity import halves
 from leadline.host.base import Host, Process, TrialHost
 from leadline.lab import completion
 from leadline.lab.labfile import services_of
@@ -39,7 +37,7 @@ from leadline.load.progress import ProgressLog
 from leadline.load.scenario import sent_variables
 from leadline.model.blame import Event, Evidence, Part, blamed
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.owners import KnobOwner
 from leadline.model.plan import Slot, stretches
 from leadline.model.record import AuditRecord
@@ -112,8 +110,6 @@ class RealSystem:
     def reset(self, directory: Path, seed: int) -> None:  # noqa: ARG002 - the load takes it
         self._reach_drivers()
         reset = self._study.reset
-        if self._study.design.duet is not None:
-            self.take_half(self._number % HALVES)
         if reset.database == "snapshot" or not self._stack.has_data():
             self._stack.reset_data(directory)
         if reset.swap == "off":
@@ -269,17 +265,6 @@ class RealSystem:
             for system in systems:
                 system._end_driver()
         return [outcomes[at] for at in range(len(instances))]
-
-    def take_half(self, half: int) -> str:
-        self._cpus = ",".join(map(str, halves(self._host.cpus(), self._host.files)[half]))
-        try:
-            self._stack.place(self._cpus)
-            if self._driver is not None:
-                self._driver.confine(self._cpus)
-        except (OSError, UsageError) as error:
-            told = f"an instance could not be moved to CPUs {self._cpus}: {error}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, told) from error
-        return self._cpus
 
     def _start_driver(self, workload: Workload, one: InTurns) -> None:
         """It waits for its start."""

@@ -1,5 +1,4 @@
-"""A block of a rotation or a duet: instances prepared one after the other, loaded in turns or both at once, finished
-one after the other.
+"""A block of a rotation: instances prepared one after the other, loaded in turns, finished one after the other.
 
 An instance that fails fails its own trial; the others go on, and its turns stay empty. A block of which an instance
 failed as infrastructure is run again as a whole, and so is one that was cut off: its trials share their time.
@@ -23,7 +22,6 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
 
-HALF = "half"  # step: an instance is put on half of the machine
 _FEWEST = 0.5  # share of its slots that a trial needs
 _AT_REST = 0.5  # of the bound of idle CPU: what all instances together use where none has work left
 _LOOK, _LONGEST_REST = 2, 30  # seconds between two looks, and in all
@@ -92,7 +90,7 @@ def _keep_recordings(attempts: Sequence[Attempt]) -> None:
 
 def _rest(attempts: Sequence[Attempt]) -> None:
     """Without load, until the compilers and what else works after a warm-up have done so, or for the longest rest."""
-    if not attempts or attempts[0].planned.halves:
+    if not attempts:
         return
     runner = attempts[0].runner
     bound = _AT_REST * _idle_bound(attempts[0])
@@ -137,9 +135,7 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
 
 
 class _Slots:
-    """Begins and ends the slots of a block's instances in their turns, where live levels change in them; before that it
-    puts those of a duet on their halves of the machine.
-    """
+    """Begins and ends the slots of a block's instances in their turns, where live levels change in them."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
@@ -151,7 +147,6 @@ class _Slots:
         self._turns = sorted(turns, key=lambda one: one[0].begin)
         self._now: list[SlotChanges] = []
         self._begun = -1.0
-        self._halves: dict[int, int] = {}  # by trial
 
     def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
         """Raises TrialFailure for what voids the whole block: a lost host, journal or store, an interruption."""
@@ -159,7 +154,6 @@ class _Slots:
         if turn.begin > self._begun:  # others may begin with it
             self._hold()
             self._begun = turn.begin
-            self._change_halves(turn.begin, due_ns, clock)
         if attempt.changes is not None and number >= 0:
             self._now.append(attempt.changes)
             attempt.changes.look()
@@ -169,27 +163,6 @@ class _Slots:
         for changes in self._now:
             changes.hold()
         self._now = []
-
-    def _change_halves(self, begin: float, due_ns: int, clock: LoadClock) -> None:
-        """All at once: nobody is left alone on a half for longer than it takes."""
-        moved = [
-            (attempt, turn.half)
-            for turn, attempt, _ in self._turns
-            if turn.begin == begin and turn.half is not None and self._halves.get(attempt.trial) != turn.half
-        ]
-        if not moved:
-            return
-        store = moved[0][0].runner.store
-        steps = [store.begin_step(attempt.trial, attempt.number, HALF) for attempt, _ in moved]
-        clock.sleep_until(due_ns)
-        for step, (attempt, half) in zip(steps, moved, strict=True):
-            cpus = attempt.system.take_half(half)
-            self._halves[attempt.trial] = half
-            late = (clock.now_ns() - due_ns) / 1e9
-            store.end_step(step, f"CPUs {cpus}, {late:.2f} s after it was due")
-            if late > wash_out_of(attempt.runner.study.design):
-                told = f"the instances were on their halves of the machine {late:.2f} s late"
-                raise TrialFailure(FailureClass.INFRASTRUCTURE, told)
 
     def finish(self) -> None:
         """After the load: the last slot's levels held; what each instance, and the host, has now."""
@@ -201,12 +174,12 @@ class _Slots:
 
 
 def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
-    """Responses over the instance's own turns, of a rotation without those in which the others were not idle, and of
+    """Responses over the instance's own turns, without those in which the others were not idle, and of
     its slots.
     """
     windows = measured(attempt.planned.turns, wash_out_of(attempt.runner.study.design))
     with attempt.step("measure"):
-        gone = {} if attempt.planned.halves else _not_idle(attempt, others, windows)
+        gone = _not_idle(attempt, others, windows)
         kept = [window for at, window in enumerate(windows) if at not in gone]
         found = attempt.system.measure_turns(attempt.directory, attempt.startup, kept)
         if attempt.changes is not None:

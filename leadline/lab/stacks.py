@@ -116,8 +116,6 @@ def _check_limits(file: StudyFile, levels: Mapping[str, Sequence[Level]], where:
             raise UsageError(f"{where(knob.name)}: what is fixed is no setting: write placement: {{ {key}: ... }}")
         if knob.name in levels and getattr(file.study.placement, key) is not None:
             raise UsageError(f"{where(knob.name)}: placement has {key}, too: leave it out there, or here")
-        if knob.name in levels and file.study.design.duet is not None:
-            raise UsageError(f"{where(knob.name)}: design.duet gives each instance half of the CPUs: leave one out")
     for name, role in _MEMORY:
         fixed = getattr(file.study.placement, role)
         limits = [int(level) for level in levels.get(f"placement.{role}", () if fixed is None else (fixed,)) if level]

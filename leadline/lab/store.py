@@ -196,13 +196,13 @@ class Store(AttemptStore):
         """
         with self._reading(study_id), self.transaction() as connection:
             row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
-            plan = plan_from_json(row["plan"])
+            study, plan = Study.model_validate_json(row["study"]), plan_from_json(row["plan"])
             records = self.trials(connection, study_id, evidence=evidence)
             if [record.planned.position for record in records] != [planned.position for planned in plan.trials]:
                 raise ValueError(f"it has {len(records)} trials, its plan {len(plan.trials)}")
             return StudyRecord(
                 id=study_id,
-                study=Study.model_validate_json(row["study"]),
+                study=study,
                 document=row["document"],
                 plan=plan,
                 created=row["created"],

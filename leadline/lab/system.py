@@ -150,15 +150,10 @@ class System(Protocol):
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:
         """Load these systems, this one and some beside it, each in its own turns only; one outcome each, in order. An
-        instance that fails leaves the others to go on. Turns of a duet are at the same time.
+        instance that fails leaves the others to go on.
 
         ``on_turn`` is called as ``on_slot`` of ``load_in_slots``, with the index of the turn among all of them by time,
         and of those that begin together in the order of ``instances``.
-        """
-
-    def take_half(self, half: int) -> str:
-        """Move its services and its driver, those that run and those that it will start, to that half (0 or 1) of the
-        machine's CPUs, and read that back; returns the CPUs. Raises TrialFailure(infrastructure).
         """
 
     def restarts(self) -> int:

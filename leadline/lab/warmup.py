@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from leadline.design.rotation import in_turns
 from leadline.design.seeds import block_seed
 from leadline.lab.schema import PARTS
 from leadline.lab.system import InTurns, LoadOutcome
@@ -107,19 +106,19 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
 
 def _told(plan: WarmUp, cycles: int, attempts: Sequence[Attempt]) -> str:
     of = f" of at most {plan.cycles}" if plan.until == "steady" else ""
-    seconds = plan.seconds(in_turns([one.planned for one in attempts]), cycles)
+    seconds = plan.seconds(len(attempts), cycles)
     return f"{format_duration(seconds)}, {cycles}{of} cycle{'s' if plan.cycles > 1 else ''}"
 
 
 def _load(runner: TrialRunner, plan: WarmUp, number: int, running: Sequence[Attempt]) -> None:
     """One cycle's load, which another instance begins each time."""
-    first, at_once = number % len(running), bool(running[0].planned.halves)
+    first = number % len(running)
     loads = [
         InTurns(
             one.system,
             one.directory / WARM_UP / str(number),
             block_seed(one.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
-            (Turn(0.0 if at_once else at * plan.load, plan.load),),
+            (Turn(at * plan.load, plan.load),),
         )
         for at, one in enumerate([*running[first:], *running[:first]])
     ]

@@ -24,9 +24,8 @@ TreatmentsName = Literal[
     "configurations",
 ]
 DesignName = Literal[TreatmentsName, "forks"]
-REMOVED = {  # key and value of files of 0.1.0: what is written in its place
-    ("kind", "racing"): "write one-at-a-time with `looks: watched`, or a tuning",
-}
+_RACING = "racing was removed in 0.2.0: write one-at-a-time with `looks: watched`, or a tuning"
+_DUET = "duet was removed in 0.2.0: write rotation, or switchback for levels that change in the running system"
 
 
 class Switchback(Strict):
@@ -68,17 +67,6 @@ class Rotation(Strict):
     )
 
 
-class Duet(Strict):
-    """Pairs of trials loaded at the same time, each on half of the CPUs; half-way through they change halves."""
-
-    slot: Annotated[float, duration(2, DAY)] = Field(
-        default=10.0, description="how long one level of a live factor is held"
-    )
-    wash_out: Annotated[float, duration(0, DAY)] = Field(
-        default=3.0, description="left out at the start of every slot; without live factors, of each half of the load"
-    )
-
-
 Looks = Annotated[
     Literal["watched"] | int, OrWord("watched", Annotated[int, count(1_000)], "a whole number from 1 to 1,000")
 ]
@@ -113,7 +101,6 @@ class Design(Strict):
     )
     switchback: Switchback | None = None
     rotation: Rotation | None = Field(default=None, description="the trials of a block side by side, loaded in turns")
-    duet: Duet | None = Field(default=None, description="pairs of trials at once, each on half of the CPUs")
     worlds: Annotated[int, count(MOST_WORLDS)] | None = Field(
         default=None, description="of forks: guests booted with seeds of their own, each forked under every treatment"
     )
@@ -133,10 +120,13 @@ class Design(Strict):
     @model_validator(mode="before")
     @classmethod
     def _forked(cls, design: Any) -> Any:
-        for (key, value), instead in REMOVED.items():
-            if isinstance(design, Mapping) and design.get(key) == value:
-                raise KeyedError((key,), f"{value} was removed in 0.2.0: {instead}")
-        return forked(design)
+        if not isinstance(design, Mapping):
+            return design
+        if design.get("kind") == "racing":
+            raise KeyedError(("kind",), _RACING)
+        if design.get("duet") is not None:
+            raise KeyedError(("duet",), _DUET)
+        return forked({key: value for key, value in design.items() if key != "duet"})
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Design:
@@ -147,11 +137,6 @@ class Design(Strict):
     def treatments(self) -> TreatmentsName:
         """The kind that chooses the treatments."""
         return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
-
-    @property
-    def beside(self) -> Rotation | Duet | None:
-        """The layout in which several instances stand side by side."""
-        return self.rotation or self.duet
 
     @property
     def looked_at(self) -> bool:

@@ -26,7 +26,6 @@ _ALONE = "nothing is changed in a guest while it is loaded"
 _OF_GUESTS = {  # keys that no guest has: path -> why, and what to write
     ("design", "switchback"): f"{_ALONE}: leave slots out",
     ("design", "rotation"): f"{_ALONE}: leave the rotation out",
-    ("design", "duet"): "each guest has its CPUs to itself: leave the duet out",
     ("drivers",): "the driver runs inside the guest: leave drivers out",
     ("workload", "generator"): "leadline-load runs inside the guest, no other generator does: leave it out",
     (
@@ -79,12 +78,12 @@ class Guest(Strict):
         return self.memory + (self.disk.size if self.disk else 0) + (self.swap or 0)
 
 
-def forked(found: Any) -> Any:
+def forked(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a design; of forks each world is a replicate, and nothing but the treatments is run in it.
 
     Raises KeyedError for keys that forks do not have.
     """
-    if not isinstance(found, Mapping) or found.get("kind") != FORKS:
+    if found.get("kind") != FORKS:
         return found
     worlds = found.get("worlds")
     if worlds is None:

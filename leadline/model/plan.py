@@ -90,13 +90,12 @@ class Turn:
     """A stretch of the load of instances side by side that goes to one of them, seconds from the start of the load,
     ramp-up included.
 
-    A ``warm_up`` turn is not measured. ``half``: of the machine's CPUs on which a duet's instance has it, 0 or 1.
+    A ``warm_up`` turn is not measured.
     """
 
     begin: float
     seconds: float
     warm_up: bool = False
-    half: int | None = None
 
     @property
     def end(self) -> float:
@@ -121,7 +120,7 @@ class PlannedTrial:
     ``plot``: the whole plot it belongs to, from 0 over the plan (trials that share a state dearer to change than a
     restart, such as a kernel); None where the design has none. With ``slots``,
     ``treatment`` holds the levels at the start, and every slot its own; factors that are not live have one level in all
-    slots of a trial. With ``turns`` the trial is one instance of a rotation or a duet: all trials of its block run side
+    slots of a trial. With ``turns`` the trial is one instance of a rotation: all trials of its block run side
     by side, and these stretches of the block's load are its own.
     """
 
@@ -137,14 +136,8 @@ class PlannedTrial:
 
     @property
     def layout(self) -> str:
-        """``rotation``, ``duet`` or ``switchback`` of a trial whose levels change in slots, else empty."""
-        beside = "duet" if self.halves else "rotation"
-        return (beside if self.turns else "switchback") if self.slots else ""
-
-    @property
-    def halves(self) -> tuple[int, ...]:
-        """Half of the machine on which each measured turn of a duet's instance is; empty elsewhere."""
-        return tuple(turn.half for turn in self.turns if turn.half is not None and not turn.warm_up)
+        """``rotation`` or ``switchback`` of a trial whose levels change in slots, else empty."""
+        return ("rotation" if self.turns else "switchback") if self.slots else ""
 
     def held(self) -> Treatment:
         """The levels that are the same throughout: all of ``treatment`` without slots."""
@@ -176,11 +169,6 @@ class Plan:
     def rotates(self) -> bool:
         """Whether the trials of a block run side by side."""
         return any(trial.turns for trial in self.trials)
-
-    @property
-    def duet(self) -> bool:
-        """Whether they run in pairs, each on half of the machine."""
-        return any(trial.halves for trial in self.trials)
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

@@ -326,11 +326,11 @@ class Study(Strict):
     @model_validator(mode="before")
     @classmethod
     def _warm_in_a_rotation(cls, found: Any) -> Any:
-        """A rotation or a duet that names no ramp-up warms its instances until it is over."""
+        """A rotation that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
             return found
         design = found.get("design")
-        beside = isinstance(design, Mapping) and any(design.get(name) is not None for name in ("rotation", "duet"))
+        beside = isinstance(design, Mapping) and design.get("rotation") is not None
         return warmed_until_over(found) if beside else found
 
     @model_validator(mode="after")
@@ -374,13 +374,11 @@ class Study(Strict):
                     )
                 names = ", ".join(PROCESS_RESPONSES)
                 raise KeyedError(("responses", at), f"{name} is measured under load only; a command has {names}")
-            if name in OF_LIMITS and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
+            if name in OF_LIMITS and (self.design.rotation or self.design.switchback or self.design.kind == "forks"):
                 problem = f"{name} is told of whole trials, and this design compares slots, turns or forks"
                 raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")
-        if self.command is not None and (self.design.beside or self.design.switchback or self.design.kind == "forks"):
-            raise KeyedError(
-                ("design",), "a command runs alone from start to end: no switchback, rotation, duet, forks"
-            )
+        if self.command is not None and (self.design.rotation or self.design.switchback or self.design.kind == "forks"):
+            raise KeyedError(("design",), "a command runs alone from start to end: no switchback, rotation, forks")
 
     @property
     def time(self) -> Literal["real", "virtual"]:

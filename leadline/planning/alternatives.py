@@ -38,7 +38,7 @@ def name_of(plan: Plan) -> str:
     if any(trial.slots for trial in plan.trials):
         return f"{plan.kind}, in slots"
     if plan.rotates:
-        return f"{plan.kind}, in pairs" if plan.duet else f"{plan.kind}, side by side"
+        return f"{plan.kind}, side by side"
     if plan.forks:
         return f"{plan.kind}, forked"
     return plan.kind if plan.blocks == "by-replicate" else f"{plan.kind}, {plan.blocks} blocks"
@@ -54,8 +54,7 @@ def alternatives(factors: Sequence[Factor], design: Design, workload: Workload) 
     """Plans and what must be known of each; those that the factors do not allow are left out."""
     levels = sum(len(factor.levels) - 1 for factor in factors)
     kinds = [kind for kind in _KINDS if kind != "d-optimal" or levels <= _EXCHANGED]
-    layouts = {"rotation": design.rotation, "duet": design.duet}
-    beside = {name: layout for name, layout in layouts.items() if layout is not None}
+    beside = {} if design.rotation is None else {"rotation": design.rotation}
     tried: list[tuple[Design, str]] = [(_as(kind, design, beside), _NOTES.get(kind, "")) for kind in kinds]
     tried += [] if beside else _in_blocks(factors, design)
     for chosen, note in tried:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
-from leadline.design.duet import HALVES
 from leadline.design.forks import work
 from leadline.design.switchback import steady_seconds, wash_out_of
 from leadline.design.whole_host import between_blocks
@@ -58,15 +57,14 @@ SLOWER = 7.0  # seconds of wall time for a second of load in virtual time
 @dataclass(frozen=True)
 class Setup:
     """What a trial takes: seconds beside its steady state, its steady state, and a slot's wash-out. ``forking``: what
-    forks take instead. ``at_once``: trials that are loaded at the same time. ``hosts``: of a pool, each of which runs
-    one block at a time as a job, None where trials run here.
+    forks take instead. ``hosts``: of a pool, each of which runs one
+    block at a time as a job, None where trials run here.
     """
 
     overhead: float
     steady: float
     wash_out: float = 0.0
     forking: Forking | None = None
-    at_once: int = 1
     hosts: int | None = None
 
     def seconds(self, plan: Plan) -> float:
@@ -75,7 +73,7 @@ class Setup:
             return self.forking.seconds(plan)
         return self.wall(
             plan,
-            [self.overhead + (steady_seconds(trial) or self.steady) / self.at_once for trial in plan.trials],
+            [self.overhead + (steady_seconds(trial) or self.steady) for trial in plan.trials],
         )
 
     def wall(self, plan: Plan, trials: Sequence[float]) -> float:
@@ -315,6 +313,5 @@ def setup_of(design: Design, workload: Workload, overhead: float, cpus: int = 1,
     ``hosts``: of a pool.
     """
     forking = Forking.of(workload, cpus) if design.kind == FORKS else None
-    at_once = 1 if design.duet is None else HALVES
-    ramps = (workload.before_steady + workload.ramp_down) / at_once
-    return Setup(overhead + ramps, workload.steady, wash_out_of(design), forking, at_once, hosts)
+    ramps = workload.before_steady + workload.ramp_down
+    return Setup(overhead + ramps, workload.steady, wash_out_of(design), forking, hosts)

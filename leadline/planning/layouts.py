@@ -1,4 +1,4 @@
-"""The same question by other layouts: plain trials, switchback, rotation, duet; what each finds in the same minutes.
+"""The same question by other layouts: plain trials, switchback, rotation; what each finds in the same minutes.
 
 A figure's noise has three components (variances of logarithms): of its seconds; of the start of its instance; and of
 the machine's minutes, which instances side by side share and slots of one instance do not see. How long an instance is
@@ -14,11 +14,10 @@ from typing import Literal
 
 from leadline.analysis.composite import as_one_factor
 from leadline.design import make_plan
-from leadline.design.duet import HALVES
 from leadline.design.rotation import rotation_plan
 from leadline.design.slot_treatments import slot_treatments
 from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
-from leadline.model.design import Design, Duet, Rotation, Switchback
+from leadline.model.design import Design, Rotation, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
 from leadline.model.units import format_duration
@@ -30,9 +29,8 @@ from leadline.planning.noise import Noise
 from leadline.planning.power import Precision, log_effect, percent, precision_of
 from leadline.planning.repeat import optimal_counts
 
-Name = Literal["plain", "switchback", "rotation", "duet"]
-NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation", "duet")
-_BESIDE = ("rotation", "duet")
+Name = Literal["plain", "switchback", "rotation"]
+NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation")
 SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where no pilot tells them apart
 SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
 _INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
@@ -94,8 +92,8 @@ class Question:
     @property
     def name(self) -> Name:
         """The layout that the study has."""
-        if self.design.beside is not None:
-            return "duet" if self.design.duet is not None else "rotation"
+        if self.design.rotation is not None:
+            return "rotation"
         return "switchback" if self.design.switchback is not None else "plain"
 
 
@@ -116,7 +114,7 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
             ),
             None,
         )
-    turned = question.name in _BESIDE and not noise.assumed  # what is assumed is of plain trials
+    turned = question.name == "rotation" and not noise.assumed  # what is assumed is of plain trials
     plain, beside = (other, noise) if turned else (noise, other)
     whole = next((source.sigma2 for source in sources if source.between_slots is None), None)
     assumed = []
@@ -148,8 +146,8 @@ def _beyond(noise: Noise | None, seconds: float) -> float | None:
 
 def _kept(design: Design) -> float:
     """Seconds of a slot that count."""
-    slot = (design.beside or design.switchback or Rotation()).slot
-    return slot - wash_out_of(design if design.switchback or design.beside else _with(design, rotation=Rotation()))
+    slot = (design.rotation or design.switchback or Rotation()).slot
+    return slot - wash_out_of(design if design.switchback or design.rotation else _with(design, rotation=Rotation()))
 
 
 @dataclass(frozen=True)
@@ -171,14 +169,14 @@ class Compared:
     @property
     def best(self) -> Layout | None:
         """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes, given
-        that effects shrink with the root of the time. Of those that are alike the study's. A duet only where the study
-        is one: its figures are those of half the machine.
+        that effects shrink with the root of the time. Of those that are alike the study's.
         """
-        layouts = [each for each in self.layouts if each.own or each.name != "duet"]
-        able = [] if self.effect is None else [(layout.need, layout) for layout in layouts if layout.need is not None]
+        able = (
+            [] if self.effect is None else [(layout.need, layout) for layout in self.layouts if layout.need is not None]
+        )
         candidates = able or [
             (layout.smallest * math.sqrt(layout.seconds / self.seconds), layout)
-            for layout in layouts
+            for layout in self.layouts
             if layout.smallest is not None and layout.seconds is not None and layout.seconds <= _LONGER * self.seconds
         ]
         least = min((figure for figure, _ in candidates), default=0.0)
@@ -216,7 +214,7 @@ def _clause(text: str) -> str:
 
 
 def _with(design: Design, **keys: object) -> Design:
-    return design.model_copy(update={"rotation": None, "duet": None, "switchback": None, **keys})
+    return design.model_copy(update={"rotation": None, "switchback": None, **keys})
 
 
 def _candidates(
@@ -242,20 +240,18 @@ def _candidates(
             switchback_plan(question.factors, switched, workload)  # says why not
         yield from _in_slots(question, switched, workload, noise.second, apart, before, seconds)
         return
-    beside: Rotation | Duet = Duet() if name == "duet" else Rotation()
+    beside = Rotation()
     if live:
         beside = beside.model_copy(update={"slot": _slot(design)})
         left_out = float(math.ceil(assumed_wash_out(design.switchback or Switchback())))
         beside = beside.model_copy(update={"wash_out": left_out})
     if workload.ramp_up != round(workload.ramp_up):
         workload = workload.model_copy(update={"ramp_up": float(math.ceil(workload.ramp_up))})
-    yield from _in_slots(
-        question, _with(design, **{name: beside}), workload, noise.second, noise.start, before, seconds
-    )
+    yield from _in_slots(question, _with(design, rotation=beside), workload, noise.second, noise.start, before, seconds)
 
 
 def _slot(design: Design) -> float:
-    return (design.switchback or design.beside or Switchback()).slot
+    return (design.switchback or design.rotation or Switchback()).slot
 
 
 def _lasting(workload: Workload, steady: float) -> Workload:
@@ -276,22 +272,21 @@ def _in_slots(
     """
     kept_seconds = _kept(design)
     live = [factor for factor in question.factors if is_live(factor)]
-    pair = HALVES if design.duet is not None else 1
-    unit = _slot(design) * _treatments(live, design) * pair
+    unit = _slot(design) * _treatments(live, design)
     if len(live) < len(question.factors):
         (count,) = optimal_counts((second / kept_seconds, apart), (_slot(design), before))
         longest = max(unit, seconds / 4 - before)
         length = min(longest, (count or math.inf) * _slot(design))
-        whole = max(1 if live else 2 // pair, round(length / unit)) * unit
+        whole = max(1 if live else 2, round(length / unit)) * unit
         yield _filled(question, design, _lasting(workload, whole), seconds)
         return
-    treatments = _treatments(live, design) * pair
-    for instances in _INSTANCES[::pair]:
+    treatments = _treatments(live, design)
+    for instances in _INSTANCES:
         most = _LARGEST // (instances * treatments)
         if not most and instances == _INSTANCES[0]:
             raise _too_large(instances * treatments)
-        seconds_each = _MINUTES * seconds / instances - question.overhead  # two of a duet share their load
-        blocks = min(most, math.floor((pair * seconds_each - before + question.overhead) / unit))
+        seconds_each = _MINUTES * seconds / instances - question.overhead
+        blocks = min(most, math.floor((seconds_each - before + question.overhead) / unit))
         if blocks < 1 and instances > _INSTANCES[0]:
             return
         lasting = _lasting(workload, max(1, blocks) * unit)
@@ -330,7 +325,7 @@ def _filled(question: Question, design: Design, workload: Workload, seconds: flo
 
 def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[Plan, Design, Workload]:
     """The plan; instances that do not fit side by side in blocks of so many as do."""
-    if design.beside is None:
+    if design.rotation is None:
         if design.switchback is not None:
             return switchback_plan(question.factors, design, workload), design, workload
         return make_plan(question.factors, design), design, workload
@@ -338,7 +333,7 @@ def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[P
     refused, fit = question.room(plan)
     if not refused:
         return plan, design, workload
-    if fit < 2 or design.rotation is None:
+    if fit < 2:
         raise UsageError(refused)
     if design.rotation.instances > 1:
         fewer = design.rotation.model_copy(update={"instances": min(fit, design.rotation.instances - 1)})
@@ -418,8 +413,6 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
     was = question.design
     if was.rotation is not None and design.rotation is None:
         keys["design.rotation"] = "null"
-    if was.duet is not None and design.duet is None:
-        keys["design.duet"] = "null"
     if was.switchback is not None and design.switchback is None:
         keys["design.switchback"] = "null"
     if design.switchback is not None:
@@ -432,14 +425,11 @@ def _keys(question: Question, design: Design, workload: Workload) -> dict[str, s
             keys["design.rotation.instances"] = str(design.rotation.instances)
         if design.rotation.wash_out != Rotation().wash_out:
             keys["design.rotation.wash_out"] = format_duration(design.rotation.wash_out)
-    if design.duet is not None:
-        keys["design.duet.slot"] = format_duration(design.duet.slot)
-        keys["design.duet.wash_out"] = format_duration(design.duet.wash_out)
     if design.blocks != was.blocks:
         keys["design.blocks"], keys["design.block_size"] = design.blocks, str(design.block_size)
     keys["design.replicates"] = str(design.replicates)
     keys["workload.steady"] = format_duration(workload.steady)
-    begins_to_rotate = design.beside is not None and was.beside is None  # its ramp-up is `auto` unless named
+    begins_to_rotate = design.rotation is not None and was.rotation is None  # its ramp-up is `auto` unless named
     if workload.ramp_up != question.workload.ramp_up or (begins_to_rotate and workload.warm_up is None):
         keys["workload.ramp_up"] = format_duration(workload.ramp_up)
     return keys

@@ -152,7 +152,6 @@ def layout_lines(found: Compared) -> list[str]:
         text += f"  {figure(layout.smallest):>5} %"
         if found.effect is not None:
             text += f"  {format_duration(layout.need) if layout.need is not None else 'not within reason':>9}"
-        text += "  of half the machine" if layout.name == "duet" else ""
         lines.append(text + ("  this study" if layout.own else ""))
     best = found.best
     if best is not None and not best.own:

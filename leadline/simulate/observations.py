@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from leadline.design.rotation import blocks_of, in_turns, measured, phases_of
-from leadline.model.design import Duet, Rotation
+from leadline.design.rotation import blocks_of, measured, phases_of
+from leadline.model.design import Rotation
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
@@ -48,7 +48,7 @@ def simulate_observations(
 
     The same figures as a run of the whole life cycle gives for this truth and ``seed`` (the truth's own if absent) as
     long as no trial is repeated and no warm-up is cut: the whole steady state is the window here. ``wash_out``: seconds
-    left out at the start of a slot, a third of it and at most three if absent; of a rotation a second, of a duet three.
+    left out at the start of a slot, a third of it and at most three if absent; of a rotation a second.
     ``model`` saves solving the queueing laws again for another seed of the same truth and workload. A silent knob fails
     every trial that starts with it away from its baseline, and every such slot.
     """
@@ -83,9 +83,9 @@ def simulate_observations(
             instances.append((trial, instance, EPOCH + now, startup_of(model, instance, levels)))
             now += before_load(truth) + instances[-1][-1]
         side = side_by_side(block, workload)
-        now += workload.warm_up_seconds(in_turns(block))
+        now += workload.warm_up_seconds(len(block))
         together = Model(truth, side)
-        left_out = (Duet() if plan.duet else Rotation()).wash_out if wash_out is None else wash_out
+        left_out = Rotation().wash_out if wash_out is None else wash_out
         for trial, instance, started, startup in instances:
             instance = replace(instance, hours=now / 3600, warmed=warmed)
             observations += _trial(

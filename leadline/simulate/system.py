@@ -192,10 +192,6 @@ class SimulatedSystem(AtStart):
             self._beside[number] = other
         return self._beside[number]
 
-    def take_half(self, half: int) -> str:
-        """Nothing: the half comes with the turns of its load."""
-        return f"of half {half}"
-
     def load_in_turns(
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:

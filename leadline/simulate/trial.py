@@ -252,8 +252,6 @@ def _noise(truth: Truth, instance: Instance, middle: Floats) -> tuple[Floats, Fl
     speed = speed + np.log(
         _warm_up(truth, instance.warmed + (_under_load(instance.turns, middle) if instance.turns else middle))
     )
-    if any(turn.half is not None for turn in instance.turns):
-        speed = speed + _of_its_half(truth, instance, middle)
     speed[strikes[:count] < outliers.seconds] += math.log1p(-outliers.second_depth)
     more = lognormal_sigma(noise.latency_trials) * latency + lognormal_sigma(noise.latency_seconds) * white
     return speed, np.asarray(more), lognormal_sigma(noise.cpu_trials) * float(cpu) + more_cpu
@@ -276,17 +274,6 @@ def _warm_up(truth: Truth, middle: Floats) -> Floats:
     if shape == "slowing-down":
         return np.asarray(1 - depth * middle / len(middle))
     return np.ones(len(middle))
-
-
-def _of_its_half(truth: Truth, instance: Instance, middle: Floats) -> Floats:
-    """What the half of the machine, and the instance on the other one, do to the speed of each second."""
-    second = np.asarray(
-        sum(((turn.begin <= middle) & (middle < turn.end)) * (turn.half or 0) for turn in instance.turns),
-        dtype=np.float64,
-    )
-    first = next(turn.half for turn in instance.turns if turn.half is not None)
-    luck = _shared(instance, "interference").standard_normal(len(middle)) * (1 if first else -1)
-    return np.asarray(second * math.log1p(-truth.halves.slower) + lognormal_sigma(truth.halves.interference) * luck)
 
 
 def _loaded(turns: Sequence[Turn], middle: Floats) -> NDArray[np.bool_]:

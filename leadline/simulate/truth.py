@@ -160,15 +160,6 @@ class Driver(Strict):
     capacity: float | None = Field(default=None, gt=0)
 
 
-class Halves(Strict):
-    """What the halves of the machine do to the two instances of a duet."""
-
-    slower: Share = Field(default=0.0, lt=1, description="throughput that the second half lacks")
-    interference: Share = Field(
-        default=0.0, description="noise, second by second, by which one instance gains what the other loses"
-    )
-
-
 class Moved(Strict):
     """At these levels the neighbour takes ``scale`` times its share: a setting that moves what others use."""
 
@@ -234,7 +225,6 @@ class Truth(Strict):
     carry_over: Seconds = Field(default=0.0, ge=0, description="time constant with which a live change takes effect")
     failures: tuple[Failure, ...] = ()
     neighbour: Neighbour | None = Field(default=None, description="another program on the machine")
-    halves: Halves = Halves()
     hosts: Hosts | None = Field(default=None, description="hosts that run blocks in turn; one if absent")
     driver: Driver = Driver()
     silent: tuple[str, ...] = Field(default=(), description="knobs that take a level and do not keep it")

@@ -66,16 +66,6 @@ class Stack(Parts):
         """``database``, ``server``, ``web`` and the application's companions, those that have been started."""
         return dict(self._processes)
 
-    def place(self, cpus: str) -> None:
-        """Put everything on these CPUs (``0,2-3``): what runs, by moving it, and what is started from now on. Raises
-        OSError, UsageError for CPUs that cannot be used.
-        """
-        placement = self.options.placement.model_copy(update={"server_cpus": cpus, "database_cpus": cpus})
-        self.options = replace(self.options, placement=placement)
-        self._place({})
-        for process in self._processes.values():
-            process.confine(cpus)
-
     # once a run ----------------------------------------------------------------------------------------------
 
     def prepare_data(self, progress: Progress) -> str:

@@ -216,9 +216,6 @@ class GuestSystem(AtStart):
     ) -> Sequence[LoadOutcome | TrialFailure]:
         raise UsageError("a trial in a guest is one script: it has no turns")
 
-    def take_half(self, half: int) -> NoReturn:
-        raise UsageError("a guest has its CPUs to itself")
-
 
 def images(record: StudyRecord) -> set[str]:
     """Of the guests of trials whose world has others left to run."""

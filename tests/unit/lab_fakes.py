@@ -253,10 +253,6 @@ class FakeSystem(AtStart):
             self.others[number] = copy.copy(self)
         return self.others[number]
 
-    def take_half(self, half: int) -> str:
-        self._call(f"half {half}")
-        return f"{2 * half},{2 * half + 1}"
-
     def load_in_turns(
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:

@@ -205,7 +205,7 @@ def test_power_and_the_dry_run_compare_the_layouts() -> None:
     for command in (["power", "collectors"], ["run", "collectors", "--dry-run"]):
         found = json.loads(invoke(*command, "--json"))["layouts"]
         rows = {row["name"]: row for row in found["layouts"]}
-        assert list(rows) == ["plain", "switchback", "rotation", "duet"]
+        assert list(rows) == ["plain", "switchback", "rotation"]
         assert rows["rotation"]["own"]
         assert "needs a factor that can be changed" in rows["switchback"]["reason"]
         assert rows["plain"]["seconds"] == pytest.approx(found["seconds"], rel=0.15)

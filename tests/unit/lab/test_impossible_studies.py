@@ -439,6 +439,7 @@ def test_a_factor_whose_name_looks_like_an_interaction_is_a_factor(tmp_path: Pat
     ("part", "message"),
     [
         ({"dead_man": -1}, "dead_man: -1s is not between"),
+        ({"design": {"duet": {"slot": 10.0}}}, "design: duet was removed in 0.2.0: write rotation, or switchback"),
         ({"design": {"kind": "racing"}}, "design: racing was removed in 0.2.0: write one-at-a-time with"),
     ],
 )

@@ -45,6 +45,7 @@ def test_a_good_file_is_read_with_its_units() -> None:
         ("[256m, 1g]", "[256m, [1g]]", "pools.yaml:7: factors.jvm.heap.1: a level is one number, word or switch"),
         ("replicates: 5", "replicates: 0", "pools.yaml:8: design.replicates: 0 is not between 1 and 1,000"),
         ("replicates: 5", "kind: racing", "pools.yaml:8: racing was removed in 0.2.0: write one-at-a-time with `looks"),
+        ("replicates: 5", "duet: {}", "pools.yaml:8: duet was removed in 0.2.0: write rotation, or switchback for"),
         ("budget: 2h", "bugdet: 2h", "pools.yaml:10: unknown key 'bugdet'; did you mean budget?"),
         ("study: pools", "study: Pools!", "pools.yaml:1: study: small letters, digits and hyphens are wanted"),
         ("question: Do larger pools pay?\n", "", "pools.yaml:1: the key 'question' is missing"),

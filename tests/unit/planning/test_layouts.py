@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from leadline.design import make_plan
-from leadline.design.rotation import rotation_plan
 from leadline.lab.layouts import compare_layouts
 from leadline.lab.planning import Planned
 from leadline.lab.studyfile import find_study
 from leadline.lab.testbed import LocalTestbed
-from leadline.model.design import Design, Duet, Rotation
+from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval
@@ -166,8 +165,7 @@ def test_what_is_proposed_is_the_plan_that_was_told(name: str, tmp_path: Path) -
         plan = planned(*(f"{key}={value}" for key, value in each.write.items())).plan
         assert len(plan.trials) == each.trials
         assert sum(len(trial.slots) for trial in plan.trials) in (0, each.slots)
-        assert plan.rotates == (each.name in ("rotation", "duet"))
-        assert plan.duet == (each.name == "duet")
+        assert plan.rotates == (each.name == "rotation")
 
 
 def test_the_table_says_its_noise_and_what_to_write() -> None:
@@ -175,30 +173,11 @@ def test_the_table_says_its_noise_and_what_to_write() -> None:
     lines = layout_lines(found)
     assert f"start {cv_of(0.0001):.3g} %" in lines[0]
     assert "assumed" not in lines[0]
-    assert [line.split()[0] for line in lines[1:5]] == ["plain", "switchback", "rotation", "duet"]
+    assert [line.split()[0] for line in lines[1:4]] == ["plain", "switchback", "rotation"]
     assert lines[1].endswith("this study")
-    assert lines[5].startswith("best: rotation, by --set design.rotation.slot=4s")
+    assert lines[4].startswith("best: rotation, by --set design.rotation.slot=4s")
     alone = replace(found, layouts=tuple(each for each in found.layouts if each.own))
     assert layout_lines(alone)[-1] == "best: plain, as this study is"
-
-
-def test_a_duet_is_compared_but_not_proposed_for_another_study() -> None:
-    found = of(question(RESTART), plain(0.0025, 0.004), rotation(0.0001, 0.004))
-    duet = row(found, "duet")
-    assert duet.smallest is not None
-    assert duet.seconds == pytest.approx(found.seconds, rel=0.2)
-    assert found.best is not None
-    assert found.best.name != "duet"
-    design = PLAIN.model_copy(update={"duet": Duet(), "replicates": 6})
-    own = question(RESTART, design=design)
-    plan = rotation_plan(own.factors, design, own.workload)
-    setup = own.setup(design, own.workload)
-    pairs = len(plan.trials) / 2
-    load = own.workload.before_steady + own.workload.ramp_down + own.workload.steady
-    assert setup.seconds(plan) == pytest.approx(len(plan.trials) * own.overhead + pairs * load)
-    rows = compared(own, plan, plain(0.0025, 0.004), None)
-    assert next(each for each in rows.layouts if each.own).name == "duet"
-    assert "of half the machine" in "\n".join(layout_lines(rows))
 
 
 def plan_of(blocks: int) -> Plan:
