@@ -39,6 +39,7 @@ PAGES = sorted(
 ELSEWHERE = {
     "make quickstart": "by hand and in CI's fresh clone; its command is tests/stack/test_commands.py's `run`",
     "make test": "this test runs inside it",
+    "make check": "half of it runs beside this test",
     "make wheel": "tests/stack/test_wheel.py",
     "make bench": "bench/",
     "make format": "formats the checkout",

@@ -274,7 +274,7 @@ def test_an_application_that_never_is_ready_fails_with_what_it_said(context: Ser
             server.wait_ready(0.5)
     finally:
         assert server.stop()
-    assert failure.value.failure_class is FailureClass.CONFIGURATION
+    assert failure.value.failure_class is FailureClass.INFRASTRUCTURE  # a timeout is no proof of a wrong setting
 
 
 def wait_for_any_answer(port: int) -> None:

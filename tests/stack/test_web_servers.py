@@ -250,7 +250,7 @@ def test_a_web_server_that_dies_under_load_fails_the_trial(front: Stack, tmp_pat
     master.signal(9)
     while master.alive():
         time.sleep(0.01)
-    with pytest.raises(TrialFailure, match="nginx died during the trial: killed from outside by signal 9") as failure:
+    with pytest.raises(TrialFailure, match="nginx died during the trial: ended from outside by signal 9") as failure:
         front.check_alive()
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
     (worker,) = master.pids()
