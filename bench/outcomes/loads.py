@@ -60,7 +60,7 @@ def run(
         timer.join()
     if server is not None:
         server.thaw()
-    if process.returncode not in (0, 1):
+    if process.returncode not in (0, 1) or not (out / "summary.json").exists():
         raise RuntimeError(f"{' '.join(argv)}: {said}")
     return read_summary(out)
 
