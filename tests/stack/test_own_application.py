@@ -17,11 +17,11 @@ STUDY = f"""\
 study: shop-pool
 question: Is a pool of one connection enough for the shop?
 stack: {SHOP}/shop.stack.yaml
-workload: {{ users: 16, ramp_up: 4s, steady: 12s, ramp_down: 0s, timeout: 60s }}
+workload: {{ users: 16, ramp_up: 4s, steady: 16s, ramp_down: 0s, timeout: 60s }}
 factors:
   app.spring.datasource.hikari.maximum-pool-size: [10, 1]
 settings: {{ app.packing: 50ms, app.server.tomcat.threads.max: 50, jvm.heap: 256m }}
-design: {{ replicates: 1, sentinels: null, seed: 3, switchback: {{ slot: 3s, wash_out: 1s }} }}
+design: {{ replicates: 1, sentinels: null, seed: 3, switchback: {{ slot: 4s, wash_out: 1s }} }}
 responses: [throughput, p90]
 """
 
