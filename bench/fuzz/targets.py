@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
@@ -36,11 +37,18 @@ from leadline.lab.tuning.records import TuningRecords
 from leadline.load.check import check_by_driver
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.spec import read_drivers
+from leadline.load.generators import jmeter, k6
+from leadline.load.generators.base import Generator, Job, results_of
 from leadline.load.presets import preset_variables
+from leadline.load.result import read_summary
 from leadline.load.scenario import built_in_scenarios
+from leadline.load.series import new_histogram, outcomes_in, steady_series
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import reading
 from leadline.model.workload import Workload
+from leadline.observe.frames import FrameWriter, read_frames
+from leadline.observe.pools import read_samples
+from leadline.observe.table import TallTable, read_series
 from leadline.pool.job import Ending, How, read_ending
 from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
@@ -230,6 +238,77 @@ def _frame(data: bytes, _folder: Path) -> None:
         wire.unpacked_error(message.get("error") or {}, "a host")
 
 
+def _file(name: str, read: Callable[[Path], object]) -> Read:
+    """Of a reader of a folder in which the driver or another program left this file, and its neighbours in order."""
+
+    def read_one(data: bytes, folder: Path) -> None:
+        _written(b"time_ns,second,phase,transaction,ok,failed\n1,0,steady,all,1,0\n", folder, "seconds.csv")
+        for other in ("response.hlog", "started"):
+            _written(b"", folder, other)
+        _written(data, folder, name)
+        read(folder)
+
+    return read_one
+
+
+def _of_file(name: str, read: Callable[[Path], object], seeds: Callable[[], Sequence[bytes]]) -> Target:
+    binary = Path(name).suffix in (".parquet", ".frames")
+    return Target(_file(name, read), seeds(), binary)
+
+
+def _left(tool: Generator) -> Callable[[Path], object]:
+    return lambda folder: results_of(tool, Job("http://127.0.0.1:1", folder, 1.0))
+
+
+def _log_seed() -> bytes:
+    histogram = new_histogram()
+    for ns in (10**6, 5 * 10**6, 10**9):
+        histogram.record_value(ns)
+    line = f"Tag=look,0.000,1.000,1000.000,{histogram.encode().decode('ascii')}\n"
+    return ("#[Histogram log format version 1.3]\n" + line + line.replace("0.000,", "1.000,", 1)).encode()
+
+
+def _series_seed() -> bytes:
+    table, target = TallTable(), io.BytesIO()
+    for second in range(20):
+        table.add(second * 10**9, "cpu.idle", "cpu0", 0.5)
+    table.frame().write_parquet(target)
+    return target.getvalue()
+
+
+def _frames_seed() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        writer = FrameWriter(Path(name) / "a")
+        for second in range(3):
+            writer.write(second, second, 0, 0, [("stat", b"cpu 1 2 3\n"), ("memory", b"x" * 50)])
+        writer.close()
+        return (Path(name) / "a").read_bytes()
+
+
+_K6 = b"""metric_name,timestamp,metric_value,error_code,expected_response,name,status
+http_req_duration,1700000000000000000,12.5,,true,look,200
+http_req_duration,1700000001000000000,99.5,1050,false,buy,0
+dropped_iterations,1700000001000000000,3,,,,
+"""
+_JTL = b"""timeStamp,elapsed,label,responseCode,success,Connect
+1700000000000,12,look,200,true,1
+1700000001000,99,buy,Non HTTP response code: java.net.SocketTimeoutException,false,2
+"""
+_AGENT = b"time_ns,metric,subject,value\n1,agent.pools,server,2\n1,heap.used,server,1e6\n"
+_LEFT: tuple[
+    tuple[str, str, Callable[[Path], object], Callable[[], Sequence[bytes]]], ...
+] = (  # name, file, reader, seeds
+    ("summary", "summary.json", read_summary, lambda: _seeds("summary")),
+    ("seconds", "seconds.csv", steady_series, lambda: _seeds("seconds")),
+    ("hlog", "response.hlog", lambda folder: outcomes_in(folder, [range(5)], None), lambda: [_log_seed()]),
+    ("k6", "k6.csv", lambda folder: k6.read_csv(folder / "k6.csv"), lambda: [_K6]),
+    ("jmeter", "jmeter.jtl", _left(jmeter.GENERATOR), lambda: [_JTL]),
+    ("agent", "agent.csv", lambda folder: read_samples(folder / "agent.csv"), lambda: [_AGENT]),
+    ("series", "a.parquet", lambda folder: read_series(folder / "a.parquet"), lambda: [_series_seed()]),
+    ("frames", "a.frames", lambda folder: list(read_frames(folder / "a.frames")), lambda: [_frames_seed()]),
+)
+
+
 def _guest(data: bytes, _folder: Path) -> None:
     read_sent(data)
 
@@ -312,6 +391,7 @@ def targets() -> Mapping[str, Callable[[], Target]]:
         "guest": lambda: Target(
             _guest, [b"say a b\nput x 1 " + hashlib.sha256(b"y").hexdigest().encode() + b"\nyfinish\n"]
         ),
+        **{name: partial(_of_file, *rest) for name, *rest in _LEFT},
         "plan": lambda: Target(_plan, _plan_seeds()),
         "truth": lambda: Target(_truth, _seeds("truth")),
         "drivers": lambda: Target(_drivers, [b"- local\n- ssh user@host\n- { via: ssh b, weight: 2, cpus: 0-1 }\n"]),

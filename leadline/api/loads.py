@@ -16,7 +16,7 @@ from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Found, Limits, Range, Step, steps_at_most
 from leadline.load.knee_run import find_knee, knee_document
 from leadline.load.presets import find_preset, preset_options
-from leadline.load.result import read_summary
+from leadline.load.result import read_document, read_summary
 
 __all__ = [
     "OUT",
@@ -43,6 +43,7 @@ __all__ = [
     "option_value",
     "preset_options",
     "read_bound",
+    "read_document",
     "read_drivers",
     "read_load",
     "read_summary",

@@ -18,8 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
 from leadline.far import wire
 from leadline.host.base import Process
@@ -282,6 +283,15 @@ class Agent:
             return (self._trial(key) / "raw" / "agent.csv").read_text()
         except OSError:
             return ""
+
+
+@cache
+def kinds() -> Mapping[str, Any]:
+    """Request -> the type of its answer, as its method says."""
+    own = {name: method for name, method in vars(Agent).items() if callable(method) and not name.startswith("_")}
+    of_host = {f"host.{name}": getattr(LocalHost, name) for name in _HOST}
+    of_stack = {f"stack.{name}": getattr(Stack, name) for name in _STACK}
+    return {name: get_type_hints(method).get("return") for name, method in (own | of_host | of_stack).items()}
 
 
 _NEEDS = {"gc": "server", "pools": "server", "database": "database", "web": "web"}  # observer -> role

@@ -12,10 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from leadline.far import wire
+from leadline.far.agent import kinds
 from leadline.far.ship import Bundle
 from leadline.far.wire import ConnectionLost
 from leadline.host import here
@@ -24,7 +26,7 @@ from leadline.host.scratch import Scratch
 from leadline.load.cluster.clock import LabClock, Offset, offset
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost
-from leadline.model.received import ReceivedError, reading
+from leadline.model.received import ReceivedError, reading, whole
 
 _SSH = (
     *("-o", "BatchMode=yes"),  # never asks for a password
@@ -298,7 +300,7 @@ class Channel:
                 elif "error" in answer:
                     raise self._taken(lambda found: wire.unpacked_error(found, self._title), answer["error"])
                 else:
-                    return self._taken(wire.unpacked, answer.get("value"))
+                    return self._taken(partial(wire.unpacked_as, kinds().get(do)), answer.get("value"))
 
     def _taken(self, unpacked: Callable[[Any], Any], found: Any) -> Any:
         """Raises TrialFailure(infrastructure) for what no agent says."""
@@ -313,7 +315,7 @@ class Channel:
         lab, samples = LabClock(), []
         for _ in range(_SAMPLES):
             before = lab.now_ns()
-            samples.append((before, int(self.ask("about")["time_ns"]), lab.now_ns()))
+            samples.append((before, whole(self.ask("about"), "time_ns", self._title), lab.now_ns()))
         clock_offset = offset(samples)
         if clock_offset is None:
             raise LeadlineError(f"{self._title}: its clock was set while it was read")

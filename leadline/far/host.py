@@ -109,7 +109,7 @@ class FarHost:
             self._bundle = bundle()
         self._channel = self.connection.agent(self._bundle, self._disposable, lambda line: self._tell(line))
         about = self._channel.ask("about", timeout=_STARTING)
-        self.cache = str(about["cache"])
+        self.cache = str(about.get("cache", ""))
         self.clock = self._channel.clock()
         if self._dead_man is not None:
             self._guard(self._dead_man)

@@ -22,6 +22,7 @@ from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver, compiled_since
 from leadline.observe.processes import ProcessObserver
+from leadline.observe.table import read_series
 from leadline.observe.window import DRIVER
 from leadline.stack.registry import database_of
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
@@ -143,7 +144,7 @@ class FarSystem(RealSystem):
 def _shift(series: Path, nanoseconds: int) -> None:
     """Move every series of a folder to this host's clock."""
     for path in series.glob("*.parquet") if nanoseconds else ():
-        _write(pl.read_parquet(path).with_columns(pl.col("time_ns") + nanoseconds), path)
+        _write(read_series(path).with_columns(pl.col("time_ns") + nanoseconds), path)
 
 
 def _merge(part: Path, whole: Path, subjects: Sequence[str]) -> None:
@@ -151,8 +152,8 @@ def _merge(part: Path, whole: Path, subjects: Sequence[str]) -> None:
     if not part.exists():
         return
     begins = [pl.col("subject").str.starts_with(name) for name in subjects]
-    rows = pl.read_parquet(part).filter(pl.any_horizontal(begins))
-    before = [pl.read_parquet(whole)] if whole.exists() else []
+    rows = read_series(part, pl.any_horizontal(begins))
+    before = [read_series(whole)] if whole.exists() else []
     whole.parent.mkdir(parents=True, exist_ok=True)
     _write(pl.concat([*before, rows]).sort("metric", "subject", "time_ns"), whole)
 

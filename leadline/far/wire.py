@@ -10,11 +10,11 @@ from __future__ import annotations
 import errno
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ from leadline.host.base import Ability
 from leadline.host.checks import Finding
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Machine
-from leadline.model.received import from_json
+from leadline.model.received import adapter, from_json
 from leadline.model.study import Placement, StackChoice
 from leadline.stack.base import AuditResult, Endpoint
 from leadline.stack.provision import Artefact
@@ -97,7 +97,12 @@ def unpacked(found: Any) -> Any:
         return type_(payload)
     if not isinstance(payload, dict):
         raise ValueError(f"a {kind} without its fields")
-    return type_(**{name: unpacked(item) for name, item in payload.items()})
+    return adapter(cast(Hashable, type_)).validate_python({name: unpacked(item) for name, item in payload.items()})
+
+
+def unpacked_as(kind: Any, found: Any) -> Any:
+    """The value again, of this type. Raises ValueError for another."""
+    return adapter(kind).validate_python(unpacked(found))
 
 
 def packed_error(error: BaseException) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.host.base import Completed
+from leadline.host.received import json_file
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.received import ReceivedError
 
 Progress = Callable[[str], None]
 
@@ -63,10 +65,8 @@ class Archive:
         """
         try:
             fresh = time.time() - self._index.stat().st_mtime < age
-            listed = [
-                Package(**{**row, "depends": tuple(row["depends"])}) for row in json.loads(self._index.read_text())
-            ]
-        except (OSError, ValueError, TypeError):
+            listed = [Package(**{**row, "depends": tuple(row["depends"])}) for row in json_file(self._index)]
+        except (OSError, ValueError, TypeError, LookupError, ReceivedError):
             listed, fresh = [], False
         if fresh:
             return listed

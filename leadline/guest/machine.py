@@ -21,6 +21,7 @@ from leadline.guest.counter import Counter
 from leadline.guest.pause import settle
 from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
+from leadline.host import received
 from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure
@@ -28,6 +29,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
 JOB_BYTES = 64 << 10  # always the same: the guest reads all of it
 ANSWER = 60.0  # seconds that QEMU may take for a command, on a busy host
+_MOST = 1 << 30  # bytes of a guest's results
 _LOOK = 0.25  # seconds between two looks at the console
 
 _MONITOR, _STATE = "qemu.txt", "state"
@@ -208,7 +210,7 @@ class _Guest:
             raise self._late(time.monotonic() - self._begin) from None
         if failure := kernel_failure(self._console_text()):
             raise failure
-        sent = read_sent((self.directory / RESULTS).read_bytes())
+        sent = read_sent(received.read(self.directory / RESULTS, _MOST))
         if sent.failed is not None:
             sent.failed.evidence = tail(self._console_text())
             raise sent.failed
@@ -257,7 +259,7 @@ class _Guest:
         self._monitor.command("blockdev-del", until, **{"node-name": _STATE})
 
     def _console_text(self) -> str:
-        return self.console.read_text(errors="replace")
+        return received.end_of(self.console)
 
     def _watch(self) -> Callable[[], None]:
         """Ends a guest whose kernel began to kill: raises TrialFailure."""

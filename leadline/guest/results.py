@@ -7,15 +7,16 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from leadline.host import received
 from leadline.model.blame import Event, Evidence, Memory, Part, blamed
 from leadline.model.errors import FailureClass, TrialFailure
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 UNPACKING = re.compile(r"Initramfs unpacking failed: (.*)")
-_FILE = re.compile("([0-9]+) ([0-9a-f]{64})")  # bytes, SHA-256
+_FILE = re.compile("([0-9]{1,12}) ([0-9a-f]{64})")  # bytes, SHA-256
 _CONSOLE_LINES = 40  # of the evidence of a failure
 
 
@@ -53,8 +54,8 @@ def read_sent(raw: bytes) -> Sent:
             case ["put", name, rest] if frame := _FILE.fullmatch(rest):
                 content = raw[offset : offset + int(frame[1])]
                 offset += int(frame[1])
-                if hashlib.sha256(content).hexdigest() != frame[2] or not _inside(name):
-                    raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the guest's file {name} arrived damaged")
+                if hashlib.sha256(content).hexdigest() != frame[2] or not _is_path(name):
+                    raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the guest's file {name[:60]} arrived damaged")
                 sent.files[name] = content
             case ["fail", given, text]:
                 is_class = given in {kind.value for kind in FailureClass}
@@ -70,9 +71,11 @@ def read_sent(raw: bytes) -> Sent:
     return sent
 
 
-def _inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
+def _is_path(name: str) -> bool:
+    try:
+        return bool(received.parts_of(name))
+    except ValueError:
+        return False
 
 
 def write(sent: Sent, directory: Path) -> Path:
@@ -81,8 +84,8 @@ def write(sent: Sent, directory: Path) -> Path:
     files.mkdir(exist_ok=True)
     (directory / "facts.json").write_text(json.dumps(sent.facts, indent=1, sort_keys=True))
     for name, content in sent.files.items():
-        (files / name).parent.mkdir(parents=True, exist_ok=True)
-        (files / name).write_bytes(content)
+        with received.beneath(files, name, make=True) as file:
+            file.write(content)
     return files
 
 

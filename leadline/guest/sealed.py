@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from leadline.host.received import json_object_file
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.received import ReceivedError
 
 _SEAL = "sealed.json"
 
@@ -21,12 +23,13 @@ Facts = Mapping[str, Any]
 def facts_of(directory: Path) -> Facts | None:
     """What was recorded when it was made, and ``digest``; None for what is not complete. Nothing is verified."""
     try:
-        facts: Facts = json.loads((directory / _SEAL).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        return json_object_file(directory / _SEAL)
+    except FileNotFoundError:
         return None
-    except ValueError:
+    except ReceivedError:
+        if not directory.is_dir():
+            return None
         raise LeadlineError(f"{directory / _SEAL} is damaged; remove {directory} and fetch again") from None
-    return facts
 
 
 def verified(directory: Path) -> Facts:

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 from leadline.host import procfs, scratch, undo, undo_ramdisk, undo_running
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
+from leadline.model.received import from_json
 
 _UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo_ramdisk.WHAT, undo_ramdisk.undo)}
 _LINE_MAX = 1 << 20  # bytes
@@ -339,7 +340,7 @@ def _read_line(line: bytes | None, entries: dict[str, Entry]) -> None:
     """Add what a line says. Raises one of ``_UNREADABLE``."""
     if line is None:
         raise _Damaged(f"longer than {_LINE_MAX} bytes")
-    record = json.loads(line)
+    record = from_json(line)
     if not isinstance(record, dict):
         raise _Damaged(_JSON.get(type(record), "a number"))
     if "done" in record:

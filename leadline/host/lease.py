@@ -31,6 +31,7 @@ from typing import Any, Self
 from leadline.host import procfs
 from leadline.host.journal import owner
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.received import from_json
 from leadline.model.units import format_duration
 
 _LOG = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ class Lease:
             stat = procfs.read_stat(pid)
             listener: dict[str, Any] = {"pid": pid, "uid": uid, "start": stat.start if stat else 0}
             with contextlib.suppress(OSError, ValueError):
-                answer = json.loads(_all_of(asking))
+                answer = from_json(_all_of(asking))
                 if isinstance(answer, dict):
                     listener = {**answer, **listener}
         return listener

@@ -8,24 +8,31 @@ from __future__ import annotations
 import io
 import os
 import stat
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from leadline.model import received
 from leadline.model.errors import quoted
 from leadline.model.received import MOST_BYTES, ReceivedError
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _BLOCK = 512
 _CHUNK = 1 << 20
 _LONGEST_NAME, _LONGEST_PART = 1024, 255  # bytes
 _LONGEST_HEADER = 1 << 16  # of a name or of attributes that lie before a file
+_MOST_TABLE = 1 << 30  # bytes
 _PADDING = 1 << 20  # after the last file
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_STEPS = 10_000  # of a million instructions of SQLite's each, of one query
+_STANDARD_ERROR = threading.Lock()
 _Kind = TypeVar("_Kind")
 
 
@@ -47,8 +54,9 @@ BOUNDS = Bounds()
 def read(path: Path, most: int = MOST_BYTES) -> bytes:
     """A regular file of at most so many bytes. Raises FileNotFoundError, ReceivedError."""
     with opened(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+        is_larger = os.fstat(file.fileno()).st_size > most
+        data = b"" if is_larger else file.read(most + 1)
+    if is_larger or len(data) > most:
         raise ReceivedError(str(path), f"it has more than {most:,} bytes")
     return data
 
@@ -88,15 +96,117 @@ def json_file_as(kind: type[_Kind], path: Path, most: int = MOST_BYTES) -> _Kind
     return received.json_as(kind, read(path, most), str(path), most)
 
 
-def table_file(path: Path, columns: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+def table_file(path: Path, columns: Sequence[str] = (), most: int = received.MOST_ROWS) -> Iterator[dict[str, str]]:
     """Rows of a CSV file (``leadline.model.received.table``)."""
-    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as lines:
-        yield from received.table(_lines(lines), str(path), columns)
+    with _as_text(path) as text:
+        yield from received.table(_lines(text), str(path), columns, most)
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Lines of a text file with their ends, what is no UTF-8 replaced. Raises FileNotFoundError, ReceivedError, also
+    for a line that is too long.
+    """
+    with _as_text(path) as text:
+        for line in _lines(text):
+            if len(line) > received.LONGEST_FIELD:
+                raise ReceivedError(str(path), f"a line has more than {received.LONGEST_FIELD:,} characters")
+            yield line
+
+
+def end_of(path: Path, most: int = MOST_BYTES) -> str:
+    """The last bytes of a file as text. Raises FileNotFoundError, ReceivedError."""
+    with opened(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read(most).decode("utf-8", errors="replace")
+
+
+@contextmanager
+def _as_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text:
+        yield text
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
     while line := text.readline(received.LONGEST_FIELD + 1):
         yield line
+
+
+def sqlite_rows(path: Path, query: str, width: int) -> Iterator[Sequence[object]]:
+    """Rows of so many columns that a query gives in an SQLite file. Raises FileNotFoundError, ReceivedError."""
+    import sqlite3
+
+    with opened(path):
+        pass  # a regular file
+    rows = 0
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, received.LONGEST_FIELD)
+            connection.execute("PRAGMA trusted_schema = OFF")
+            steps = iter(range(_STEPS))
+            connection.set_progress_handler(lambda: next(steps, None) is None, 1_000_000)
+            for row in connection.execute(query):
+                if (rows := rows + 1) > received.MOST_ROWS or len(row) != width:
+                    raise ReceivedError(str(path), f"it has more than {received.MOST_ROWS:,} rows")
+                yield row
+    except (sqlite3.Error, ValueError) as error:
+        raise ReceivedError(str(path), str(error)) from error
+
+
+def parquet_file(path: Path, schema: Mapping[str, Any] | None, *where: pl.Expr) -> pl.DataFrame:
+    """Columns of a Parquet file by their types (None: all of them), of the rows for which all of ``where`` hold. Raises
+    FileNotFoundError, ReceivedError.
+    """
+    import polars as pl
+
+    data = read(path, _MOST_TABLE)
+    with _polars(path):
+        rows = pl.scan_parquet(io.BytesIO(data))
+        if (count := rows.select(pl.len()).collect().item()) > received.MOST_ROWS:
+            raise ValueError(f"it has {count:,} rows; {received.MOST_ROWS:,} are read")
+        columns = pl.all() if schema is None else [pl.col(name).cast(kind) for name, kind in schema.items()]
+        return rows.filter(*where).select(columns).collect()
+
+
+def csv_file(path: Path, schema: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    """Whole lines of a CSV file with a head, by the types of its columns (None: texts). Raises FileNotFoundError,
+    ReceivedError.
+    """
+    import polars as pl
+
+    data = read(path, _MOST_TABLE)
+    with _polars(path):
+        whole = data[: data.rfind(b"\n") + 1]
+        if whole.count(b"\n") <= 1 and schema is not None:
+            return pl.DataFrame(schema=schema)
+        frame = pl.read_csv(whole, schema=schema, infer_schema=schema is not None)
+        numbers = frame.select(pl.selectors.float()) if schema is not None else pl.DataFrame()
+        if not all(column.is_finite().all() for column in numbers):
+            raise ValueError("a number is not finite")
+        return frame
+
+
+@contextmanager
+def _polars(path: Path) -> Iterator[None]:
+    """What a damaged table raises, its library's own faults too, as ReceivedError. The words of such a fault, which go
+    to standard error by themselves, are left out; what others write there meanwhile comes after the body.
+    """
+    import polars as pl
+
+    with _STANDARD_ERROR, open(os.memfd_create("stderr"), "rb") as words:  # noqa: PTH123 - a file that is open already
+        before = os.dup(2)
+        os.dup2(words.fileno(), 2)
+        is_fault = False
+        try:
+            yield
+        except (ValueError, TypeError, MemoryError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            is_fault = isinstance(error, pl.exceptions.PanicException)
+            raise ReceivedError(str(path), "it is no table" if is_fault else str(error)) from error
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            words.seek(0)
+            if not is_fault and (others := words.read()):
+                os.write(2, others)
 
 
 # directories -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from leadline.host.base import Ability, Host
 from leadline.host.bystanders import Beside, Bystanders
 from leadline.host.java import find_java, java_home
+from leadline.host.received import json_object_file
 from leadline.host.timed import instructions
 from leadline.host.timing import Stopwatch, Timed
 from leadline.lab.command import figures_of
@@ -41,7 +42,6 @@ from leadline.model.knob import Knob, Level
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.plan import Slot
-from leadline.model.received import from_json
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
@@ -182,7 +182,7 @@ class CommandSystem(AtStart):
         return ()
 
     def measure(self, directory: Path, startup: float) -> Measured:
-        rows = from_json((directory / RUNS).read_text(encoding="utf-8"))["runs"]
+        rows = json_object_file(directory / RUNS)["runs"]
         responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
         begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
         told = "whole processes, from start to end"

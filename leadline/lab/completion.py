@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from leadline.host.received import csv_file
+
 FILE = Path("raw") / "completions.csv"  # of a trial's directory: accepted_us,effective_us
 _PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 
@@ -17,10 +19,10 @@ def completion_between(directory: Path, from_s: float, until_s: float) -> Mappin
 
     Empty where no order went through a queue or none was accepted in the window.
     """
-    path = directory / FILE
-    if not path.is_file():
+    try:
+        rows = csv_file(directory / FILE, {"accepted_us": pl.Int64, "effective_us": pl.Int64})
+    except FileNotFoundError:
         return {}
-    rows = pl.read_csv(path, schema={"accepted_us": pl.Int64, "effective_us": pl.Int64})
     accepted, effective = (rows[name].to_numpy() for name in rows.columns)
     inside = (accepted >= from_s * 1e6) & (accepted < until_s * 1e6)
     taken = (effective - accepted)[inside] / 1e3

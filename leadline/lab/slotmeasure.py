@@ -24,6 +24,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
+from leadline.observe.table import read_series, schema
 
 _LAST = 2.0  # seconds before a slot that tell whether it began healthy
 _UNNOTICED = 0.05  # seconds of a measured second that may still have the old levels
@@ -197,7 +198,7 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
     path = trial.directory / "series" / f"{_SERIES}.parquet" if trial.directory else None
     if path is None or not path.exists():
         return ()
-    table = pl.read_parquet(path).pivot("metric", index=["subject", "time_ns"], values="value").sort("time_ns")
+    table = read_series(path).pivot("metric", index=["subject", "time_ns"], values="value").sort("time_ns")
     names = [name for name in table.columns if name not in ("subject", "time_ns")]
     by_slot = table.partition_by("subject", as_dict=True)
     found = []
@@ -250,10 +251,9 @@ def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSl
                 rows["metric"].append(name)
                 rows["subject"].append(str(begun[owner].slot.index))
                 rows["value"].append(value)
-    schema = {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
     path = directory / "series" / f"{_SERIES}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(rows, schema=schema).write_parquet(path)
+    pl.DataFrame(rows, schema=schema()).write_parquet(path)
 
 
 def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:

@@ -235,7 +235,8 @@ class Store(AttemptStore):
             yield
         except ValidationError as error:
             first = error.errors()[0]
-            name, said = ".".join(map(str, first["loc"])), shortened(first["msg"].removeprefix("Value error, "), 200)
+            name = shortened(".".join(map(str, first["loc"])), 100)
+            said = shortened(first["msg"].removeprefix("Value error, "), 200)
             raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {said}") from error
         except NoResultFound:
             raise LeadlineError(f"{what} is not there, or not whole") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from leadline.host.bystanders import Beside
+from leadline.host.received import json_object_file
 from leadline.model.disturbance import DIFFERENCE
 from leadline.model.errors import UsageError
+from leadline.model.received import ReceivedError, number, reading
 
 FILE = "host.json"
 _MOST = 64 * 1024  # bytes of it
@@ -45,17 +46,14 @@ def read_others(directory: Path) -> Others | None:
     """None where it was not recorded. Raises UsageError where the file is damaged."""
     path = directory / FILE
     try:
-        with path.open(encoding="utf-8") as file:
-            found = json.loads(file.read(_MOST))
-        others, steal, programs = float(found["others"]), float(found["steal"]), found["programs"]
-        shares = {str(name): float(share) for name, share in programs.items()}
+        found = json_object_file(path, _MOST)
+        with reading(str(path)):
+            shares = {name: number(found["programs"], name, str(path)) for name in found["programs"]}
+        return Others(number(found, "others", str(path)), number(found, "steal", str(path)), shares)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise UsageError(f"{path} is damaged: remove it, and the loads are compared without it") from None
-    if not all(math.isfinite(value) and value >= 0 for value in (others, steal, *shares.values())):
-        raise UsageError(f"{path} is damaged: a share is negative or not finite")
-    return Others(others, steal, shares)
+    except ReceivedError as error:
+        raise UsageError(f"{error}; remove it, and the loads are compared without it") from None
 
 
 def disturbance(before: Others | None, now: Others | None) -> str:

@@ -6,8 +6,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from leadline.model.received import from_json
+from leadline.host.received import opened
+from leadline.load.result import LONGEST
+from leadline.model.received import LONGEST_FIELD, MOST_BYTES, ReceivedError, json_object, number, whole
 from leadline.model.record import LoadSecond
+
+_WHAT = "progress"
+_WORDS = 20  # lines that are no progress, kept
 
 
 def as_json(second: LoadSecond) -> str:
@@ -37,7 +42,7 @@ class ProgressLog:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._position = 0
-        self._rest = ""
+        self._rest = b""
         self._words: list[str] = []
         self._fresh: list[LoadSecond] = []
         self.ready = False
@@ -46,16 +51,17 @@ class ProgressLog:
     def read(self) -> bool:
         """Whether there was something new."""
         try:
-            with self._log.open(encoding="utf-8", errors="replace") as stream:
-                stream.seek(self._position)
-                text = stream.read()
-                self._position = stream.tell()
+            with opened(self._log) as file:
+                file.seek(self._position)
+                data = file.read(MOST_BYTES)
         except FileNotFoundError:
             return False
-        *lines, self._rest = (self._rest + text).split("\n")
+        self._position += len(data)
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[-LONGEST_FIELD:]
         for line in lines:
-            self._line(line)
-        return bool(text)
+            self._line(line.decode(errors="replace"))
+        return bool(data)
 
     def take(self) -> list[LoadSecond]:
         """Read on; the seconds that were not taken yet."""
@@ -65,28 +71,29 @@ class ProgressLog:
 
     def _line(self, line: str) -> None:
         try:
-            found = from_json(line)
+            found = json_object(line, _WHAT)
             if "ready" in found:
                 self.ready = True
                 return
             second = LoadSecond(
-                second=float(found["t"]),
-                phase=str(found["phase"]),
-                throughput=float(found["tps"]),
-                p50_ms=float(found["p50_ms"]),
-                p99_ms=float(found["p99_ms"]),
-                errors=int(found["errors"]),
-                in_flight=int(found["in_flight"]),
+                second=number(found, "t", _WHAT, most=LONGEST),
+                phase=str(found.get("phase")),
+                throughput=number(found, "tps", _WHAT),
+                p50_ms=number(found, "p50_ms", _WHAT),
+                p99_ms=number(found, "p99_ms", _WHAT),
+                errors=whole(found, "errors", _WHAT),
+                in_flight=whole(found, "in_flight", _WHAT),
             )
-        except (ValueError, TypeError, KeyError):
+        except ReceivedError:
             self._words.append(line)
+            del self._words[:-_WORDS]
         else:
             self.seconds[int(second.second)] = second
             self._fresh.append(second)
 
     def last_words(self) -> str:
         """The end of what is no progress."""
-        return "\n".join([*self._words, self._rest][-20:]).strip()
+        return "\n".join([*self._words, self._rest.decode(errors="replace")][-_WORDS:]).strip()
 
 
 def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leadline.host import received
-from leadline.model.errors import LeadlineError
-from leadline.model.received import from_json
+from leadline.model.errors import LeadlineError, quoted
+from leadline.model.received import reading, typed
 
 FORMAT = "leadline-load/1"
+LONGEST = 5_000_000.0  # seconds of one load: two months
+MOST = 10**15  # transactions of one load
 
 
 @dataclass(frozen=True)
@@ -220,14 +222,12 @@ def read_document(directory: Path) -> dict[str, Any]:
     """``summary.json`` as it stands. Raises LeadlineError when it is absent or of another format."""
     path = directory / "summary.json"
     try:
-        found: dict[str, Any] = from_json(received.read(path))
+        document = received.json_object_file(path)
     except FileNotFoundError:
         raise LeadlineError(f"{path} is missing: the driver did not end in order") from None
-    except ValueError as error:
-        raise LeadlineError(f"{path} is not JSON: {error}") from None
-    if found.get("format") != FORMAT:
-        raise LeadlineError(f"{path} has format {found.get('format')!r}, expected {FORMAT!r}")
-    return found
+    if document.get("format") != FORMAT:
+        raise LeadlineError(f"{path} has format {quoted(document.get('format'))}, expected {FORMAT!r}")
+    return document
 
 
 def write_document(directory: Path, document: Mapping[str, Any]) -> None:
@@ -238,92 +238,40 @@ def write_document(directory: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_summary(directory: Path) -> DriverResult:
-    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or strange."""
-    found, path = read_document(directory), directory / "summary.json"
-    try:
-        return _result(found)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
-        raise LeadlineError(f"{path} is not a complete {FORMAT} summary: {error!r}") from None
+    """The result in ``directory``. Raises LeadlineError when it is absent (the driver was killed) or damaged."""
+    document, what = read_document(directory), str(directory / "summary.json")
+    with reading(what):
+        result = typed(DriverResult, _fields(document), what)
+        _check(result)
+    return result
 
 
-def _result(found: dict[str, Any]) -> DriverResult:
-    phases, steady, driver, law = found["phases"], found["steady"], found["driver"], found["littles_law"]
-    return DriverResult(
-        version=found["version"],
-        completed=found["completed"],
-        scenario=found["scenario"]["name"],
-        scenario_sha256=found["scenario"]["sha256"],
-        variables=found["variables"],
-        url=found["url"],
-        seed=found["seed"],
-        arrivals=Arrivals(**found["arrivals"]),
-        started_unix_ns=found["started_unix_ns"],
-        phases=PhaseTimes(
-            ramp_up=_pair(phases["ramp_up"]),
-            steady=_pair(phases["steady"]),
-            ramp_down=_pair(phases["ramp_down"]),
-            drained=phases["drained"],
-        ),
-        steady_s=steady["duration_s"],
-        transactions={name: _transaction(part) for name, part in steady["transactions"].items()},
-        all=_transaction(steady["all"]),
-        total={name: Counts(**counts) for name, counts in found["total"].items()},
-        requests=Requests(**found["requests"]),
-        errors=found["errors"],
-        error_samples=found["error_samples"],
-        blocked_ms=Latency(**found["blocked_ms"]),
-        arrivals_planned=found["arrivals_planned"],
-        arrivals_actual=found["arrivals_actual"],
-        dropped=found["dropped"],
-        driver=OwnUse(
-            cpu_user_s=driver["cpu_user_s"],
-            cpu_system_s=driver["cpu_system_s"],
-            cpu_share=driver["cpu_share"],
-            scheduling=driver["scheduling"],
-            lag_ms=Latency(**driver["lag_ms"]),
-            limit=driver["limit"],
-            evidence=tuple(driver["evidence"]),
-            timer_ms=_latency(driver, "timer_ms"),
-            reading_ms=_latency(driver, "reading_ms"),
-        ),
-        littles_law=LittlesLaw(
-            concurrency_observed=law["concurrency_observed"] or 0.0,
-            concurrency_expected=law["concurrency_expected"] or 0.0,
-            relative_error=law["relative_error"],
-        ),
-        limits=tuple(LimitResult(**limit) for limit in found.get("limits", [])),
-        generator=GeneratorNote(**found["generator"]) if found.get("generator") else None,
-        statuses=found.get("statuses", {}),
-        verdict=_verdict(found["verdict"]) if found.get("verdict") else None,
-    )
+def _fields(document: dict[str, Any]) -> dict[str, Any]:
+    """The document by the fields of a DriverResult; what earlier versions did not write was not measured."""
+    steady, law = document["steady"], document["littles_law"]
+    return {
+        **document,
+        "scenario": document["scenario"]["name"],
+        "scenario_sha256": document["scenario"]["sha256"],
+        "steady_s": steady["duration_s"],
+        "transactions": steady["transactions"],
+        "all": steady["all"],
+        "littles_law": {**law, **{name: law[name] or 0.0 for name in law if name.startswith("concurrency")}},
+        "generator": document.get("generator") or None,
+        "verdict": document.get("verdict") or None,
+    }
 
 
-def _verdict(found: dict[str, Any]) -> Verdict:
-    thresholds = tuple(ThresholdResult(**threshold) for threshold in found.get("thresholds", ()))
-    problems, losses = tuple(found["problems"]), tuple(found.get("losses", ()))
-    return Verdict(**{**found, "problems": problems, "losses": losses, "thresholds": thresholds})
-
-
-def _pair(values: Sequence[float]) -> tuple[float, float]:
-    return values[0], values[1]
-
-
-def _transaction(part: dict[str, Any]) -> TransactionResult:
-    return TransactionResult(
-        ok=part["ok"],
-        failed=part["failed"],
-        skipped=part["skipped"],
-        per_second=part["per_second"],
-        response_ms=Latency(**part["response_ms"]),
-        service_ms=Latency(**part["service_ms"]),
-        connect_ms=_latency(part, "connect_ms"),
-        blocked_ms=_latency(part, "blocked_ms"),
-        unanswered=part.get("unanswered", 0),
-        response_at_least=tuple(part.get("response_at_least", ())),
-        dropped=part.get("dropped", 0),
-    )
-
-
-def _latency(part: dict[str, Any], key: str) -> Latency:
-    """What earlier versions did not write was not measured."""
-    return Latency(**part[key]) if key in part else NOTHING
+def _check(result: DriverResult) -> None:
+    """Raises ValueError for figures that no load has."""
+    phases = result.phases
+    times = (0.0, *phases.ramp_up, *phases.steady, *phases.ramp_down)
+    if list(times) != sorted(times) or not 0 <= max(phases.ramp_down[1], phases.drained) <= LONGEST:
+        raise ValueError(f"phases are {quoted(asdict(phases), 200)}")
+    if not 0 <= result.started_unix_ns < 2**62:
+        raise ValueError(f"started_unix_ns is {result.started_unix_ns}")
+    parts: list[tuple[str, TransactionResult | Counts]] = [("all", result.all)]
+    for name, part in [*parts, *result.transactions.items(), *result.total.items()]:
+        counts = (part.ok, part.failed, part.skipped, getattr(part, "unanswered", 0), getattr(part, "dropped", 0))
+        if not all(0 <= count <= MOST for count in counts):
+            raise ValueError(f"the counts of {quoted(name)} are {quoted(counts)}")

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import csv
+import base64
 import math
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import TypeVar
 
 import numpy as np
+from hdrh.codec import V2_ENCODING_COOKIE_BASE, HdrCookieException, HdrLengthException
 from hdrh.histogram import HdrHistogram
 
+from leadline.host import received
+from leadline.load.result import LONGEST, MOST
 from leadline.model.errors import LeadlineError
+from leadline.model.received import ReceivedError, number, reading, whole
 from leadline.model.result import AtLeast
 
 ALL = "all"  # the row of every second that holds all transactions
+SECONDS = "seconds.csv"
 _LOWEST, _HIGHEST, _DIGITS = 64, 3_600_000_000_000, 3  # nanoseconds; the driver's own histograms
 _MS = 1e6  # nanoseconds
 _SLACK = 1e-6  # seconds; times in the log have three decimals
+_NAMES = 1_000  # transactions of a scenario
+_PACKED = 8  # bytes before what is packed of a histogram
+_HEAD = struct.Struct(">II4xIQQ8x")  # of it: cookie, bytes of its counts, digits, lowest and highest value
+_COUNTS = 1 << 16  # of a histogram; the driver's have half of them
 _CURVE = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 97.5, 98.0, 99.0)
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -116,20 +129,20 @@ class Outcomes:
             errors=self.errors,
         )
 
-    def count(self, row: Mapping[str, str]) -> None:
-        """Add those of a row of seconds.csv."""
-        self.ok += int(row["ok"])
-        self.failed += int(row["failed"])
-        self.skipped += int(row.get("skipped") or 0)
-        self.dropped += int(row.get("dropped") or 0)
-        self.unanswered += int(row.get("unanswered") or 0)
-        self.unanswered_from = min(self.unanswered_from, float(row.get("unanswered_from_ms") or math.inf))
+    def count(self, row: Mapping[str, str], what: str) -> None:
+        """Add those of a row of seconds.csv, the file ``what``."""
+        self.ok += whole(row, "ok", what, MOST)
+        self.failed += whole(row, "failed", what, MOST)
+        self.skipped += whole(row, "skipped", what, MOST, absent=0)
+        self.dropped += whole(row, "dropped", what, MOST, absent=0)
+        self.unanswered += whole(row, "unanswered", what, MOST, absent=0)
+        self.unanswered_from = min(self.unanswered_from, _unanswered_from(row, what))
 
 
 def steady_series(directory: Path) -> list[SecondRow]:
     """One row a second over the whole run; ``phase`` tells the steady ones. A last, shorter second is left out."""
-    rows = [row for row in _rows(directory) if row["transaction"] == ALL]
-    found = [_second(row) for row in rows]
+    with reading(what := str(directory / SECONDS)):
+        found = [_second(row, what) for row in _rows(directory) if row["transaction"] == ALL]
     return found[:-1] if found and found[-1].phase == "ramp_down" else found
 
 
@@ -145,15 +158,21 @@ def outcomes_in(
         for second in seconds:
             holders.setdefault(second, []).append(index)
     found = [{of or ALL: Outcomes(new_histogram())} for _ in windows]
+
+    def outcomes(index: int, name: str) -> Outcomes:
+        if name not in found[index] and len(found[index]) >= _NAMES:
+            raise ReceivedError(str(directory), f"it tells of more than {_NAMES:,} transactions")
+        return found[index].setdefault(name, Outcomes(new_histogram()))
+
     for row in _rows(directory):
-        name = row["transaction"]
-        for index in holders.get(int(row["second"]), ()) if of in (None, name) else ():
-            found[index].setdefault(name, Outcomes(new_histogram())).count(row)
-    for start, tag, payload in _read_log(directory / f"{log}.hlog"):
+        name = row.get("transaction", "")
+        for index in holders.get(_second_of(row, directory), ()) if of in (None, name) else ():
+            outcomes(index, name).count(row, str(directory / SECONDS))
+    for start, tag, payload in _read_log(path := directory / f"{log}.hlog"):
         names = {None: (ALL, tag), ALL: (ALL,), tag: (tag,)}.get(of, ())
         for index in holders.get(math.floor(start + 0.0015), ()):
             for name in names:
-                found[index].setdefault(name, Outcomes(new_histogram())).histogram.decode_and_add(payload)
+                outcomes(index, name).histogram.add(decoded(payload, str(path)))
     return found
 
 
@@ -163,7 +182,9 @@ def whole_seconds(from_s: float, until_s: float) -> range:
 
 
 def some_seconds(from_s: float, until_s: float) -> range:
-    """The same; raises LeadlineError where there are none."""
+    """The same; raises LeadlineError where there are none, or more than a load has."""
+    if not -_SLACK <= from_s <= until_s <= LONGEST:
+        raise LeadlineError(f"no load has seconds from {from_s:g} to {until_s:g}")
     seconds = whole_seconds(from_s, until_s)
     if not seconds:
         raise LeadlineError(f"no whole second lies between {from_s:g} s and {until_s:g} s of the run")
@@ -193,25 +214,25 @@ def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]
 def last_second(directory: Path) -> int | None:
     """The last second that was written whole; None where there is none, also without a file."""
     try:
-        rows = _rows(directory)
+        return max((_second_of(row, directory) for row in _rows(directory)), default=None)
     except LeadlineError:
         return None
-    return max((int(row["second"]) for row in rows), default=None)
 
 
 def unanswered_from(directory: Path, begin: float, end: float) -> dict[str, float]:
     """By transaction the shortest time in ms of an unanswered one that was due in the seconds from ``begin`` to ``end``
     (unix); of ``ALL`` too. Empty without the file.
     """
+    shortest: dict[str, float] = {}
+    what = str(directory / SECONDS)
     try:
-        rows = _rows(directory)
+        for row in _rows(directory):
+            ms = _unanswered_from(row, what)
+            if ms < math.inf and begin - 0.5 <= number(row, "time_ns", what) / 1e9 < end - 0.5:
+                name = row["transaction"]
+                shortest[name] = min(shortest.get(name, math.inf), ms)
     except LeadlineError:
         return {}
-    shortest: dict[str, float] = {}
-    for row in rows:
-        if (ms := row.get("unanswered_from_ms")) and begin - 0.5 <= int(row["time_ns"]) / 1e9 < end - 0.5:
-            name = row["transaction"]
-            shortest[name] = min(shortest.get(name, math.inf), float(ms))
     return shortest
 
 
@@ -243,11 +264,13 @@ def started_unix_ns(directory: Path) -> int | None:
     """Unix nanoseconds at which the run under way (or ended) in ``directory`` began, by its first row; None while it
     has written none. driver.csv has a second as soon as it is over, seconds.csv once all that was due in it is.
     """
+    name = "driver.csv" if (directory / "driver.csv").exists() else SECONDS
     try:
-        rows = _rows(directory, "driver.csv" if (directory / "driver.csv").exists() else "seconds.csv")
+        for row in _rows(directory, name):
+            return whole(row, "time_ns", name) - _second_of(row, directory) * 1_000_000_000
     except LeadlineError:
-        return None
-    return int(rows[0]["time_ns"]) - int(rows[0]["second"]) * 1_000_000_000 if rows else None
+        pass
+    return None
 
 
 def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, WindowResult]:
@@ -280,47 +303,80 @@ def _value(histogram: HdrHistogram, percentile: float) -> float:
     return float(histogram.get_value_at_percentile(percentile)) / _MS
 
 
+def decoded(payload: str, what: str, most: int = _COUNTS) -> HdrHistogram:
+    """A histogram of at most so many counts, as HdrHistogram's V2 in base64. Raises ReceivedError."""
+    with reading(what):
+        inflater = zlib.decompressobj()
+        inner = inflater.decompress(base64.b64decode(payload, validate=True)[_PACKED:], 10 * most)
+        if not inflater.eof or len(inner) < _HEAD.size:
+            raise ValueError("a histogram is cut off or too large")
+        cookie, _, digits, lowest, highest = _HEAD.unpack_from(inner)
+        if cookie & ~0xF0 != V2_ENCODING_COOKIE_BASE:
+            raise ValueError("a histogram is of another format than V2")
+        if _counts_of(lowest, highest, digits) > most:
+            raise ValueError("a histogram has too many counts")
+        try:
+            histogram = HdrHistogram.decode(payload)
+        except (HdrCookieException, HdrLengthException) as error:
+            raise ValueError(f"a histogram is damaged: {error}") from None
+        counts = np.ctypeslib.as_array(histogram.encoder.payload.counts)
+        if counts.sum(dtype=np.float64) > MOST:
+            raise ValueError("a histogram has more transactions than a load")
+        return histogram
+
+
+@lru_cache(maxsize=64)
+def _counts_of(lowest: int, highest: int, digits: int) -> int:
+    return int(HdrHistogram(lowest, highest, digits, word_size=2).counts_len)
+
+
 def _read_log(path: Path) -> Iterator[tuple[float, str, str]]:
     """Start in seconds, tag and payload of each interval (HdrHistogram interval log, version 1.3)."""
-    with _open(path) as stream:
-        for line in stream:
-            if not line.startswith("Tag="):
-                continue
-            fields = line.rstrip("\n").split(",")
-            if len(fields) != 5 or not line.endswith("\n"):
-                continue  # cut off when the driver was killed
-            yield float(fields[1]), fields[0].removeprefix("Tag="), fields[4]
+    for line in _of_driver(received.lines_of(path), path):
+        fields = line.rstrip("\n").split(",")
+        if not line.startswith("Tag=") or len(fields) != 5 or not line.endswith("\n"):
+            continue  # the last may be cut off where the driver was killed
+        start = number({"the start of an interval": fields[1]}, "the start of an interval", str(path), -1, LONGEST)
+        yield start, fields[0].removeprefix("Tag="), fields[4]
 
 
-def _rows(directory: Path, name: str = "seconds.csv") -> Sequence[Mapping[str, str]]:
-    with _open(directory / name) as stream:
-        rows = list(csv.DictReader(stream))
-    if rows and None in rows[-1].values():
-        rows.pop()  # cut off when the driver was killed
-    return rows
+def _rows(directory: Path, name: str = SECONDS) -> Iterator[Mapping[str, str]]:
+    """Whole ones; the last may be cut off where the driver was killed."""
+    path = directory / name
+    return _of_driver(received.table_file(path, ("time_ns", "second")), path)
 
 
-def _open(path: Path) -> IO[str]:
+def _of_driver(items: Iterator[_Item], path: Path) -> Iterator[_Item]:
+    """Of a file of the driver's. Raises LeadlineError where there is none."""
     try:
-        return path.open(encoding="ascii", newline="")
+        yield from items
     except FileNotFoundError:
         raise LeadlineError(f"{path} is missing: the driver wrote nothing") from None
 
 
-def _second(row: Mapping[str, str]) -> SecondRow:
-    def number(key: str) -> float:
-        return float(row[key]) if row[key] else math.nan
+def _second_of(row: Mapping[str, str], directory: Path) -> int:
+    return whole(row, "second", str(directory), int(LONGEST))
+
+
+def _unanswered_from(row: Mapping[str, str], what: str) -> float:
+    """The shortest time in ms of an unanswered one in a row; infinite where there is none."""
+    return number(row, "unanswered_from_ms", what) if row.get("unanswered_from_ms") else math.inf
+
+
+def _second(row: Mapping[str, str], what: str) -> SecondRow:
+    def time(key: str) -> float:
+        return number(row, key, what) if row[key] else math.nan
 
     return SecondRow(
-        second=int(row["second"]),
+        second=whole(row, "second", what, int(LONGEST)),
         phase=row["phase"],
-        ok_per_s=float(row["ok"]),
-        failed_per_s=float(row["failed"]),
-        response_mean_ms=number("response_mean_ms"),
-        p50=number("response_p50_ms"),
-        p99=number("response_p99_ms"),
-        service_mean_ms=number("service_mean_ms"),
-        in_flight=int(row["in_flight"]),
+        ok_per_s=float(whole(row, "ok", what, MOST)),
+        failed_per_s=float(whole(row, "failed", what, MOST)),
+        response_mean_ms=time("response_mean_ms"),
+        p50=time("response_p50_ms"),
+        p99=time("response_p99_ms"),
+        service_mean_ms=time("service_mean_ms"),
+        in_flight=whole(row, "in_flight", what, MOST),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -23,12 +24,15 @@ if TYPE_CHECKING:  # the watchdog reads its journal with nothing but Python's ow
 MEBIBYTE = 1024**2
 MOST_BYTES = 64 * MEBIBYTE  # of one document
 MOST_DEPTH = 64  # of values in values
-MOST_ROWS = 5_000_000
+MOST_ROWS = 50_000_000
 LARGEST = 2**63  # what no whole number reaches
 LONGEST_FIELD = MEBIBYTE  # characters of a table's field
 _DIGITS = len(str(LARGEST)) + 1
 # What reading a value raises that is not as it should be.
-_WRONG = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError, csv.Error)
+_WRONG = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError),
+    *(csv.Error, zlib.error),
+)
 _Kind = TypeVar("_Kind")
 
 
@@ -36,7 +40,8 @@ class ReceivedError(LeadlineError):
     """What came from outside is not what it should be."""
 
     def __init__(self, what: str, why: str) -> None:
-        super().__init__(shortened(f"{what} is damaged: {' '.join(why.split())}", 500))
+        self.why = shortened(" ".join(why.split()), 500)
+        super().__init__(shortened(f"{what} is damaged: {self.why}", 700))
 
 
 @contextmanager
@@ -85,7 +90,7 @@ def json_as(kind: type[_Kind], data: bytes | str, what: str, most: int = MOST_BY
         found = json_value(data, what, most)
         if is_dataclass(kind) and isinstance(found, dict) and (more := found.keys() - {f.name for f in fields(kind)}):
             raise ValueError(f"{quoted(min(more))} is nothing that it has")
-        value: _Kind = _adapter(cast(Hashable, kind)).validate_json(data, strict=True)
+        value: _Kind = adapter(cast(Hashable, kind)).validate_json(data, strict=True)
         return value
 
 
@@ -108,11 +113,36 @@ def table(
 
 def number(row: Mapping[str, Any], name: str, what: str, least: float = 0.0, most: float = LARGEST) -> float:
     """A finite number of a row or object, within bounds. Raises ReceivedError."""
-    with reading(what):
+    try:
         value = row[name]
-        if isinstance(value, bool) or not least <= float(value) <= most:
-            raise ValueError(f"{name} is {quoted(value)}, not between {least:g} and {most:g}")
-        return float(value)
+        if not isinstance(value, bool) and least <= (found := float(value)) <= most:
+            return found
+    except KeyError:
+        raise ReceivedError(what, f"{quoted(name)} is not there") from None
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise ReceivedError(what, f"{name} is {quoted(value)}, not between {least:g} and {most:g}")
+
+
+def whole(row: Mapping[str, Any], name: str, what: str, most: int = LARGEST, absent: int | None = None) -> int:
+    """A whole number of a row, as decimal digits or as JSON has it, from 0 to ``most``; ``absent`` where there is
+    nothing. Raises ReceivedError.
+    """
+    value = row.get(name)
+    if absent is not None and value in (None, ""):
+        return absent
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
+        value = int(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value == int(value):
+        return int(value)
+    raise ReceivedError(what, f"{name} is {quoted(value)}, not a whole number up to {most:,}")
+
+
+def typed(kind: type[_Kind], value: object, what: str) -> _Kind:
+    """Such a value from JSON's types, as ``json_as``; what ``kind`` does not have is left out. Raises ReceivedError."""
+    with reading(what):
+        result: _Kind = adapter(cast(Hashable, kind)).validate_json(json.dumps(value, allow_nan=False), strict=True)
+        return result
 
 
 def _text(data: bytes | str, most: int) -> str:
@@ -151,7 +181,8 @@ def _short(lines: Iterable[str]) -> Iterator[str]:
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """What checks values of a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

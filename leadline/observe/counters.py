@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from leadline.model.received import from_json
+from leadline.host.received import lines_of
+from leadline.model.received import LARGEST, json_object, number, whole
 from leadline.observe.base import ObserverContext
 from leadline.observe.sampler import Sampler
 from leadline.observe.table import TallTable
@@ -99,14 +100,16 @@ class CounterObserver:
         table = TallTable()
         before: dict[str, float] = {}
         before_ns = 0
-        for line in raw.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = from_json(line)
-                values, time_ns, monotonic_ns = record.get("values"), record["time_ns"], record["monotonic_ns"]
-            except (ValueError, KeyError):
-                continue  # the line that a crash cut
-            if not isinstance(values, dict):
+        what = str(raw)
+        for line in lines_of(raw):
+            if not line.endswith("\n"):
+                continue  # a crash cut it
+            record = json_object(line, what)
+            time_ns, monotonic_ns = whole(record, "time_ns", what), whole(record, "monotonic_ns", what)
+            names = record.get("values")
+            if not isinstance(names, dict):
                 continue
+            values = {name: number(names, name, what, least=-LARGEST) for name in names}
             seconds = (monotonic_ns - before_ns) / 1e9
             for metric, value in values.items():
                 table.add(time_ns, metric, self._subject, value)

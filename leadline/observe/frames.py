@@ -16,6 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.host.received import read
+from leadline.model.received import ReceivedError, reading
+
+_MOST = 1 << 30  # bytes of one file, packed and unpacked
+_CHUNK = 1 << 16
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -62,32 +68,35 @@ class FrameWriter:
 
 
 def read_frames(path: Path) -> Iterator[Frame]:
-    """All whole frames of ``path``; a damaged or cut end is left out. Raises FileNotFoundError."""
-    data = _inflate(path.read_bytes())
-    position = 0
-    while (end := data.find(b"\n", position)) >= 0:
-        words = data[position:end].split()
-        if len(words) != 7 or words[0] != b"frame":
-            return
-        sequence, monotonic_ns, time_ns, lateness_ns, cpu_ns, size = (int(word) for word in words[1:])
-        position = end + 1 + size
-        if position > len(data):
-            return
-        files = _entries(data[end + 1 : position])
-        yield Frame(sequence, monotonic_ns, time_ns, lateness_ns, cpu_ns, files)
+    """All whole frames of ``path``; a damaged or cut end is left out. Raises FileNotFoundError, ReceivedError."""
+    with reading(str(path)):
+        data = _inflate(read(path, _MOST), str(path))
+        position = 0
+        while (end := data.find(b"\n", position)) >= 0:
+            words = data[position:end].split()
+            if len(words) != 7 or words[0] != b"frame":
+                return
+            sequence, monotonic_ns, time_ns, lateness_ns, cpu_ns, size = (int(word) for word in words[1:])
+            position = end + 1 + size
+            if size < 0 or position > len(data):
+                return
+            files = _entries(data[end + 1 : position])
+            yield Frame(sequence, monotonic_ns, time_ns, lateness_ns, cpu_ns, files)
 
 
-def _inflate(packed: bytes) -> bytes:
-    try:
-        return zlib.decompressobj().decompress(packed)
-    except zlib.error:
-        pass
-    # Damaged: byte by byte, so that only what follows the damage is lost.
-    inflater = zlib.decompressobj()
-    parts: list[bytes] = []
-    with contextlib.suppress(zlib.error):
-        for start in range(len(packed)):
-            parts.append(inflater.decompress(packed[start : start + 1]))
+def _inflate(packed: bytes, what: str) -> bytes:
+    """What comes before the first damage."""
+    inflater, parts, size = zlib.decompressobj(), list[bytes](), 0
+    for start in range(0, len(packed), _CHUNK):
+        chunk, before = packed[start : start + _CHUNK], inflater.copy()
+        try:
+            parts.append(inflater.decompress(chunk, _MOST))
+        except zlib.error:
+            with contextlib.suppress(zlib.error):
+                parts += (before.decompress(chunk[at : at + 1], _MOST) for at in range(len(chunk)))
+            break
+        if (size := size + len(parts[-1])) > _MOST or inflater.unconsumed_tail:
+            raise ReceivedError(what, f"it unpacks to more than {_MOST:,} bytes")
     return b"".join(parts)
 
 
@@ -96,6 +105,6 @@ def _entries(body: bytes) -> dict[str, bytes]:
     position = 0
     while (end := body.find(b"\n", position)) >= 0:
         name, _, size = body[position:end].rpartition(b" ")
-        position = end + 1 + int(size)
+        position = end + 1 + abs(int(size))
         files[name.decode()] = body[end + 1 : position]
     return files

@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 
 from leadline.model.disturbance import MachineUse
+from leadline.model.received import ReceivedError
 from leadline.observe.process_series import KERNEL, OWN, PROGRAM
+from leadline.observe.table import read_series, schema
 from leadline.observe.window import CpuLines, Windows
 
 _MEANS = {  # of the host's samples in the windows
@@ -134,7 +136,6 @@ def _inside(rows: pl.DataFrame, windows: Windows) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     """Empty where the observer recorded nothing or its file cannot be read, which the report names."""
     try:
-        return pl.read_parquet(path).sort("time_ns")
-    except (OSError, pl.exceptions.PolarsError):
-        schema = {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
-        return pl.DataFrame(schema=schema)
+        return read_series(path).sort("time_ns")
+    except (OSError, ReceivedError):
+        return pl.DataFrame(schema=schema())

@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING
 
 from leadline.host.base import Host
 from leadline.host.jvm import java_pid, load_agent
+from leadline.host.received import csv_file, read
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
+from leadline.model.received import ReceivedError
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import schema
 
@@ -146,17 +148,21 @@ class PoolsObserver:
 
 
 def read_samples(file: Path) -> pl.DataFrame:
-    """The agent's rows; a last line that was cut off by a kill is dropped. Empty if there is no file."""
-    import polars as pl
+    """The agent's rows; a last line that was cut off by a kill is dropped. Empty if there is no file. Raises
+    ReceivedError.
+    """
+    try:
+        return csv_file(file, schema())
+    except FileNotFoundError:
+        import polars as pl
 
-    whole = _whole_lines(file)
-    return pl.read_csv(whole, schema=schema()) if whole.count(b"\n") > 1 else pl.DataFrame(schema=schema())
+        return pl.DataFrame(schema=schema())
 
 
 def _whole_lines(file: Path) -> bytes:
     try:
-        text = file.read_bytes()
-    except FileNotFoundError:
+        text = read(file)
+    except (FileNotFoundError, ReceivedError):  # the latter is told when it is collected
         return b""
     return text[: text.rfind(b"\n") + 1]
 
@@ -205,4 +211,4 @@ def _statistics_problem(samples: Path) -> str:
 
 def _has_pools(samples: Path) -> bool:
     rows = (line.split(b",") for line in _whole_lines(samples).splitlines())
-    return any(row[1:2] == [b"agent.pools"] and float(row[-1]) > 0 for row in rows)
+    return any(row[1:2] == [b"agent.pools"] and row[-1].strip() not in (b"0", b"0.0") for row in rows)

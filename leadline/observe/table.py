@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leadline.host.received import parquet_file
+
 if TYPE_CHECKING:  # whoever only records, on a host that may not have it, needs none of it
     import polars as pl
 
@@ -14,6 +16,11 @@ def schema() -> dict[str, type[pl.DataType]]:
     import polars as pl
 
     return {"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64}
+
+
+def read_series(path: Path, *where: pl.Expr) -> pl.DataFrame:
+    """The rows of a series for which all of ``where`` hold. Raises FileNotFoundError, ReceivedError."""
+    return parquet_file(path, schema(), *where)
 
 
 class TallTable:

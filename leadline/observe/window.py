@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from leadline.observe.process_series import OWN
+from leadline.observe.table import read_series, schema
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ def series(series_dir: Path, observer: str, metric: str, subject: str | None = N
     """Rows of one metric, by time; empty where the observer recorded nothing."""
     path = series_dir / f"{observer}.parquet"
     if not path.exists():
-        return pl.DataFrame(schema={"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64})
+        return pl.DataFrame(schema=schema())
     wanted = pl.col("metric") == metric
     if subject is not None:
         wanted &= pl.col("subject") == subject
-    return pl.scan_parquet(path).filter(wanted).sort("time_ns").collect()
+    return read_series(path, wanted).sort("time_ns")
 
 
 class CpuLines:

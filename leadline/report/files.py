@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from leadline.model.received import from_json
+from leadline.host.received import csv_file, json_object_file
+from leadline.model.received import ReceivedError
 from leadline.model.record import Phases, TrialRecord
+from leadline.observe.table import read_series
 
 _SECONDS: dict[str, Any] = {
     "time_ns": pl.Int64,
@@ -103,22 +105,19 @@ def read(trial: TrialRecord) -> TrialFiles:
 
 def read_json(path: Path, problems: list[str]) -> Mapping[str, Any]:
     """An object, empty where there is none; what is wrong with the file is added to ``problems``."""
-    if not path.is_file():
-        return {}
     try:
-        document = from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problems.append(f"{path.name}: {error}")
+        return json_object_file(path)
+    except FileNotFoundError:
         return {}
-    return document if isinstance(document, dict) else {}
+    except (OSError, ReceivedError) as error:
+        problems.append(f"{path.name}: {getattr(error, 'why', error)}")
+        return {}
 
 
 def read_seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
     """The driver's rows of all transactions together; None where there are none."""
-    if not path.is_file():
-        return None
     try:
-        table = pl.read_csv(path, infer_schema=False)
+        table = csv_file(path)
         missing = {"time_ns", "second", "phase", "transaction", "ok"} - set(table.columns)
         if missing:
             raise ValueError(f"no column {', '.join(sorted(missing))}")
@@ -126,8 +125,10 @@ def read_seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
             (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
             for name, kind in _SECONDS.items()
         ).drop_nulls(["time_ns", "second", "ok"])
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        problems.append(f"{path.name}: {error}")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, ReceivedError, pl.exceptions.PolarsError) as error:
+        problems.append(f"{path.name}: {getattr(error, 'why', error)}")
         return None
     if "all" in table["transaction"].unique().to_list():
         table = table.filter(pl.col("transaction") == "all")  # the driver's own row over all transactions
@@ -136,14 +137,9 @@ def read_seconds(path: Path, problems: list[str]) -> pl.DataFrame | None:
 
 def _series(path: Path, problems: list[str]) -> pl.DataFrame | None:
     try:
-        table = pl.read_parquet(path).select(
-            pl.col("time_ns").cast(pl.Int64),
-            pl.col("metric").cast(pl.String),
-            pl.col("subject").cast(pl.String),
-            pl.col("value").cast(pl.Float64),
-        )
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        problems.append(f"{path.name}: {error}")
+        table = read_series(path)
+    except (OSError, ReceivedError) as error:
+        problems.append(f"{path.name}: {getattr(error, 'why', error)}")
         return None
     return table if table.height else None
 

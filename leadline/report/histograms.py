@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
+from leadline.host.received import lines_of
+from leadline.load.series import decoded
+from leadline.model.received import ReceivedError
+
 UNITS_PER_MS = 1e6  # the driver counts nanoseconds (docs/reference/load.md)
-_LINE = re.compile(r"(?:Tag=([^,]*),)?([\d.]+),([\d.]+),([\d.eE+-]+),(\S+)")
+_LINE = re.compile(r"(?:Tag=([^,]*),)?(\d+(?:\.\d+)?),([\d.]+),([\d.eE+-]+),(\S+)")
+_COUNTS = 8 << 20  # of a histogram: five digits over 64 bits have fewer
 _Layout = tuple[int, int]  # unit and half count of a histogram, as magnitudes
-_BASE = re.compile(r"#\[(BaseTime|StartTime): *([\d.]+)")
+_BASE = re.compile(r"#\[(BaseTime|StartTime): *(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,8 @@ class _Interval:
 
 def _intervals(path: Path) -> Iterator[_Interval]:
     """What can be read of a log."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
     start = base = 0.0
-    for line in lines:
+    for line in _lines(path):
         stamp = _BASE.match(line)
         if stamp:
             if stamp[1] == "BaseTime":
@@ -114,12 +115,17 @@ def _intervals(path: Path) -> Iterator[_Interval]:
         # stamps more than a year before the start are relative to it
         at += base or (start if at < start - 365 * 86400 else 0.0)
         try:
-            histogram = HdrHistogram.decode(match[5])
-            counts = np.ctypeslib.as_array(histogram.encoder.payload.counts).astype(np.int64)
-        except Exception:  # the decoder raises whatever its zlib, base64 and struct calls raise
+            histogram = decoded(match[5], path.name, _COUNTS)
+        except ReceivedError:
             continue
+        counts = np.ctypeslib.as_array(histogram.encoder.payload.counts).astype(np.int64)
         layout = (histogram.unit_magnitude, histogram.sub_bucket_half_count_magnitude)
         yield _Interval(match[1] or "", at, layout, counts)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with suppress(OSError, ReceivedError):
+        yield from lines_of(path)
 
 
 def _add(left: NDArray[np.int64] | None, right: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from leadline.model.received import from_json
+from leadline.host.received import json_object_file, parquet_file
 from leadline.model.record import LoadSecond
 from leadline.model.workload import Workload
 from leadline.simulate.model import RESPONSES
@@ -68,8 +68,8 @@ def write_load(
 
 def read_load(directory: Path) -> tuple[TrialSeries, int]:
     """The series of a load and the unix nanoseconds at which it began."""
-    table = pl.read_parquet(directory / SERIES)
-    notes: dict[str, Any] = from_json((directory / NOTES).read_text(encoding="utf-8"))
+    table = parquet_file(directory / SERIES, None)
+    notes: dict[str, Any] = json_object_file(directory / NOTES)
     logs = np.vstack([table[name].to_numpy() for name in RESPONSES])
     steady = (float(notes["steady"][0]), float(notes["steady"][1]))
     others = table[OTHERS].to_numpy() if OTHERS in table.columns else None

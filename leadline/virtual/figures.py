@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadline.host.received import lines_of
 from leadline.load.driver import read_summary
+from leadline.model.received import reading
 from leadline.virtual.capture import SERVICES
 from leadline.virtual.job import USERS
 
@@ -50,13 +52,18 @@ class Figures:
 
 
 def read(path: Path) -> Figures:
-    """As the guest's script wrote them. Raises OSError, ValueError."""
+    """As the guest's script wrote them. Raises OSError, ReceivedError."""
+    with reading(str(path)):
+        return _read(path)
+
+
+def _read(path: Path) -> Figures:
     threads: dict[tuple[int, int], _Thread] = defaultdict(_Thread)
     machine: dict[str, int] = {}
     heads: dict[str, list[str]] = {}
     cpu: dict[str, int] = {}
-    for line in path.read_text(errors="replace").splitlines():
-        if match := _LINE.match(line):
+    for line in lines_of(path):
+        if match := _LINE.match(line.rstrip("\n")):
             _of_thread(threads[int(match[1]), int(match[2])], match[3], match[4])
         elif line.startswith("/proc/"):
             file, _, text = line.partition(":")
@@ -145,7 +152,7 @@ def added(directory: Path) -> Added:
     """The counts are kept as ``FIGURES``. The driver has ended when the figures are taken, so its CPU is what it says
     of itself.
 
-    Raises OSError, ValueError.
+    Raises OSError, LeadlineError.
     """
     before, after = (read(directory / "raw" / f"figures-{moment}") for moment in ("before", "after"))
     driver = read_summary(directory / "driver").driver

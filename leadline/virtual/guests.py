@@ -141,7 +141,7 @@ class Guests:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE,
                 "the guest did not tell how its kernel is set",
-                tail(done.console.read_text(errors="replace")),
+                tail(received.end_of(done.console)),
             )
         return unpacked(archive)
 

@@ -20,6 +20,8 @@ from leadline.guest import counter
 from leadline.guest.counter import BLOCKS
 from leadline.guest.machine import Saved
 from leadline.guest.results import Outcome
+from leadline.host.received import lines_of, read_text
+from leadline.model.received import reading
 from leadline.virtual import figures
 from leadline.virtual.capture import SERVICES
 
@@ -129,16 +131,15 @@ def symbols_of(saved: Saved) -> Symbols:
 
 @lru_cache(maxsize=2)  # worlds that are warm at a time: their forks share 200,000 symbols
 def _read(told: Path, _changed: int) -> Symbols:
-    return Symbols.of(told.read_text(encoding="ascii", errors="replace"))
+    return Symbols.of(read_text(told))
 
 
 def tell(outcome: Outcome, symbols: Symbols) -> None:
-    """What a fork executed, beside the files that it sent. Raises OSError, ValueError."""
+    """What a fork executed, beside the files that it sent. Raises OSError, ReceivedError."""
     blocks = outcome.console.parent / BLOCKS
     threads = figures.read(outcome.files / "figures-after").threads
     parts = {process: part for (process, _), (part, _) in threads.items() if part in SERVICES}
-    maps = (outcome.files / MAPS).read_text(errors="replace")
-    with blocks.open(encoding="ascii") as lines:
-        counts = counted(lines, symbols, Mapped(maps, parts))
+    with reading(str(blocks)):
+        counts = counted(lines_of(blocks), symbols, Mapped(read_text(outcome.files / MAPS), parts))
     (outcome.files / INSTRUCTIONS).write_text(json.dumps(counts, indent=0), encoding="utf-8")
     blocks.unlink()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from leadline.host.received import json_object_file
 from leadline.lab.measure import measure_turns, measure_windows, seconds
 from leadline.lab.real import load_outcome
 from leadline.lab.system import (
@@ -35,7 +36,7 @@ from leadline.model.knob import ApplyCost, Knob, Level, Owner
 from leadline.model.load import is_load
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Plan, Slot
-from leadline.model.received import from_json
+from leadline.model.received import ReceivedError, number
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
 from leadline.observe.gc import GcObserver
 from leadline.virtual import figures
@@ -223,15 +224,16 @@ def images(record: StudyRecord) -> set[str]:
     images = set()
     for trial in record.trials:
         if trial.planned.block in blocks_left and not trial.is_left and trial.directory is not None:
-            with suppress(OSError, ValueError, KeyError):  # one that failed before its guest told anything
-                images.add(from_json((trial.directory / _FACTS).read_text(encoding="utf-8"))["guest"][IMAGE])
+            with suppress(OSError, ReceivedError, LookupError, TypeError):  # it failed before its guest told anything
+                images.add(json_object_file(trial.directory / _FACTS)["guest"][IMAGE])
     return images
 
 
 def _startup(facts: Mapping[str, str]) -> float:
     """Seconds of the guest's time from the server's start to the first right answer."""
-    last = max(float(facts[name]) for name in ("server.answers", "web.answers") if name in facts)
-    return last - float(facts["server.began"])
+    what = "what the guest told of its start"
+    last = max(number(facts, name, what) for name in ("server.answers", "web.answers") if name in facts)
+    return last - number(facts, "server.began", what)
 
 
 def _take(files: Path, directory: Path) -> None:

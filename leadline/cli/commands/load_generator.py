@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from leadline.api.loads import OUT, Job, Plan, check_bounds, judge, read_summary, run_generator
+from leadline.api.loads import OUT, Job, Plan, check_bounds, judge, read_document, read_summary, run_generator
 from leadline.cli.output import errors, print_json, say
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import parse_duration
@@ -44,7 +43,7 @@ def run(name: str, script: str | None, arguments: list[str], bounds: list[str], 
     note = read_summary(out).generator
     if as_json:
         errors.print(text, end="", soft_wrap=True)
-        print_json(json.loads((out / "summary.json").read_text(encoding="utf-8")))
+        print_json(read_document(out))
     else:
         say(text.rstrip("\n"))
         for line in (note.sentence, note.missing) if note is not None else ():

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from leadline.load.series import Outcomes, latencies_of, new_histogram
+from leadline.host.received import lines_of
+from leadline.load.series import Outcomes, decoded, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
-from leadline.model.received import from_json
+from leadline.model.received import from_json, reading
 from leadline.model.result import AtLeast
 from leadline.model.soak import FINE, HOUR, Gauge, Interval, SoakTimes
 
@@ -90,20 +91,16 @@ class SoakRecord:
 
 def read_record(path: Path) -> SoakRecord:
     """Raises FileNotFoundError, LeadlineError for a damaged file."""
-    with path.open(encoding="utf-8") as stream:
-        try:
-            head = from_json(stream.readline(), finite=False)
-            if head["format"] != FORMAT:
-                raise LeadlineError(
-                    f"{path}: {head['format']} is not {FORMAT}: read it with the leadline that wrote it"
-                )
-            intervals = [_read(from_json(line, finite=False)) for line in stream]
-            ends = {int(stretch): str(why) for stretch, why in head["ends"].items()}
-            made = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
-            made.alarms, made.looks, made.notes = list(head["alarms"]), int(head["looks"]), list(head.get("notes", []))
-            return made
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LeadlineError(f"{path} is damaged: {error}") from error
+    with reading(str(path)):
+        lines = lines_of(path)
+        head = from_json(next(lines, ""), finite=False)
+        if head["format"] != FORMAT:
+            raise LeadlineError(f"{path}: {head['format']} is not {FORMAT}: read it with the leadline that wrote it")
+        intervals = [_read(from_json(line, finite=False)) for line in lines]
+        ends = {int(stretch): str(why) for stretch, why in head["ends"].items()}
+        made = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
+        made.alarms, made.looks, made.notes = list(head["alarms"]), int(head["looks"]), list(head.get("notes", []))
+        return made
 
 
 def thinned(intervals: Sequence[Interval], fine: float = FINE) -> list[Interval]:
@@ -139,7 +136,7 @@ def merged(intervals: Sequence[Interval]) -> Interval:
     outcomes = Outcomes(new_histogram())
     for interval in intervals:
         if interval.histogram:
-            outcomes.histogram.decode_and_add(interval.histogram)
+            outcomes.histogram.add(decoded(interval.histogram, "the record of a soak"))
         outcomes.ok += interval.ok
         outcomes.failed += interval.failed
         outcomes.unanswered += interval.unanswered

@@ -16,6 +16,7 @@ from leadline.load.series import ALL, last_second, outcomes_in, whole_seconds
 from leadline.model.soak import Gauge, Interval
 from leadline.observe.base import Observer
 from leadline.observe.group import ObserverSet
+from leadline.observe.table import read_series
 
 HOLDINGS = "holdings"  # name of the counters of leadline.lab.soak.holdings
 
@@ -77,7 +78,7 @@ def _rows(path: Path, begin: float, interval: float) -> Iterator[tuple[int, str,
     metric = pl.col("metric").str.split("/").list.first() if holdings else pl.col("metric")
     value = pl.col("value")
     rows = (
-        pl.read_parquet(path)
+        read_series(path)
         .filter(metric.is_in(list(METRICS)) & ~pl.col("metric").str.ends_with(".per_s") & value.is_finite())
         .group_by(at, "metric", "subject")
         .agg(value.min().alias("low"), value.mean().alias("mean"), value.max().alias("high"))

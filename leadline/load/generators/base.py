@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import SplitResult
 
 from leadline.host.textfile import expanded, is_file
 from leadline.load.address import split_url
-from leadline.load.result import Latency
+from leadline.load.result import LONGEST, MOST, Latency
 from leadline.model.errors import LeadlineError, UsageError, nearest
+from leadline.model.received import number, reading
 
 PRINTED = "printed.txt"
+LONGEST_MS = 1e10  # of one request: four months
 _PLACEHOLDER = re.compile(r"\$?\$\{(?P<name>[^}]*)\}?")
 
 MeasuredFrom = Literal["intended start", "send"]
@@ -214,7 +216,26 @@ class Generator(Protocol):
         """What to start; ``job.raw`` is there. Raises as ``check``."""
 
     def read(self, job: Job) -> Findings:
-        """What the ended run left in ``job.raw`` (``PRINTED``: what it printed). Raises LeadlineError."""
+        """What the ended run left in ``job.raw`` (``PRINTED``: what it printed), read by ``results_of``. Raises OSError
+        where it is not there, LeadlineError or ValueError, TypeError, LookupError where it is not as it should be.
+        """
+
+
+def results_of(tool: Generator, job: Job) -> Findings:
+    """What the ended run left. Raises LeadlineError where it is not there or not as the tool writes it."""
+    what = f"what {tool.name} left in {job.raw}"
+    try:
+        with reading(what):
+            findings = tool.read(job)
+    except OSError as error:
+        raise missing(tool.name, error) from None
+    if totals := findings.totals:
+        latencies = {name: value for name, value in asdict(totals.latency).items() if value is not None}
+        figures = {"seconds": totals.seconds, "ok": totals.ok, **totals.errors, **latencies}
+        for name in figures:
+            number(figures, name, what, most=MOST)
+        number(figures, "seconds", what, most=LONGEST)
+    return findings
 
 
 def status_kind(status: int) -> str:

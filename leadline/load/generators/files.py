@@ -17,11 +17,14 @@ from leadline.load.generators.base import Findings, Job, Sample, Totals
 from leadline.load.result import FORMAT, NOTHING, Latency, write_document
 from leadline.load.series import ALL
 from leadline.model.errors import LeadlineError
+from leadline.model.received import ReceivedError
 
 _COLUMNS = "time_ns,second,phase,transaction,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms"
 _HEADER = f"{_COLUMNS},service_mean_ms,in_flight,skipped,unanswered,unanswered_from_ms,dropped".split(",")
 _LOWEST, _HIGHEST = 64, 3_600_000_000_000  # ns, as in leadline-load
 _BUSY = 0.9  # share of its CPUs from which a generator counts as the limit
+_LONGER = 3600.0  # seconds that requests may be spread over beyond twice the run
+_NAMES = 200  # of transactions; a script that puts ids into its URLs makes one name a request
 _LOST = 0.02  # share of planned arrivals not made from which it does
 
 
@@ -72,6 +75,8 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
             raise LeadlineError(f"{ran.name} made no request")
         start = min(sample.due for sample in samples)
         drained = samples[-1].end - start
+        if drained > (longest := 2 * abs(ran.ended - ran.began) + _LONGER):
+            raise ReceivedError(f"what {ran.name} left", f"its requests are spread over {drained:g} s, not {longest:g}")
         end = drained if ran.steady is None else ran.ramp_up + ran.steady
         if end > drained + 1.0 or ran.ramp_up >= drained:
             raise LeadlineError(
@@ -261,13 +266,16 @@ def _write_intervals(stream: TextIO, second: int, groups: Mapping[str, HdrHistog
 
 
 def _tagged(samples: Sequence[Sample]) -> Iterator[Sample]:
-    """With names that a tag of the logs can be, ASCII without spaces and commas, so that all files have the same."""
+    """With names that a tag of the logs can be, ASCII without spaces and commas, so that all files have the same; the
+    first ``_NAMES`` of them, all others together.
+    """
     tags: dict[str, str] = {}
     for one in samples:
-        if one.name not in tags:
-            tag = re.sub(r"[\s,]", "_", one.name).encode("ascii", "backslashreplace").decode("ascii")
+        if one.name not in tags and len(tags) < _NAMES:
+            tag = re.sub(r"[\s,]", "_", one.name[:200]).encode("ascii", "backslashreplace").decode("ascii")
             tags[one.name] = f"{tag}_" if tag == ALL else tag
-        yield one if tags[one.name] == one.name else replace(one, name=tags[one.name])
+        tag = tags.get(one.name, "other")
+        yield one if tag == one.name else replace(one, name=tag)
 
 
 def _by_name(samples: Sequence[Sample]) -> dict[str, list[Sample]]:

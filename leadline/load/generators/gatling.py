@@ -6,7 +6,9 @@ import os
 import re
 from pathlib import Path
 
+from leadline.host.received import end_of, lines_of, opened
 from leadline.load.generators.base import (
+    LONGEST_MS,
     PRINTED,
     SENT,
     Command,
@@ -20,6 +22,7 @@ from leadline.load.generators.base import (
 )
 from leadline.load.result import Latency
 from leadline.model.errors import UsageError
+from leadline.model.received import number, whole
 
 _MEANING = Meaning(
     "send",
@@ -58,29 +61,29 @@ class Gatling:
         logs = sorted((job.raw / "gatling").glob("*/simulation.log"), key=lambda path: path.stat().st_mtime)
         if not logs:
             raise missing("gatling", "no simulation.log")
-        try:
-            if logs[-1].read_bytes()[:4] == b"RUN\t":
-                version, samples = read_log(logs[-1])
-                return Findings(version, _MEANING, samples)
-            text = (job.raw / PRINTED).read_text(encoding="utf-8", errors="replace")
-            return Findings("gatling", _MEANING, totals=read_printed(text))
-        except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
-            raise missing("gatling", error) from None
+        with opened(logs[-1]) as file:
+            is_text = file.read(4) == b"RUN\t"
+        if is_text:
+            version, samples = read_log(logs[-1])
+            return Findings(version, _MEANING, samples)
+        return Findings("gatling", _MEANING, totals=read_printed(end_of(job.raw / PRINTED)))
 
 
 def read_log(path: Path) -> tuple[str, list[Sample]]:
     """Version and requests of a text log: tab-separated, unix ms of start and end."""
     version, samples = "gatling", []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        fields = line.split("\t")
+    for line in lines_of(path):
+        fields = line.rstrip("\r\n").split("\t")
         if fields[0] == "RUN":
             version = f"gatling {fields[-1].strip()}"
         if fields[0] == "REQUEST" and len(fields) >= 6:
             _, groups, name, start, end, status, *message = fields
-            took = float(int(end) - int(start))
+            moments = {"start": start, "end": end}
+            began, ended = (whole(moments, name, str(path)) for name in moments)
+            took = number({"response time": float(ended - began)}, "response time", str(path), most=LONGEST_MS)
             error = "" if status == "OK" else _kind(" ".join(message))
             name = f"{groups.replace(',', '/')}/{name}" if groups else name
-            samples.append(Sample(name, int(end) / 1000, took, took, error))
+            samples.append(Sample(name, ended / 1000, took, took, error))
     return version, samples
 
 
@@ -107,7 +110,7 @@ def read_printed(text: str) -> Totals:
         rows[name] = figures
 
     def ok(start: str) -> float | None:
-        word = next(values[1] for name, values in rows.items() if name.startswith(start)).replace(",", "")
+        word = {name[: len(start)]: values[1] for name, values in reversed(rows.items())}[start].replace(",", "")
         return None if word == "-" else float(word)
 
     count, rate = ok("request count") or 0.0, ok("mean throughput") or 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from leadline.host.received import end_of
 from leadline.load.generators.base import PRINTED, Command, Findings, Generator, Job, Meaning, Totals, missing
 from leadline.load.result import Latency
 from leadline.model.errors import UsageError
@@ -55,10 +56,7 @@ class Httperf:
         return Command(words)
 
     def read(self, job: Job) -> Findings:
-        try:
-            output = (job.raw / PRINTED).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise missing("httperf", error) from None
+        output = end_of(job.raw / PRINTED)
 
         def number(pattern: str) -> float:
             match = re.search(pattern, output)

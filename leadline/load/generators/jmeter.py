@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Collection
 from pathlib import Path
 
-from leadline.load.generators.base import Command, Findings, Generator, Job, Sample, meaning_of, missing, status_kind
+from leadline.host.received import table_file
+from leadline.load.generators.base import (
+    LONGEST_MS,
+    Command,
+    Findings,
+    Generator,
+    Job,
+    Sample,
+    meaning_of,
+    status_kind,
+)
 from leadline.model.errors import UsageError
+from leadline.model.received import number
 
 _SAVE = {
     "output_format": "csv",
@@ -56,11 +66,7 @@ class JMeter:
         return Command([program, "-n", *files, *words, *job.words])
 
     def read(self, job: Job) -> Findings:
-        try:
-            samples = read_jtl(job.raw / "jmeter.jtl")
-        except (OSError, ValueError, KeyError, csv.Error) as error:
-            raise missing("jmeter", error) from None
-        return Findings("jmeter", meaning_of("jmeter", "closed"), samples)
+        return Findings("jmeter", meaning_of("jmeter", "closed"), read_jtl(job.raw / "jmeter.jtl"))
 
 
 def _check_scripting(plan: Path, program: Path) -> None:
@@ -86,19 +92,18 @@ def _holds(jars: Collection[str], name: str) -> bool:
 
 def read_jtl(path: Path) -> list[Sample]:
     """Samples by label: ``timeStamp`` (start, unix ms) and ``elapsed`` (ms, the connection included)."""
-    samples = []
-    with path.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            took = float(row["elapsed"])
-            end = (float(row["timeStamp"]) + took) / 1000
-            error = "" if row["success"] == "true" else _kind(row["responseCode"])
-            samples.append(Sample(row["label"], end, took, took, error))
+    samples, what = [], str(path)
+    for row in table_file(path, ("timeStamp", "elapsed", "success", "responseCode", "label")):
+        took = number(row, "elapsed", what, most=LONGEST_MS)
+        end = (number(row, "timeStamp", what) + took) / 1000
+        error = "" if row["success"] == "true" else _kind(row["responseCode"])
+        samples.append(Sample(row["label"], end, took, took, error))
     return samples
 
 
 def _kind(code: str) -> str:
     if code.isdecimal():
-        return status_kind(int(code)) or "check"
+        return status_kind(int(code[:9])) or "check"
     for part, kind in (("Timeout", "timeout"), ("ConnectException", "connect"), ("UnknownHost", "connect")):
         if part in code:
             return kind

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from leadline.host import here
+from leadline.host.received import table_file
 from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import (
+    LONGEST_MS,
     SENT,
     Command,
     Findings,
@@ -19,14 +20,14 @@ from leadline.load.generators.base import (
     Model,
     Sample,
     meaning_of,
-    missing,
     status_kind,
 )
 from leadline.model.errors import UsageError
-from leadline.model.received import from_json
+from leadline.model.received import from_json, number, whole
 
 _OPEN_EXECUTORS = ("constant-arrival-rate", "ramping-arrival-rate")
-_MOST_NAMES = 200  # a script that puts ids into its URLs without a name tag makes one name a request
+_OF_REQUESTS = ("name", "status", "error_code", "expected_response")
+_MOST_DROPPED = 1e12
 _INSPECT = 60.0  # seconds
 _OF_THE_SCRIPT = ("-e", "--env", "-c", "--config", "--compatibility-mode")  # options that its scenarios may depend on
 
@@ -49,10 +50,7 @@ class K6:
         return Command([program, "run", *out, *job.words, str(script)], {"K6_CSV_TIME_FORMAT": "unix_nano"})
 
     def read(self, job: Job) -> Findings:
-        try:
-            samples, dropped = read_csv(job.raw / "k6.csv")
-        except (OSError, ValueError, KeyError, csv.Error) as error:
-            raise missing("k6", error) from None
+        samples, dropped = read_csv(job.raw / "k6.csv")
         model = _model(job)
         if model == "open":
             words = "k6 started iterations at its rate (one without a free user is dropped and counted); " + SENT
@@ -69,27 +67,23 @@ def read_csv(path: Path) -> tuple[list[Sample], int]:
     before (blocked, connecting, TLS) is not in it, as in k6's own ``http_req_duration``.
     """
     samples: list[Sample] = []
-    dropped = 0
-    names: set[str] = set()
-    with path.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            if row["metric_name"] == "dropped_iterations":
-                dropped += round(float(row["metric_value"]))
-            if row["metric_name"] != "http_req_duration":
-                continue
-            name = row["name"] if row["name"] in names or len(names) < _MOST_NAMES else "other"
-            names.add(name)
-            took = float(row["metric_value"])
-            samples.append(Sample(name, int(row["timestamp"]) / 1e9, took, took, _error(row)))
+    dropped, what = 0, str(path)
+    for row in table_file(path, ("metric_name", "metric_value", "timestamp", *_OF_REQUESTS)):
+        if row["metric_name"] == "dropped_iterations":
+            dropped += round(number(row, "metric_value", what, most=_MOST_DROPPED))
+        if row["metric_name"] == "http_req_duration":
+            took = number(row, "metric_value", what, most=LONGEST_MS)
+            end = whole(row, "timestamp", what) / 1e9
+            samples.append(Sample(row["name"], end, took, took, _error(row, what)))
     return samples, dropped
 
 
-def _error(row: dict[str, str]) -> str:
+def _error(row: dict[str, str], what: str) -> str:
     """By k6's own word on what was expected; kinds by its error codes (1xxx: below HTTP)."""
     if row["expected_response"] == "true":
         return ""
     judged = row["expected_response"] == "false"  # empty after setResponseCallback(null)
-    status, code = int(row["status"] or 0), int(row["error_code"] or 0)
+    status, code = (whole(row, name, what, absent=0) for name in ("status", "error_code"))
     if code == 1050:
         return "timeout"
     if code in (1220, 1221):

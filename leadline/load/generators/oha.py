@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
+from leadline.host.received import json_object_file, sqlite_rows
 from leadline.load.generators.base import (
     Command,
     Findings,
@@ -15,11 +14,14 @@ from leadline.load.generators.base import (
     Meaning,
     Sample,
     meaning_of,
-    missing,
     status_kind,
 )
+from leadline.load.result import LONGEST
 from leadline.model.errors import UsageError
-from leadline.model.received import from_json
+from leadline.model.received import number, whole
+
+_MOST = 20_000_000  # requests without a response
+_COLUMNS = ("start", "due", "end", "duration", "status")
 
 _INTENDED = Meaning(
     "intended start",
@@ -57,20 +59,18 @@ class Oha:
 
     def read(self, job: Job) -> Findings:
         started = (job.raw / "started").stat().st_mtime
-        try:
-            report = from_json((job.raw / "oha.json").read_text(encoding="utf-8"))
-            errors: dict[str, int] = report["errorDistribution"]
-            lasted = float(report["summary"]["total"])
-            rows = list(_rows(job.raw / "oha.sqlite"))
-        except (OSError, ValueError, KeyError, TypeError, sqlite3.Error) as error:
-            raise missing("oha", error) from None
+        file = job.raw / "oha.json"
+        report = json_object_file(file)
+        errors = report["errorDistribution"]
+        lasted = number(report["summary"], "total", str(file), most=LONGEST)
+        rows = list(_rows(job.raw / "oha.sqlite"))
         samples = [
             Sample("request", started + end, 1000 * response, 1000 * service, status_kind(status))
             for end, response, service, status in rows
         ]
         first = min((sample.end - sample.service_ms / 1000 for sample in samples), default=started)
         length = max(started + lasted, first, *(sample.end for sample in samples)) - first
-        untimed = {text: int(count) for text, count in errors.items() if "deadline" not in text}
+        untimed = {text: whole(errors, text, str(file), _MOST) for text in errors if "deadline" not in text}
         for text, count in untimed.items():
             ends = (first + length * (n + 0.5) / count for n in range(count))
             samples += [Sample("request", end, 0.0, 0.0, _kind(text)) for end in ends]
@@ -83,13 +83,15 @@ class Oha:
 
 def _rows(path: Path) -> Iterator[tuple[float, float, float, int]]:
     """End since the start of the run, response and service time, all in seconds, and the status."""
-    with closing(sqlite3.connect(path)) as connection:
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(oha)")}
-        query = "SELECT start, {}, {}, duration, status FROM oha ORDER BY start"
-        intended = "start_latency_correction" if "start_latency_correction" in columns else "NULL"
-        end = '"end"' if "end" in columns else "start + duration"
-        for start, due, until, duration, status in connection.execute(query.format(intended, end)):
-            yield until, duration if due is None else until - due, until - start, status
+    columns = {row[1] for row in sqlite_rows(path, "PRAGMA table_info(oha)", 6)}
+    intended = "start_latency_correction" if "start_latency_correction" in columns else "NULL"
+    end = '"end"' if "end" in columns else "start + duration"
+    query = f"SELECT start, {intended}, {end}, duration, status FROM oha ORDER BY start"
+    for values in sqlite_rows(path, query, len(_COLUMNS)):
+        row = {name: value for name, value in zip(_COLUMNS, values, strict=True) if value is not None}
+        start, until, duration = (number(row, name, str(path), most=LONGEST) for name in ("start", "end", "duration"))
+        due = number(row, "due", str(path), most=LONGEST) if "due" in row else until - duration
+        yield until, until - due, until - start, whole(row, "status", str(path))
 
 
 def _kind(text: str) -> str:

@@ -14,17 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leadline.host import here
+from leadline.host.received import end_of
 from leadline.host.textfile import expanded, is_file
 from leadline.load import earlier
 from leadline.load.driver import scenario_reads
-from leadline.load.generators.base import PRINTED, Job
+from leadline.load.generators.base import PRINTED, Job, results_of
 from leadline.load.generators.files import Ran, write_files
 from leadline.load.generators.registry import find_generator
 from leadline.load.result import read_summary
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.received import from_json
-
-_LONGEST = 64 << 20  # characters of output that are read
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def run_generator(plan: Plan) -> None:
             started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = printed.read_text(encoding="utf-8", errors="replace")[-_LONGEST:]
+    text = end_of(printed)
     sys.stdout.write(text)
     sys.stdout.flush()
     if code and not told and not _left_results(tool.name, code):
@@ -95,12 +94,12 @@ def run_generator(plan: Plan) -> None:
     )
     if told:
         with suppress(LeadlineError):  # too little for a summary
-            write_files(plan.out, job, ran, tool.read(job))
+            write_files(plan.out, job, ran, results_of(tool, job))
         if not _measured(job.raw):
             started.unlink()
         name = signal.Signals(told[-1]).name
         raise LeadlineError(f"{tool.name} was ended by {name} before its run was over: {plan.out} has what it did")
-    write_files(plan.out, job, ran, tool.read(job))
+    write_files(plan.out, job, ran, results_of(tool, job))
 
 
 def tool_reads(plan: Plan) -> list[Path]:

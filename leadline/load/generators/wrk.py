@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import Any
 
-from leadline.load.generators.base import Command, Findings, Generator, Job, Meaning, Totals, missing
-from leadline.load.result import Latency
+from leadline.host.received import json_object_file
+from leadline.load.generators.base import Command, Findings, Generator, Job, Meaning, Totals
+from leadline.load.result import MOST, Latency
 from leadline.model.errors import UsageError
-from leadline.model.received import from_json
+from leadline.model.received import number, whole
 
 _MEANING = Meaning(
     "send",
@@ -54,26 +54,20 @@ class Wrk:
         return Command([program, *before, "-s", str(hook), *target, *after], env)
 
     def read(self, job: Job) -> Findings:
-        try:
-            found: dict[str, Any] = from_json((job.raw / "wrk.json").read_text(encoding="utf-8"))
-            requests, status = int(found["requests"]), int(found["status"])
-            # An answer that came after --timeout is in ``requests``, in ``timeout`` and, a bad one, in ``status`` too.
-            late = min(int(found["timeout"]), requests - status)
-            errors = {
-                "connect": int(found["connect"]),
-                "timeout": late,
-                "closed": int(found["read"]) + int(found["write"]),
-                "status_bad": status,
-            }
-            ok = requests - status - late
-            seconds = found["duration_us"] / 1e6
-            values = {name: found[name] / 1000 if ok else None for name in _FIGURES}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise missing("wrk", error) from None
+        file = job.raw / "wrk.json"
+        found = json_object_file(file)
+        requests, status, timeout, connect, read, write = (whole(found, name, str(file), MOST) for name in _COUNTS)
+        # An answer that came after --timeout is in ``requests``, in ``timeout`` and, a bad one, in ``status`` too.
+        late = min(timeout, requests - status)
+        errors = {"connect": connect, "timeout": late, "closed": read + write, "status_bad": status}
+        ok = requests - status - late
+        seconds = number(found, "duration_us", str(file)) / 1e6
+        values = {name: number(found, name, str(file)) / 1000 if ok else None for name in _FIGURES}
         totals = Totals("request", seconds, ok, _some(errors), Latency(**values), _REASON)
         return Findings("wrk", _MEANING, totals=totals)
 
 
+_COUNTS = ("requests", "status", "timeout", "connect", "read", "write")
 _FIGURES = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.load.driver import by_transaction, percentile_curve, read_summary, responses_between, steady_series
 from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
-from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals
+from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals, results_of
 from leadline.load.generators.files import Ran, latency_of, write_files
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
@@ -158,8 +158,8 @@ def test_gatling_log_and_printed_totals(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "simulation.log").write_bytes(b"\0\0\0\0\0063.13.5")
     (tmp_path / "printed.txt").write_text("nothing\n")
-    with pytest.raises(LeadlineError, match="gatling left no results"):
-        gatling.GENERATOR.read(job(tmp_path))
+    with pytest.raises(LeadlineError, match=r"what gatling left in .* is damaged: no block"):
+        results_of(gatling.GENERATOR, job(tmp_path))
 
 
 def test_jmeter_row_by_row(tmp_path: Path) -> None:

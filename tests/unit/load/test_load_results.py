@@ -182,7 +182,7 @@ def test_the_summary_as_values(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"format": "leadline-load/9"}, "has format 'leadline-load/9'"),
-        ({"total": None}, "not a complete"),
+        ({"total": None}, "damaged: total"),
     ],
 )
 def test_a_strange_summary_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -193,5 +193,5 @@ def test_a_strange_summary_is_refused(tmp_path: Path, change: dict[str, object],
 
 def test_text_that_is_no_summary(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(LeadlineError, match="not JSON"):
+    with pytest.raises(LeadlineError, match=r"summary\.json is damaged: Expecting property name"):
         read_summary(tmp_path)
