@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from leadline.api.process import Interruption
+from leadline.api.process import Interruption, redacted
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -62,6 +62,13 @@ class Outputs:
         return code
 
 
+class _Text(io.TextIOWrapper):
+    """A stream without the secrets that are known."""
+
+    def write(self, text: str) -> int:
+        return super().write(redacted(text))
+
+
 def last_to_the_end() -> Outputs:
     """Put streams that outlive their readers in the place of standard output and error. No file that is opened later
     takes the number of one that was closed: what is said to a closed standard error leads nowhere.
@@ -79,7 +86,7 @@ def last_to_the_end() -> Outputs:
                 before.flush()
         raw = _Output(number)
         encoding = before.encoding if before is not None else "utf-8"
-        text = io.TextIOWrapper(
+        text = _Text(
             io.BufferedWriter(raw),
             encoding=encoding,
             errors="backslashreplace",  # names of files may be no text

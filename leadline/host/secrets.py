@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from html import escape
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 SHORTEST = 4  # characters: a shorter word would be found everywhere
 _CHUNK = 1 << 22  # bytes of a file at a time
@@ -12,9 +15,10 @@ _known: set[str] = set()
 
 
 def hide(secret: str) -> None:
-    """From now on."""
+    """From now on, also as JSON, addresses and markup write it."""
     if len(secret) >= SHORTEST:
-        _known.add(secret)
+        in_json = (json.dumps(secret, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False))
+        _known.update((secret, *in_json, quote(secret, safe=""), quote_plus(secret), escape(secret)))
 
 
 def redacted(text: str) -> str:

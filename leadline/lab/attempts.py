@@ -77,6 +77,7 @@ class AttemptStore(Database):
             last = connection.execute(select(t.trials.c.attempt).where(t.trials.c.id == trial_id)).scalar_one()
             attempt = last + 1
             relative = home(trial_id, attempt)
+            _close(self.directory / home(trial_id, last))  # a killed leadline left it as it was
             connection.execute(
                 update(t.trials)
                 .where(t.trials.c.id == trial_id)
@@ -140,10 +141,7 @@ class AttemptStore(Database):
         """Hash every file below the attempt's directory, and send those that the place of the lab's files lacks. Raises
         TrialFailure(infrastructure) where that cannot be used.
         """
-        for path in directory.rglob("*"):
-            tighten(path)
-            if path.is_file() and not path.is_symlink():
-                redact_file(path)
+        _close(directory)
         rows = hashed(directory)
         files = by_digest(directory, rows)
         self.send(files)
@@ -248,3 +246,11 @@ class AttemptStore(Database):
             state = TrialState.FAILED if failure else TrialState.DONE
             of_trial = (t.trials.c.id == trial_id, t.trials.c.attempt == attempt)
             self._set(connection, t.trials, of_trial, {"state": state, **ending})
+
+
+def _close(directory: Path) -> None:
+    """Make what an attempt left its owner's alone, without the secrets that are known."""
+    for path in directory.rglob("*"):
+        tighten(path)
+        if path.is_file() and not path.is_symlink():
+            redact_file(path)

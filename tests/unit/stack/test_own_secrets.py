@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -60,6 +63,17 @@ def test_what_is_stored_refers_to_what_is_started(stack: Path) -> None:
         *("*" * len(word) for word in (PASSWORD, TOKEN, "the-key-itself")),
         "jdbc:any",
     ]
+
+
+@pytest.mark.parametrize("secret", ['quote"and\\back', "ü-with-umlaut", "a&b<c", "white space/and=more"])
+def test_a_secret_is_hidden_in_json_addresses_and_markup(tmp_path: Path, secret: str) -> None:
+    secrets.hide(secret)
+    forms = [secret, json.dumps(secret), json.dumps(secret, ensure_ascii=False), quote(secret, safe=""), escape(secret)]
+    for form in forms:
+        assert set(secrets.redacted(form).strip('"')) == {"*"}
+        (tmp_path / "log").write_text(f"before {form} after")
+        secrets.redact_file(tmp_path / "log")
+        assert set((tmp_path / "log").read_text().removeprefix("before ").removesuffix(" after").strip('"')) == {"*"}
 
 
 @pytest.mark.parametrize(
