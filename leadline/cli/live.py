@@ -98,7 +98,7 @@ class PlainWatcher:
 def load_text(second: LoadSecond) -> str:
     """The load at hand in a line."""
     failed = f", {second.errors} errors" if second.errors else ""
-    rate = f"{second.throughput:.0f} transactions/s, p99 {format_number(second.p99_ms)} ms"
+    rate = f"{second.throughput:.0f} transactions/s, p99 {format_number(second.known(second.p99_ms))} ms"
     return f"{second.phase} {second.second:.0f} s: {rate}{failed}"
 
 

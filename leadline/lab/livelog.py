@@ -196,7 +196,7 @@ class Live(Progress):
             case {"event": "step"}:
                 self.step = str(event["name"])
             case {"event": "load"}:
-                told = {name: event[name] for name in LoadSecond.__dataclass_fields__}
+                told = {name: event[name] for name in LoadSecond.__dataclass_fields__ if name in event}
                 self.seconds.append(LoadSecond(**told))
                 self.load_at = self.told_at
             case {"event": "ended"}:

@@ -23,6 +23,7 @@ def as_json(second: LoadSecond) -> str:
         "tps": round(second.throughput, 1),
         "p50_ms": round(second.p50_ms, 3),
         "p99_ms": round(second.p99_ms, 3),
+        **({} if second.unanswered_from_ms is None else {"unanswered_from_ms": second.unanswered_from_ms}),
         "errors": second.errors,
         "in_flight": second.in_flight,
     }
@@ -30,9 +31,10 @@ def as_json(second: LoadSecond) -> str:
 
 
 def as_text(second: LoadSecond) -> str:
+    p50, p99 = (f"{second.known(ms):.2f}" for ms in (second.p50_ms, second.p99_ms))
     return (
-        f"{second.second:>5.0f} s  {second.phase:<9} {second.throughput:>9.1f}/s  p50 {second.p50_ms:>8.2f} ms  "
-        f"p99 {second.p99_ms:>8.2f} ms  errors {second.errors}  in flight {second.in_flight}"
+        f"{second.second:>5.0f} s  {second.phase:<9} {second.throughput:>9.1f}/s  p50 {p50:>8} ms  "
+        f"p99 {p99:>8} ms  errors {second.errors}  in flight {second.in_flight}"
     )
 
 
@@ -83,6 +85,9 @@ class ProgressLog:
                 p99_ms=number(found, "p99_ms", _WHAT),
                 errors=whole(found, "errors", _WHAT),
                 in_flight=whole(found, "in_flight", _WHAT),
+                unanswered_from_ms=number(found, "unanswered_from_ms", _WHAT)
+                if "unanswered_from_ms" in found
+                else None,
             )
         except ReceivedError:
             self._words.append(line)
@@ -102,6 +107,7 @@ def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:
     second = after + 1
     while all(second in log.seconds for log in logs):
         parts = [log.seconds[second] for log in logs]
+        bounds = [part.unanswered_from_ms for part in parts if part.unanswered_from_ms is not None]
         found.append(
             LoadSecond(
                 second=float(second),
@@ -111,6 +117,7 @@ def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:
                 p99_ms=max(part.p99_ms for part in parts),
                 errors=sum(part.errors for part in parts),
                 in_flight=sum(part.in_flight for part in parts),
+                unanswered_from_ms=min(bounds, default=None),
             )
         )
         second += 1

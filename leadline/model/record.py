@@ -12,7 +12,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import Observation, SteadyState
+from leadline.model.result import AtLeast, Observation, SteadyState
 from leadline.model.study import Study
 
 QUIET = "wait-quiet"  # a step of studies that wait, before all others
@@ -46,6 +46,11 @@ class LoadSecond:
     errors: int
     p50_ms: float = 0.0
     in_flight: int = 0
+    unanswered_from_ms: float | None = None  # times from here on are lower bounds: transactions got no answer
+
+    def known(self, ms: float) -> float:
+        """A time, ``AtLeast`` where it is a lower bound."""
+        return ms if self.unanswered_from_ms is None or ms < self.unanswered_from_ms else AtLeast(ms)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class Watch:
             "phase": steps[-1].phase if steps and live.step == "load" else live.step,
             "left": one.left_text,
             "told": max(0.0, time.time() - live.told_at),
-            "seconds": [[s.second, s.throughput, s.p50_ms, s.p99_ms, s.errors] for s in steps],
+            "seconds": [[s.second, s.throughput, s.p50_ms, s.p99_ms, s.errors, s.unanswered_from_ms] for s in steps],
             "messages": live.messages[-_MESSAGES:],
             "effects": self._effects(one),
         }

@@ -340,6 +340,7 @@ fn line(second: &Second, ended: &PerTransaction, before: &Work) -> Line {
         tps: ended.counts.ok as f64 / length,
         p50_ms: millis(ended.response.quantile(0.5)),
         p99_ms: millis(ended.response.quantile(0.99)),
+        unanswered_from_ms: ended.unanswered_from.map(millis),
         errors: ended.counts.failed,
         in_flight: second.in_flight,
         sessions: second.sessions as u64,

@@ -60,7 +60,7 @@ function path(points) {
   return points.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-/* Lines over seconds. series: [{name, points: [[x, y]]}] */
+/* Lines over seconds. series: [{name, points: [[x, y, whether y is a lower bound]]}] */
 function lines(holder, label, series, log) {
   const all = series.flatMap((one) => one.points).filter(([, y]) => !log || y > 0);
   if (!all.length) { holder.replaceChildren("no load yet"); return; }
@@ -71,6 +71,8 @@ function lines(holder, label, series, log) {
   for (const one of series) {
     const points = one.points.filter(([, y]) => !log || y > 0).map(([x, y]) => [plane.x(x), plane.y(y)]);
     plane.svg.append(drawn("path", { class: one.name, d: path(points) }));
+    for (const [x, y, least] of one.points)
+      if (least) plane.svg.append(drawn("text", { x: plane.x(x), y: plane.y(y) + 4, "text-anchor": "middle" }, "\u2265"));
   }
 }
 

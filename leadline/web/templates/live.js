@@ -90,8 +90,8 @@ function update(article, study) {
   const again = study.attempt > 1 ? ` (attempt ${study.attempt})` : "";
   const silent = study.told > 120 ? `; no message for ${duration(study.told)}` : "";
   words(article, ".now", `trial ${study.trial} of ${study.trials}${again}, ${study.label}: ${study.phase}; ${study.left}${silent}`);
-  const at = (index) => study.seconds.map((one) => [one[0], one[index]]);
-  lines(article.querySelector(".throughput .plot"), "throughput over time", [{ name: "a", points: at(1) }], false);
+  const at = (index) => study.seconds.map((one) => [one[0], one[index], one[5] !== null && one[index] >= one[5]]);
+  lines(article.querySelector(".throughput .plot"), "throughput over time", [{ name: "a", points: at(1).map(([x, y]) => [x, y]) }], false);
   lines(article.querySelector(".latency .plot"), "response time over time",
     [{ name: "a", points: at(2) }, { name: "b", points: at(3) }], true);
   effects(article.querySelector(".responses"), study);

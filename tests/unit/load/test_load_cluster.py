@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 import leadline.load.cluster.hosts as hosts
 import leadline.load.cluster.merge as cluster_merge
 import leadline.load.cluster.run as cluster_run
+from leadline.cli.live import load_text
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
@@ -26,7 +27,7 @@ from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.merge import Part, merge
 from leadline.load.cluster.run import Cluster, Job, seen_from
 from leadline.load.cluster.spec import read_drivers
-from leadline.load.progress import ProgressLog, as_json, together
+from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.drivers import DriverHost, Drivers, shares
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.stack.registry import stack_catalogue
@@ -129,6 +130,24 @@ def test_progress_is_told_once_every_driver_has(tmp_path: Path) -> None:
     assert (first.throughput, first.p99_ms, first.errors, first.in_flight) == (20.0, 9.0, 2, 4)
     assert json.loads(as_json(first))["tps"] == 20.0
     assert together(logs, 1) == []
+
+
+def test_a_percentile_that_hangs_on_transactions_without_an_answer_is_a_lower_bound(tmp_path: Path) -> None:
+    """Of one driver, of several together, and in the lines of a study."""
+    logs = [ProgressLog(tmp_path / name) for name in "ab"]
+    line = '{"t":1,"phase":"steady","tps":10.0,"p50_ms":1,"p99_ms":%s,"errors":1,"in_flight":2}\n'
+    (tmp_path / "a").write_text(line % '1000,"unanswered_from_ms":1000')
+    (tmp_path / "b").write_text(line % "7")
+    (one, *_), (other, *_) = (log.take() for log in logs)
+    (both,) = together(logs, 0)
+    assert [second.unanswered_from_ms for second in (one, other, both)] == [1000, None, 1000]
+    for second in (one, both):
+        assert "p99 >= 1000.00 ms" in as_text(second)
+        assert "p50     1.00 ms" in as_text(second)
+        assert "p99 >= 1,000 ms" in load_text(second)
+        assert json.loads(as_json(second))["unanswered_from_ms"] == 1000
+    assert "p99     7.00 ms" in as_text(other)
+    assert "unanswered_from_ms" not in as_json(other)
 
 
 def test_feeds_are_sent_along_where_they_can_be(tmp_path: Path) -> None:
