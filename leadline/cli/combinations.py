@@ -37,7 +37,7 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 # Command: two options that exclude each other, and why.
-_BESIDE_ALTERNATE = ("--find-knee", "--drivers", "--generator", "--against", "--html", "--json", "--preset")
+_BESIDE_ALTERNATE = ("--find-knee", "--drivers", "--generator", "--against", "--html", "--preset")
 APART: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "load": (
         *(

@@ -22,6 +22,8 @@ from leadline.model.errors import UsageError
 
 FORMAT = "leadline-against/1"
 LEVEL = 0.95
+SIDES = ("before", "now")
+LOWER_BOUND = "{} only known to be at least so long: transactions got no answer"
 _RESAMPLES = 2000
 _FEWEST = 5  # seconds of a steady phase
 _MOST = 400  # seconds that stand alone; of longer runs neighbours are taken together
@@ -175,9 +177,9 @@ def changes(
         if first is None or second is None:
             found.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
             continue
-        bounds = tuple(word for word, run in (("before", one), ("now", other)) if run.is_bound(measure))
+        bounds = tuple(word for word, run in zip(SIDES, (one, other), strict=True) if run.is_bound(measure))
         if bounds:
-            reason = f"{' and '.join(bounds)} only known to be at least so long: transactions got no answer"
+            reason = LOWER_BOUND.format(" and ".join(bounds))
             found.append(Change(measure, unit, first, second, reason=reason, at_least=bounds))
             continue
         centre, half = math.log(second / first), critical * deviations[measure][0]

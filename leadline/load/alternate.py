@@ -18,7 +18,7 @@ import numpy as np
 
 from leadline.host import here
 from leadline.host.bystanders import Bystanders
-from leadline.load.against import LEVEL, Change, Comparison
+from leadline.load.against import LEVEL, LOWER_BOUND, SIDES, Change, Comparison
 from leadline.load.command import OUT, option_value, server_of
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.others import keep_others, read_others
@@ -26,6 +26,7 @@ from leadline.load.scenario import find_scenario
 from leadline.load.series import WindowResult, responses_in_windows
 from leadline.model import distributions
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.result import AtLeast
 from leadline.model.units import parse_duration
 
 SLOT, WASH_OUT = 5, 1  # seconds of a slot, and of its beginning that is not measured
@@ -82,7 +83,7 @@ def slots_of(order: Sequence[bool], side: int) -> list[int]:
 
 def paired_changes(first: Sequence[WindowResult | None], second: Sequence[WindowResult | None]) -> tuple[Change, ...]:
     """From the first server to the second, by Student's t over the blocks; intervals hold for all measures together
-    (Bonferroni). Blocks in which one of both had no success count for errors alone.
+    (Bonferroni). Blocks in which one of both had no success count for errors alone. Of lower bounds there is no change.
     """
     pairs = [(one, other) for one, other in zip(first, second, strict=True) if one is not None and other is not None]
     level = 1 - (1 - LEVEL) / (len(_MEASURES) + 1)
@@ -94,6 +95,10 @@ def paired_changes(first: Sequence[WindowResult | None], second: Sequence[Window
             changes.append(Change(measure, unit, None, None, reason=f"only {len(good)} blocks have a figure of both"))
             continue
         before, now = (float(value) for value in good.mean(axis=0))
+        if bounds := [word for at, word in enumerate(SIDES) if any(isinstance(pair[at], AtLeast) for pair in values)]:
+            reason = LOWER_BOUND.format(" and ".join(bounds))
+            changes.append(Change(measure, unit, before, now, reason=reason, at_least=tuple(bounds)))
+            continue
         change, low, high = (100 * math.expm1(value) for value in _interval(np.log(good[:, 1] / good[:, 0]), level))
         changes.append(Change(measure, unit, before, now, change, low, high))
     if len(pairs) < FEWEST:

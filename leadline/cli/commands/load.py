@@ -122,7 +122,8 @@ def load(
         str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="With --find-knee, --generator or --against: print the result as JSON.")
+        bool,
+        typer.Option("--json", help="With --find-knee, --generator, --against or --alternate: the result as JSON."),
     ] = False,
 ) -> None:
     """Load a server and sum up how it did.
@@ -149,7 +150,7 @@ def load(
     if alternate is not None:
         from leadline.cli.commands.load_against import alternating
 
-        alternating(scenario, alternate, [*context.args, *failing])
+        alternating(scenario, alternate, [*context.args, *failing], json)
         return
     reading = generator is None and (scenario is None or scenario.startswith("-"))
     if html is not None and against is None and reading:

@@ -42,7 +42,7 @@ def comparing(directory: Path, out: Path) -> Callable[[bool], None]:
     return tell
 
 
-def alternating(scenario: str | None, urls: tuple[str, str], options: list[str]) -> None:
+def alternating(scenario: str | None, urls: tuple[str, str], options: list[str], as_json: bool) -> None:
     """Loads two servers in turns and prints how the second differs from the first. Raises UsageError, LeadlineError."""
     if scenario is None or scenario.startswith("-"):  # no scenario: the URLs themselves are got
         options = [word for word in (scenario, *options) if word is not None]
@@ -54,7 +54,10 @@ def alternating(scenario: str | None, urls: tuple[str, str], options: list[str])
         urls = (_origin(urls[0]), _origin(urls[1]))
         scenario = "url"
     found = run_alternately(scenario, urls, options)
-    say(*table(found, TURNS))
+    if as_json:
+        print_json(comparison_document(found))
+    else:
+        say(*table(found, TURNS))
 
 
 def _origin(url: str) -> str:

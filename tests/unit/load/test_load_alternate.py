@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +17,13 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.host.bystanders import Bystanders, listening
+from leadline.load import alternate
 from leadline.load.alternate import SLOT, blocks_of, paired_changes, slots_of
 from leadline.load.command import of_url
 from leadline.load.others import Others, disturbance, read_others
 from leadline.load.series import WindowResult
 from leadline.model.errors import UsageError
+from leadline.model.result import AtLeast
 
 
 def window(throughput: float, p50: float) -> WindowResult:
@@ -57,6 +62,36 @@ def test_a_neighbour_that_comes_and_goes_is_no_change_and_a_slower_server_is() -
     found = paired_changes([nothing] * 6, slots(1.0)[:6])
     assert {row.reason for row in found[:-1]} == {"only 0 blocks have a figure of both"}
     assert found[-1].change == pytest.approx(-100)
+
+
+def test_of_lower_bounds_there_is_no_change() -> None:
+    cut = replace(window(400, 5), p99=AtLeast(1000.0))
+    found = {row.measure: row for row in paired_changes([window(400, 5)] * 5, [*[window(400, 5)] * 4, cut])}
+    assert (found["p99"].change, found["p99"].at_least) == (None, ("now",))
+    assert found["p50"].change is not None
+
+
+def test_a_slower_server_is_found_and_none_where_both_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real servers and drivers; a response takes 100 ms, so that what else runs here hardly shows."""
+    monkeypatch.setattr(alternate, "SLOT", 2)
+
+    def measured(name: str, *takes: float) -> dict[str, Any]:
+        with ExitStack() as servers:
+            urls = [f"{servers.enter_context(small_server(seconds))}/page" for seconds in takes]
+            words = ["--users", "1", "--steady", "20s", "--out", str(tmp_path / name), "--json"]
+            result = CliRunner().invoke(app, ["load", "--alternate", *urls, *words])
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        assert (document["format"], document["refused"]) == ("leadline-against/1", "")
+        assert [document["before"], document["now"]] == [url.removesuffix("/page") for url in urls]
+        return next(row for row in document["changes"] if row["measure"] == "p50")
+
+    slower, alike = measured("slower", 0.001, 0.1), measured("alike", 0.1, 0.1)
+    assert slower["distinguishable"]
+    assert slower["low"] > 100
+    assert abs(alike["change"]) < 50
 
 
 def test_a_comparison_is_refused_where_other_programs_differ() -> None:
