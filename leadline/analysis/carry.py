@@ -70,24 +70,29 @@ class CarriedFit(MixedFit):
 
 @dataclass(frozen=True)
 class CarryOver:
-    """How much slots keep of the levels before: ``share`` is the likeliest, ``none`` the weight of no carry-over."""
+    """How much slots keep of the levels before: ``share`` is the likeliest, ``none`` the weight of no carry-over.
+    ``responses``: of the study, each of which is tested so (Bonferroni: under no carry-over the weight falls below w in
+    at most w / (1 - w) of all cases).
+    """
 
     share: float
     none: float
     fits: tuple[Fit, ...]
     weights: tuple[float, ...]
     open: tuple[bool, ...]
+    responses: int = 1
 
     @property
     def detected(self) -> bool:
-        return self.none < DETECTED
+        return self.responses * self.none < DETECTED
 
     @property
     def sentence(self) -> str:
         if self.detected:
+            over = f" (adjusted for {self.responses} responses)" if self.responses > 1 else ""
             return (
-                f"Slots keep about {100 * self.share:.0f} % of the effect of the level before: a longer wash-out is "
-                "needed. Effects are those of a permanent setting."
+                f"A test at 5 %{over} detects a carry-over: slots keep about {100 * self.share:.0f} % of the effect of "
+                "the level before, and a longer wash-out is needed. Effects are those of a permanent setting."
             )
         return "No carry-over from the slot before can be seen. Effects are those of a permanent setting."
 
@@ -122,7 +127,10 @@ def carry_over(model: Model, sample: Sample, values: Floats, fitted: Fit, strata
     weights = prior() * np.exp(-behind / 2)
     weights /= weights.sum()
     share = SHARES[int(np.argmax(weights))]
-    return CarryOver(share, float(weights[0]), tuple(fits), tuple(weights.tolist()), tuple((behind < _OPEN).tolist()))
+    is_open = tuple((behind < _OPEN).tolist())
+    return CarryOver(
+        share, float(weights[0]), tuple(fits), tuple(weights.tolist()), is_open, max(1, model.table.responses)
+    )
 
 
 def changing_factors(table: StudyTable, sample: Sample) -> set[int]:

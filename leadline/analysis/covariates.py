@@ -52,7 +52,7 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
         else:
             p_value = _moved(table, sample, column, timed)
             if p_value is not None and p_value < MOVED / len(table.covariates):
-                reason = f"levels move it (p = {p_value:.2g}), so part of their effect would be taken out"
+                reason = f"a test at 1 % finds that levels move it (p = {p_value:.2g}), and would take out their effect"
         if not reason:
             used.append(number)
         covariates.append(Covariate(name, not reason, p_value, f"{name} is not used: {reason}." if reason else ""))

@@ -14,6 +14,7 @@ from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split
 from simulated_study import SimulatedSystem, pseudo_factors
 
 from leadline.analysis import analyse
+from leadline.analysis.carry import CarryOver
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
@@ -278,6 +279,25 @@ def test_carry_over_is_found_and_taken_out() -> None:
     assert best.level == 40
     assert best.interval is not None
     assert best.interval.low > 8
+
+
+def test_over_many_responses_no_carry_over_is_made_up() -> None:
+    """Six responses that carry nothing over: the weight that one of them may reach is divided among all."""
+    plan, names = slots_plan(trials=2, blocks_of_slots=4), [f"response{number}" for number in range(6)]
+    system = SimulatedStrata(effects={("vm.dirty_ratio", 40): 1.1})
+    for study in range(4):
+        runs = [system.run(plan, 1000 * study + number) for number in range(len(names))]
+        seen = [
+            replace(row[0], responses={name: own.responses["throughput"] for name, own in zip(names, row, strict=True)})
+            for row in zip(*runs, strict=True)
+        ]
+        found = analyse(plan, seen, names, verdicts_only=True)
+        assert not any("detects a carry-over" in warning for warning in found.warnings)
+    fits = (0.3, 0.03, (), (), ())
+    assert CarryOver(*fits).detected
+    assert CarryOver(*fits).sentence.startswith("A test at 5 % detects a carry-over: ")
+    assert not CarryOver(*fits, responses=6).detected
+    assert CarryOver(*fits, responses=6).sentence.startswith("No carry-over")
 
 
 def test_one_instance_of_the_server_is_said() -> None:
