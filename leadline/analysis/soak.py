@@ -100,7 +100,7 @@ class Soak:
         if self.suspect is None:
             tested = sum(drift.verdict != "undetermined" for drift in self.drifts)
             if not tested:
-                return "No verdict: no series is long enough."
+                return "Not known: whether anything degrades, as no series is long enough."
             return f"Stable: none of {tested} series degrades, at {CHANCE:.0%} for all of them together."
         names = ", ".join(f"{drift.series.name} by {drift.change}" for drift in self.degrading)
         since = duration_text(self.since or 0.0)

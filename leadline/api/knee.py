@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from leadline.api.studies import Study
+from leadline.conclude.wording import loaded
 from leadline.lab.knee.probe import Question, types_of
 from leadline.lab.knee.run import MOST, KneeResult, KneeRun, question_of
 from leadline.lab.knee.search import BESIDES, CRITICAL_MS, Limit, Measured, critical
@@ -131,14 +132,16 @@ class Knee:
         question = self.result.question
         if not self.kept:
             why = self.result.found[0].found.reason if self.result.found else self.result.stopped
-            return f"No load is known to keep the limits: {why}."
+            return f"Not known: how much load keeps the limits: {why}."
         limit = self.result.found[0]
         if limit.found.limited_by != "server":
-            least = f"at least {limit.load.value:g}" if limit.load.value is not None else "unknown"
-            return f"The limits are kept at {question.factor} {least}: {limit.found.reason}."
+            if limit.load.value is None:
+                return f"Not known: how much load keeps the limits: {limit.found.reason}."
+            least = loaded(question.factor, f"{limit.load.value:g}")
+            return f"The system carries at least {least} within the limits: {limit.found.reason}."
         first = f"; {limit.found.gave_out} is broken first" if limit.found.gave_out else ""
         return (
-            f"The limits are kept up to {question.factor} {_bounded(limit.load)}, "
+            f"The system carries {loaded(question.factor, _bounded(limit.load))} within the limits, "
             f"{_bounded(limit.throughput)} transactions/s{first}."
         )
 

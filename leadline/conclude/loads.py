@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from leadline.conclude.wording import size
+from leadline.conclude.wording import loaded, size
 from leadline.model.disturbance import BOUND
 from leadline.model.errors import BLAMED
 from leadline.model.load import RATE, USERS, is_load
@@ -82,8 +82,13 @@ def of_loads(record: StudyRecord, describe: Describe) -> list[str]:
     loads = _loads(record, factor, describe)
     if len(loads) < _FEWEST or not any(load.good for load in loads):
         return []
-    limited = any(load.values("limit_use") for load in loads)
-    return [_reach(factor, loads), *([_limits(loads)] if limited else []), *_resource(loads)]
+    told = [_reach(loads)]
+    if any(load.values("limit_use") for load in loads):
+        told.append(_limits(loads))
+        reach, kept = (_first(loads, holds)[0] for holds in (_follows, _keeps))
+        if reach is not None and (kept is None or loads.index(kept) < loads.index(reach)):
+            told.reverse()
+    return [*told, *_resource(loads)]
 
 
 def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -> list[_Load]:
@@ -99,31 +104,41 @@ def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -
         good = tuple(trial for trial in own if trial.failure is None)
         each = fmean(trial.responses["throughput"] for trial in good) / level if good else 0.0
         rate = each if not found else rate
-        name = describe(factor, own[0].planned.treatment[factor])
+        name = loaded(factor, describe(factor, own[0].planned.treatment[factor]))
         found.append(_Load(name, good, len(own) - len(good), each / rate if rate else 0.0))
     return found
 
 
-def _reach(factor: str, loads: Sequence[_Load]) -> str:
-    last, beyond = _first(loads, lambda load: load.follows)
+def _follows(load: _Load) -> bool:
+    return load.follows
+
+
+def _keeps(load: _Load) -> bool:
+    return load.kept == load.trials
+
+
+def _reach(loads: Sequence[_Load]) -> str:
+    last, beyond = _first(loads, _follows)
     if last is None:
-        return f"{loads[0].failed} of {loads[0].trials} trials failed at the lightest load already, {loads[0].name}"
-    told = f"Throughput follows {factor} to {last.name}, {_range(last)}"
+        return (
+            f"{loads[0].name} are too many: {loads[0].failed} of {loads[0].trials} trials failed at this lightest load"
+        )
+    told = f"The system carries {last.name} ({_range(last)})"
     if beyond is None:
-        return f"{told}: that is the heaviest load, and its end was not reached"
-    parts = [f"is {100 * beyond.share:.0f} % of what that asks"] if beyond.good else []
+        return f"{told}: that is the heaviest load tried, and its end was not reached"
+    parts = [f"throughput is {100 * beyond.share:.0f} % of what that asks"] if beyond.good else []
     parts += [f"{beyond.failed} of {beyond.trials} trials failed"] if beyond.failed else []
-    return f"{told}, and at {beyond.name} {', and '.join(parts)}"
+    return f"{told}, not {beyond.name}: there {', and '.join(parts)}"
 
 
 def _limits(loads: Sequence[_Load]) -> str:
-    last, beyond = _first(loads, lambda load: load.kept == load.trials)
+    last, beyond = _first(loads, _keeps)
     if beyond is None:
         return "All loads kept the limits"
     told = f"at {beyond.name} {beyond.kept} of {beyond.trials} trials did"
     if uses := beyond.values("limit_use"):
         told += f", the worst used {size(max(uses))} times its limit"
-    return f"Limits were kept to {last.name}; {told}" if last is not None else f"No load kept all limits; {told}"
+    return f"The limits are kept to {last.name}; {told}" if last is not None else f"No load keeps all limits; {told}"
 
 
 def _resource(loads: Sequence[_Load]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from leadline.model.load import RATE, USERS
 from leadline.model.result import AtLeast
 
 MOST = 3  # settings told in full, responses of one setting, names in a list
@@ -25,6 +26,11 @@ def size(value: float) -> str:
 def noun(response: str) -> str:
     """The response as a sentence names it."""
     return _NOUN.get(response, response.replace("_", " "))
+
+
+def loaded(factor: str, load: str) -> str:
+    """A load in a sentence: ``40 users``, ``300 sessions/s`` or ``load.batch 4``."""
+    return {USERS: f"{load} users", RATE: f"{load} sessions/s"}.get(factor, f"{factor} {load}")
 
 
 def listed(parts: Iterable[str], word: str = "and") -> str:

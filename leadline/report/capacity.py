@@ -73,13 +73,11 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
 
 def answer(found: Capacity) -> str:
     """The knee and what saturates first, in one sentence."""
-    unit = _unit(found)
     pool = f" with {found.measured.pool} = {found.pool}" if found.pool is not None else ""
-    knee = f"Knee at {found.knee:.3g} {unit}{_within(found.knee_interval)}{pool}"
-    most = f"capacity {found.capacity:.4g} transactions/s{_within(found.capacity_interval)}"
-    first = f"{_name(found.limit)} saturates first"
-    but = "" if found.holds else "; the model does not hold, see above"
-    return f"{knee}, {most}: {first}{but}."
+    knee = f"Responses slow down from {found.knee:.3g} {_unit(found)}{_within(found.knee_interval)} on{pool} (the knee)"
+    most = f"more than {found.capacity:.4g} transactions/s{_within(found.capacity_interval)} cannot be done"
+    but = "" if found.holds else "; but the model does not hold"
+    return f"{knee}, and {most}: {_name(found.limit)} saturates first{but}."
 
 
 def document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any]:

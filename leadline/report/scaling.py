@@ -39,7 +39,7 @@ def answer(found: Scaling) -> str:
         sentence += f"; no number does more than {found.ceiling:.4g} transactions/s; coherency cannot be told from none"
     else:
         sentence += "; neither contention nor coherency can be told from none"
-    return f"{sentence}{'' if found.holds else '; the law does not hold, see above'}."
+    return f"{sentence}{'' if found.holds else '; but the law does not hold'}."
 
 
 def document(found: Scaling) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from leadline.api.capacities import CapacityResult, ScalingResult
 from leadline.api.labs import load_lab
 from leadline.cli.options import JsonOption, LabOption, file_option
-from leadline.cli.output import print_json, say
+from leadline.cli.output import print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
 
 
@@ -65,7 +65,8 @@ def _print(found: CapacityResult | ScalingResult, json: bool, files: Sequence[st
     if json:
         print_json({**found.document(), **({"files": list(files)} if files else {})})
     else:
-        say(*found.lines(), *files, found.answer)
+        print_answer(found.answer)
+        say(*found.lines(), *files)
 
 
 def _words(text: str) -> list[str]:

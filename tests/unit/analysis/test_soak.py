@@ -65,4 +65,4 @@ def test_a_gap_is_no_trend_and_too_few_points_are_no_verdict() -> None:
     assert judge(gap).verdict == "stable"
     short = judge([Series("heap", "MiB", [0.0, 1.0, 2.0], [1.0, 2.0, 3.0])])
     assert short.verdict == "undetermined"
-    assert short.sentence.startswith("No verdict")
+    assert short.sentence.startswith("Not known: ")

@@ -64,7 +64,7 @@ def test_the_knee_the_limit_and_untested_loads(lab: Path, tmp_path: Path) -> Non
     assert found["knee"]["low"] < found["knee"]["value"] < found["knee"]["high"]
     assert found["capacity"]["value"] == pytest.approx(500, rel=0.05)
     assert (found["limit"], found["holds"], found["simulated"]) == ("cpu", True, True)
-    assert found["answer"].startswith("SIMULATED: Knee at ")
+    assert found["answer"].startswith("SIMULATED: Responses slow down from 5")
     assert [row["load"] for row in found["predictions"]] == [30, 120]
     assert len(found["left_out"]) == 5
     assert found["mean_error"]["throughput"] < 0.1

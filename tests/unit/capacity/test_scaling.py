@@ -63,7 +63,7 @@ def test_data_that_follow_another_law_are_told() -> None:
     found = scaling("cpus", SIZES, capped)
     assert not found.holds
     assert any(line.startswith("The law does not hold: the sizes lie ") for line in lines(found))
-    assert answer(found).endswith("the law does not hold, see above.")
+    assert answer(found).endswith("; but the law does not hold.")
 
 
 def test_other_programs_are_a_doubt() -> None:

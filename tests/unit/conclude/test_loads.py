@@ -47,8 +47,8 @@ def beyond(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
 
 def test_a_load_neither_helps_nor_hurts(beyond: StudyRecord) -> None:
     answer = analysis_of(beyond).answer
-    assert "Throughput follows load.users to 40, " in answer
-    assert ", and at 80 is " in answer
+    assert answer.startswith("SIMULATED: The system carries 40 users (")
+    assert ", not 80 users: there throughput is " in answer
     assert not {"helps", "hurts", "luck"} & set(answer.replace(":", "").split())
 
 
@@ -73,14 +73,18 @@ def test_limits_and_what_gave_out_first(beyond: StudyRecord) -> None:
     uses = {5: 0.1, 10: 0.1, 20: 0.2, 40: 0.5, 80: 2.5, 160: 9.0}
     busy = {5: 0.1, 10: 0.2, 20: 0.4, 40: 0.7, 80: 0.99, 160: 1.0}
     told = of_loads(with_responses(beyond, limit_use=uses, host_cpu=busy), plain_level)
-    assert told[1] == "Limits were kept to 40; at 80 0 of 2 trials did, the worst used 2.5 times its limit"
-    assert told[2].startswith("The CPUs gave out first: 99 % busy at 80, of a transaction server 3.0 ms, database ")
+    assert (
+        told[1] == "The limits are kept to 40 users; at 80 users 0 of 2 trials did, the worst used 2.5 times its limit"
+    )
+    assert told[2].startswith(
+        "The CPUs gave out first: 99 % busy at 80 users, of a transaction server 3.0 ms, database "
+    )
     idle = dict.fromkeys(busy, 0.3)
     told = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 0.5), host_cpu=idle), plain_level)
     assert told[1] == "All loads kept the limits"
-    assert told[2].startswith("The CPUs did not give out: 30 % busy at 80, ")
+    assert told[2].startswith("The CPUs did not give out: 30 % busy at 80 users, ")
     broken = of_loads(with_responses(beyond, limit_use=dict.fromkeys(uses, 1.5)), plain_level)
-    assert broken[1].startswith("No load kept all limits; at 5 0 of 2 trials did")
+    assert broken[0].startswith("No load keeps all limits; at 5 users 0 of 2 trials did")
 
 
 def test_what_gave_out_is_looked_for_where_no_trial_kept_up(beyond: StudyRecord) -> None:
@@ -95,11 +99,11 @@ def test_what_gave_out_is_looked_for_where_no_trial_kept_up(beyond: StudyRecord)
         for trial in record.trials
     ]
     told = of_loads(replace(record, trials=tuple(worse)), plain_level)
-    assert told[1].startswith("Limits were kept to 20; at 40 1 of 2 trials did")
-    assert told[2].startswith("The CPUs gave out first: 99 % busy at 80, ")
+    assert told[0].startswith("The limits are kept to 20 users; at 40 users 1 of 2 trials did")
+    assert told[2].startswith("The CPUs gave out first: 99 % busy at 80 users, ")
     lighter = [one for one in worse if int(one.planned.treatment["load.users"]) <= 40]
     told = of_loads(replace(record, trials=tuple(lighter)), plain_level)
-    assert told[2].startswith("The CPUs gave out first: 98 % busy at 40, ")
+    assert told[2].startswith("The CPUs gave out first: 98 % busy at 40 users, ")
 
 
 def with_failures(record: StudyRecord, **which: set[int]) -> StudyRecord:
@@ -115,23 +119,25 @@ def with_failures(record: StudyRecord, **which: set[int]) -> StudyRecord:
 
 def test_a_load_that_always_fails_is_an_end(beyond: StudyRecord) -> None:
     (told, *_) = of_loads(with_failures(beyond, users={40, 80, 160}, replicates={0, 1}), plain_level)
-    assert told.startswith("Throughput follows load.users to 20, ")
-    assert told.endswith(", and at 40 2 of 2 trials failed")
+    assert told.startswith("The system carries 20 users (")
+    assert told.endswith(", not 40 users: there 2 of 2 trials failed")
     (told, *_) = of_loads(with_failures(beyond, users={5}, replicates={0, 1}), plain_level)
-    assert told == "2 of 2 trials failed at the lightest load already, 5"
+    assert told == "5 users are too many: 2 of 2 trials failed at this lightest load"
 
 
 def test_cpus_that_others_took_are_not_what_gave_out(beyond: StudyRecord) -> None:
     busy = with_responses(beyond, host_cpu=dict.fromkeys((5, 10, 20, 40, 80, 160), 1.0))
     taken = MachineUse({"others_cpu": 0.6})
     told = of_loads(replace(busy, trials=tuple(replace(one, machine=taken) for one in busy.trials)), plain_level)
-    assert told[-1].startswith("What gave out first cannot be told: the CPUs were 100 % busy at 80, of a transaction ")
+    assert told[-1].startswith(
+        "What gave out first cannot be told: the CPUs were 100 % busy at 80 users, of a transaction "
+    )
     assert told[-1].endswith(", but other programs took 60 %")
 
 
 def test_failed_trials_are_no_throughput(beyond: StudyRecord) -> None:
     (told, *_) = of_loads(with_failures(beyond, users={20}, replicates={1}), plain_level)
-    assert told.startswith("Throughput follows load.users to 10, ")
+    assert told.startswith("The system carries 10 users (")
     assert told.endswith(" of what that asks, and 1 of 2 trials failed")
 
 
@@ -150,5 +156,5 @@ def test_other_studies_have_no_such_answer(tmp_path: Path, factors: str) -> None
 
 def test_where_its_end_was_not_reached(tmp_path: Path) -> None:
     (told, *_) = of_loads(ran(tmp_path, "load.users: [2, 4, 8]"), plain_level)
-    assert told.startswith("Throughput follows load.users to 8, ")
-    assert told.endswith(": that is the heaviest load, and its end was not reached")
+    assert told.startswith("The system carries 8 users (")
+    assert told.endswith(": that is the heaviest load tried, and its end was not reached")
