@@ -42,7 +42,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "studies": [("", DONE)],
     "plan": [("small.yaml", DONE), ("absent.yaml", USAGE)],
     "power": [("small.yaml --cv 3%", DONE), ("absent.yaml", USAGE)],
-    "simulate": [("absent.yaml --truth truth.yaml", USAGE)],
+    "simulate": [("small.yaml --truth truth.yaml --studies 2", DONE), ("absent.yaml --truth truth.yaml", USAGE)],
     "confirm": [("absent", USAGE)],
     "bisect": [("absent.yaml --response p50", USAGE)],
     "knee": [("absent.yaml", USAGE)],
@@ -52,16 +52,16 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("absent --lab LAB", USAGE),
         ("small", USAGE),
     ],
-    "report": [("absent --lab LAB", USAGE)],
-    "export": [("absent --lab LAB", USAGE)],
+    "report": [("small@1 --lab LAB --format json", DONE), ("absent --lab LAB", USAGE)],
+    "export": [("small@1 --lab LAB --format csv", DONE), ("absent --lab LAB", USAGE)],
     "advise": [("small@1 --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "capacity": [("small@1 --lab LAB", USAGE), ("absent --lab LAB", USAGE)],
     "figures": [("absent.csv", USAGE)],
-    "compare": [("1 9 --lab LAB", USAGE)],
-    "history": [("absent --lab LAB", USAGE)],
+    "compare": [("1 2 --lab LAB", DONE), ("1 9 --lab LAB", USAGE)],
+    "history": [("small --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "ui": [("--port 99999999", USAGE)],
-    "pool hosts": [("absent.yaml", USAGE)],
-    "pool job": [("absent.json", USAGE)],
+    "pool hosts": [("absent.yaml", USAGE), ("ssh:hosts.yaml", FAILED)],
+    "pool job": [("absent.json", USAGE), ("small.yaml", USAGE), ("small.yaml --look", USAGE)],
     "lab init": [("--json=many", USAGE)],
     "lab list": [("--lab LAB", DONE), ("--lab none", USAGE)],
     "lab du": [("--lab LAB", DONE), ("--lab none", USAGE)],
@@ -111,6 +111,7 @@ NAMES = list(commands(typer.main.get_command(app)))
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("codes")
     texts = {"small.yaml": STUDY, "truth.yaml": TRUTH, "pauses.log": PAUSES, "silent.log": SILENT}
+    texts["hosts.yaml"] = "hosts: [nobody@127.0.0.1:1]\n"  # nothing listens there
     for name, text in texts.items():
         (folder / name).write_text(text)
     before = Path.cwd()
