@@ -107,7 +107,7 @@ class StudyResult:
         return document(self.record, self.analysis)
 
     def table(self, verbose: bool = False) -> StudyTable:
-        """Effects with their intervals and what limits the answer, for ``Console.print`` of the library rich."""
+        """The answer, effects with their intervals, what limits it, for ``Console.print`` of the library rich."""
         from leadline.report.text import table
 
         return table(self.record, self.analysis, verbose)
@@ -200,10 +200,10 @@ class TuningResult:
         return NO_ANSWER_CODE if self.record.finished is None else 0
 
     def table(self, _verbose: bool = False) -> list[str]:
-        """Steps, what is kept and the comparison at the end, in lines."""
+        """The answer, steps, what is kept and the comparison at the end, in lines."""
         from leadline.report.tuning.text import lines
 
-        return list(lines(self.view))[:-1]
+        return lines(self.view)
 
     def report_text(self, format_: str) -> str:
         """A tuning has no such summary: raises UsageError."""

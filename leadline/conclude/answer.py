@@ -95,10 +95,13 @@ class _Setting:
 
 @dataclass(frozen=True)
 class Answer:
-    """``text``: the conclusion in a line. ``head``: its beginning, up to the sentence that answers the question."""
+    """``text``: the conclusion in a line. ``head``: its beginning, up to the sentence that answers the question.
+    ``caveats``: its sentences that limit it, without their stops.
+    """
 
     text: str
     head: str
+    caveats: tuple[str, ...] = ()
 
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
@@ -121,18 +124,19 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     if Scope.THIS_WORLD in scopes:
         sentences.append("Of one world alone: differences without intervals, which another world may not show")
     settings, first = _settings(analysis, facts.describe), len(sentences) + 1
+    caveats: list[str] = []
     if analysis.confirmations:
         sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
         sentences += _elsewhere(analysis, settings)
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
     elif judgement.done or not judgement.left:
-        found, hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
+        (found, caveats), hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
     if taken_out:
         sentences += disturbed
     text, head = (simulated + ". ".join(part) + "." for part in (sentences, sentences[:first]))
-    return Answer(text, head)
+    return Answer(text, head, tuple(caveats))
 
 
 def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
@@ -143,12 +147,13 @@ def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
     return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in found.items()]
 
 
-def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting]) -> list[str]:
+def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting]) -> tuple[list[str], list[str]]:
+    """All sentences, and those of them that limit what the others say."""
     silent = [one for one in analysis.responses if one.reason and not _judged(one)]
     if len(silent) == len(analysis.responses):
-        return [*_of_failures(settings), *_nothing(silent)]
+        return [*_of_failures(settings), *_nothing(silent)], []
     if facts.loads:
-        return [*facts.loads, *_of_cold(facts), *_of_failures(settings)]
+        return [*facts.loads, *_of_cold(facts), *_of_failures(settings)], list(facts.loads[1:])
     first = analysis.responses[0]
     asked = _asked(analysis, facts)
     told = [one for one in settings if one.of(*_TOLD)]
@@ -162,16 +167,17 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     if len(moved) > MOST:
         found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
     found += _of_cold(facts) if moved else []
-    found += _luck(moved)
+    found += (luck := _luck(moved))
     found += [text for text in _of_interactions(analysis) if text not in found]
     found += _of_failures(settings)
-    found += _perhaps(told, analysis)
+    found += (perhaps := _perhaps(told, analysis))
     still = [one for one in settings if one not in told]
     if len(asked) == 1 and len(asked[0].factor.levels) == 2:
         still = [_Setting(instead(asked[0], one.effects[0][1]), one.effects) for one in still]
     found += _same(analysis, still)
-    found += _open(analysis, facts, settings, bool(told))
-    return found + _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
+    found += (unknown_ := _open(analysis, facts, settings, bool(told)))
+    found += _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
+    return found, [*luck, *perhaps, *unknown_]
 
 
 def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:

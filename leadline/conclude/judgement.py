@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from leadline.analysis.comparisons import TOO_NOISY
 from leadline.conclude.loads import load_of
-from leadline.conclude.wording import MOST, listed, noun
+from leadline.conclude.wording import listed
 from leadline.design.switchback import latest_change, wash_out_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import UNFINISHED, Judgement
@@ -74,7 +74,12 @@ def judged(
         """Empty for an effect that keeps its figures, and for one that has none."""
         return "" if effect.percent is None else few(effect) or (TOO_NOISY if _too_wide(effect) else "")
 
-    gone = [effect for one in analysis.responses for effect in one.effects if why(effect)]
+    withheld = {
+        f"{effect.factor}={describe(effect.factor, effect.level)}": reason
+        for one in analysis.responses
+        for effect in one.effects
+        if (reason := why(effect))
+    }
     responses = tuple(
         replace(
             one,
@@ -91,7 +96,6 @@ def judged(
         responses = tuple(replace(one, groups=(), luck=None, detectable=None, notes=(), cells=()) for one in responses)
     quantiles = tuple(_without_figures(effect, why(effect)) for effect in analysis.quantiles)
     found = replace(analysis, responses=responses, quantiles=quantiles)
-    withheld = tuple(dict.fromkeys(f"{one.factor}={describe(one.factor, one.level)}" for one in gone))
     return replace(found, judgement=_judgement(record, count, unit, found, plan, withheld, figures))
 
 
@@ -184,7 +188,7 @@ def _judgement(
     unit: str,
     analysis: StudyAnalysis,
     plan: Plan,
-    withheld: tuple[str, ...],
+    withheld: Mapping[str, str],
     figures: bool,
 ) -> Judgement:
     ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
@@ -207,10 +211,11 @@ def _judgement(
         cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
         underpowered=figures and not analysis.confirmations and verdicts == {Verdict.UNDETERMINED},
         simulated=record.simulated,
-        withheld=withheld,
+        withheld=tuple(withheld),
         figures=figures,
     )
-    found = replace(found, remedy=_remedy(record, found), limits=tuple(_limits(analysis, found)))
+    found = replace(found, remedy=_remedy(record, found))
+    found = replace(found, limits=tuple(_limits(analysis, found, withheld)))
     return replace(found, sentence=_sentence(record, analysis, found))
 
 
@@ -330,8 +335,8 @@ def _longer_slots(record: StudyRecord) -> str:
     return f"{layout}.slot={2 * longest:g}s"
 
 
-def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
-    """What limits the answer, the most important first."""
+def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Mapping[str, str]) -> Iterable[str]:
+    """What limits the answer, the most important first. ``withheld``: settings without figures, and why."""
     if found.simulated:
         yield "Simulated: no server ran, every figure is made up."
     if found.left:
@@ -339,18 +344,18 @@ def _limits(analysis: StudyAnalysis, found: Judgement) -> Iterable[str]:
     if found.lost:
         kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
         yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({kinds})."
-    if found.withheld:
-        yield f"Too little was measured for a figure of {listed(found.withheld)}."
+    noisy = [name for name, reason in withheld.items() if reason == TOO_NOISY]
+    if few := [name for name in withheld if name not in noisy]:
+        yield f"Too little was measured for a figure of {listed(few)}."
+    if noisy:
+        yield f"The noise is too large for a figure of {listed(noisy)}."
     others = analysis.disturbance
     if others is not None and others.found:
         yield others.sentence
     if 2 * found.cold >= found.done > 0 and found.cold:
         yield f"In {found.cold} of {_plural(found.done, 'trial')} the server was still warming up."
     if found.underpowered:
-        known = [f"{noun(one.response)} from {one.detectable:.2g} %" for one in analysis.responses if one.detectable]
-        yield "Nothing is distinguishable from noise" + (
-            f"; this design detects {listed(known[:MOST])} (80 % power)." if known else "."
-        )
+        yield f"Underpowered: nothing is distinguishable from noise; `{found.remedy}` tells what an answer takes."
 
 
 def _plural(count: int, word: str) -> str:

@@ -91,7 +91,8 @@ def ranking(
     ]  # others failed, or too little of them was measured
     if returns is not None and returns.smallest is not None and returns.best in known and len(known) > 1:
         steps = {step.level: step for step in returns.steps if step.level in known}
-        short |= {level: step.against_best or 0.0 for level, step in steps.items() if step.short}
+        losses = {level: step.against_best or 0.0 for level, step in steps.items() if step.short}
+        short = short | losses if factor.baseline in losses else losses | short
         enough = tuple(level for level, step in steps.items() if step.enough and level not in short)
         return Ranking(response, returns.best, enough, short, returns.pairs)
     if best is not None:

@@ -71,7 +71,7 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     found = judged(record, plan, observations, found, describe)
     returns = _returns(record, plan, observations, describe)
     told = answer(found, Facts.of(record, found.judgement, describe, plan.factors, returns))
-    return replace(found, answer=told.text, headline=told.head)
+    return replace(found, answer=told.text, headline=told.head, caveats=told.caveats)
 
 
 def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation], describe: Describe) -> list[Returns]:

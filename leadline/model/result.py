@@ -484,6 +484,7 @@ class StudyAnalysis:
     failures: Mapping[str, int]  # failure class -> trials
     answer: str = ""
     headline: str = ""  # the answer's beginning, up to the sentence that answers the question in plain words
+    caveats: tuple[str, ...] = ()  # sentences of the answer that limit it, without their stops
     warnings: tuple[str, ...] = ()
     confirmations: tuple[Confirmation, ...] = ()  # of a study that confirms another
     failing: tuple[FailureRate, ...] = ()  # levels with failures of their own making, the most frequent first

@@ -57,18 +57,23 @@ class Axis:
 
 @dataclass(frozen=True)
 class Glance:
-    """``rows`` hold a setting and, for each of ``axes``, its cell or None. ``left_out``: settings not shown. ``loads``
-    stand in their place where the load alone varies, which neither helps nor hurts: each with its trials' figures.
+    """``rows`` hold a setting and, for each of ``axes``, its cell or None. ``loads`` stand in their place
+    where the load alone varies, which neither helps nor hurts: each with its trials' figures.
     """
 
     axes: tuple[Axis, ...]
     rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
-    left_out: int
     loads: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    @property
+    def first(self) -> tuple[tuple[str, tuple[Cell | None, ...]], ...]:
+        """The rows of the first screen."""
+        return self.rows[:SETTINGS]
 
-def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect]) -> Glance:
-    """``ranked``: one effect for each setting, the most telling first; failed settings follow. Loads ascend before."""
+
+def glance(record: StudyRecord, analysis: StudyAnalysis) -> Glance:
+    """The most telling settings first; failed ones follow. Loads ascend before them."""
+    ranked = strongest(analysis)
     if (load := load_of(record)) is not None:
         ranked = sorted(
             ranked, key=lambda effect: (effect.factor != load, effect.level if effect.factor == load else 0)
@@ -83,7 +88,22 @@ def glance(record: StudyRecord, analysis: StudyAnalysis, ranked: Sequence[Effect
     names = [one.response for one in axes]
     rows = tuple((name, tuple(cells.get(response) for response in names)) for name, cells in by_setting.items())
     loads = _loads(record, load, names) if load is not None and len(record.plan.factors) == 1 else ()
-    return Glance(axes, rows[:SETTINGS], max(0, len(rows) - SETTINGS), loads)
+    return Glance(axes, rows, loads)
+
+
+def strongest(analysis: StudyAnalysis) -> list[Effect]:
+    """One effect for each setting, the strongest first; those told apart from the baseline come first."""
+    best: dict[tuple[str, str], Effect] = {}
+    for response in analysis.responses:
+        for effect in response.effects:
+            key = (effect.factor, repr(effect.level))
+            if effect.percent is not None and (key not in best or _weight(effect) > _weight(best[key])):
+                best[key] = effect
+    return sorted(best.values(), key=_weight, reverse=True)
+
+
+def _weight(effect: Effect) -> tuple[bool, float]:
+    return effect.verdict in (Verdict.BETTER, Verdict.WORSE), abs(effect.percent or 0.0)
 
 
 def _loads(record: StudyRecord, factor: str, responses: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -1,17 +1,18 @@
-"""The study in the terminal: ranked effects with intervals, verdicts, failures, luck, drift, groups."""
+"""The study in the terminal: the answer, one table of changes with intervals and verdicts, what limits the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from leadline.conclude.answer import SIMULATED
-from leadline.model.load import is_load
+from leadline.conclude.wording import listed
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import DriftVerdict, Effect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.result import DriftVerdict, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import details, words
+from leadline.report.glance import Cell, glance
 
 MOST_LIMITS = 10  # lines of what limits the answer
 _STYLES = {
@@ -24,8 +25,18 @@ _STYLES = {
 }
 
 
+@dataclass(frozen=True)
+class _Row:
+    """``counted``: its trials or slots. ``cells``: of each response a figure, its interval, its verdict, a style."""
+
+    name: str
+    counted: str
+    cells: tuple[tuple[str, str, str, str], ...]
+
+
 class StudyTable:
-    """Rich renderable. No figure is ever cut: where a table is wider than the terminal, a row takes two lines.
+    """Rich renderable: the answer, one table, what limits the answer. No figure is ever cut: where the table is wider
+    than the terminal, a cell takes two lines and a row three, and what is wider still is continued below.
 
     Printed with ``soft_wrap=True`` a row always is one line.
     """
@@ -37,17 +48,20 @@ class StudyTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         record, analysis = self._record, self._analysis
-        width = 10_000 if options.no_wrap else options.max_width
-        title = f"{SIMULATED if analysis.simulated else ''}Study {record.study.study}: "
-        yield Text(title + one_line(record.study.question), style="bold")
+        head, rest = words.lead(analysis)
+        yield Text(one_line(head), style="bold")
+        if rest and self._verbose:
+            yield Text(one_line(rest))
+        yield Text(f"Study {record.study.study}: {one_line(record.study.question)}")
         yield Text(self._trials())
-        if analysis.judgement.figures or self._verbose:
-            for one in analysis.responses:
-                yield Text("")
-                yield from self._response(one, width)
+        if (analysis.judgement.figures or self._verbose) and analysis.responses:
+            yield Text("")
+            yield from self._table(10_000 if options.no_wrap else options.max_width)
         if self._verbose:
+            for one in analysis.responses:
+                yield from self._details(one)
             yield from (Text(one_line(sentence)) for sentence in details.shared(analysis))
-        limits = self._limits()
+        limits = [line for line in self._limits() if line.plain.rstrip(".") not in head]
         shown = limits if self._verbose else limits[:MOST_LIMITS]
         if shown:
             yield Text("")
@@ -69,34 +83,35 @@ class StudyTable:
         lines = [Text(one_line(sentence), style="yellow") for sentence in analysis.judgement.limits]
         lines += self._failures()
         lines += [Text(one_line(sentence)) for sentence in details.failing(record, analysis)]
+        if analysis.judgement.figures:
+            lines += [Text(one_line(sentence)) for sentence in self._unknown()]
+        lines += [Text(f"{one_line(sentence)}.") for sentence in analysis.caveats]
         lines += [Text(note, style="yellow")] if (note := words.time_note(record.study)) else []
         lines += [Text(one_line(left_out), style="yellow") for left_out in record.skipped]
         lines += [Text(f"Note: {one_line(warning)}", style="yellow") for warning in analysis.warnings]
         others = analysis.disturbance
         return lines + ([Text(others.sentence)] if others is not None and not others.found else [])
 
-    def _response(self, one: ResponseAnalysis, width: int) -> list[Text]:
-        kind = words.kind_of(one.response)
-        direction = "more" if kind.higher_is_better else "less"
-        base = "no baseline"
-        if one.baseline_mean is not None:
-            interval = words.value_interval(one.baseline_interval)
-            base = " ".join(part for part in ("baseline", words.number(one.baseline_mean), kind.unit, interval) if part)
-            base += f", {words.baseline_trials(one)}"
-        lines = [Text.assemble((one.response, "bold"), f"  {direction} is better; {base}")]
-        if one.reason:
-            lines.append(Text(one_line(one.reason), style="yellow"))
-        if one.effects:
-            rows = [self._row(effect) for effect in one.effects]
-            head = ("setting", "change", "95 % interval", "all comparisons", f"{one.counted}s", "verdict")
-            lines += _table(
-                head, rows, ["" if is_load(effect.factor) else _STYLES[effect.verdict] for effect in one.effects], width
-            )
-        return lines + (self._details(one) if self._verbose else [])
+    def _unknown(self) -> list[str]:
+        """Reasons of verdicts, of missing ones alone unless verbose, each once for all of which it holds."""
+        responses: dict[tuple[str, str], list[str]] = {}
+        for one in self._analysis.responses:
+            settings: dict[str, list[str]] = {one.reason: []} if one.reason else {}
+            for effect in one.effects:
+                level = words.level_text(self._record.study, effect.factor, effect.level)
+                told = f"{effect.factor}={level}" in self._analysis.judgement.withheld
+                told |= effect.verdict is not Verdict.UNDETERMINED and not self._verbose
+                if effect.reason not in ("", one.reason) and not told:
+                    settings.setdefault(effect.reason, []).append(f"{effect.factor} = {level}")
+            for reason, names in settings.items():
+                responses.setdefault((reason, " of " * bool(names) + ", ".join(names)), []).append(one.response)
+        return [f"{', '.join(names)}{of}: {reason}" for (reason, of), names in responses.items()]
 
     def _details(self, one: ResponseAnalysis) -> list[Text]:
         """What the report has of a response beside its effects."""
-        lines = []
+        lines = [Text(""), Text(one.response, style="bold")]
+        if one.baseline_mean is not None:
+            lines.append(Text(f"Baseline: {words.baseline_trials(one)}."))
         if one.luck:
             lines.append(
                 Text(
@@ -114,33 +129,53 @@ class StudyTable:
         lines += [Text(one_line(row)) for row in details.ranks(self._record, one)]
         return lines
 
-    def _row(self, effect: Effect) -> tuple[str, ...]:
-        digits = words.decimals(self._record.study)
-        verdict = words.verdict(effect) + (f": {one_line(effect.reason)}" if effect.reason else "")
-        return (
-            one_line(words.setting(self._record.study, effect.factor, effect.level)),
-            "–" if effect.percent is None else f"{words.signed(effect.percent, digits)} %",
-            words.change_interval(effect.interval, digits),
-            words.change_interval(effect.simultaneous, digits),
-            words.trials_text(effect),
-            verdict,
-        )
+    def _table(self, width: int) -> list[Text]:
+        """Responses as columns: the baseline's figures, then what each setting changes; of loads their figures."""
+        record, analysis = self._record, self._analysis
+        shown = glance(record, analysis)
+        heads = [(one.response, one.unit or "–", one.better.strip("\u2190\u2192 ")) for one in shown.axes]
+        counted = f"{analysis.responses[0].counted}s"
+        if shown.loads:
+            loads = [_Row(one_line(name), "", tuple((text, "", "", "") for text in own)) for name, own in shown.loads]
+            return _narrowest("", heads, loads, width)
+        base = [
+            (words.number(one.baseline_mean), words.value_interval(one.baseline_interval), "", "")
+            for one in analysis.responses
+        ]
+        rows = [_Row("baseline", str(analysis.responses[0].baseline_trials or "–"), tuple(base))]
+        counts = {
+            words.setting(record.study, effect.factor, effect.level): words.trials_text(effect)
+            for one in reversed(analysis.responses)
+            for effect in one.effects
+        }
+        for name, cells in shown.rows:
+            rows.append(_Row(one_line(name), counts[name], tuple(_cell(cell) for cell in cells)))
+        lines = _narrowest(counted, heads, rows, width)
+        if len(rows) > 1:
+            lines.append(
+                Text(
+                    "Changes from the baseline, with 95 % intervals for all comparisons of a response together; "
+                    "without a word: undetermined.",
+                    style="dim",
+                )
+            )
+        return lines
 
     def _failures(self) -> list[Text]:
-        lines = []
+        """A line for each way in which trials failed, and for each trial of which slots did."""
+        lines, failed = [], dict[str, list[str]]()
         for trial in self._record.trials:
             if trial.state == TrialState.FAILED and not trial.is_left:
                 label = words.trial_text(self._record.study, self._record.plan, trial.planned)
-                failure = trial.failure.value if trial.failure else "failed"
-                text = f"Trial {trial.id} ({one_line(label)}) failed, {failure}: {one_line(trial.failure_message)}"
-                lines.append(Text(text, style="red"))
-            failed = [slot for slot in trial.slots if slot.failure]
-            if trial.state == TrialState.DONE and failed:
-                kinds = ", ".join(dict.fromkeys(slot.failure.value for slot in failed if slot.failure))
-                text = f"Trial {trial.id}: {len(failed)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
-                text += f"slot {failed[0].index + 1}: {one_line(failed[0].failure_message)}"
-                lines.append(Text(text, style="red"))
-        return lines
+                why = f"{trial.failure.value if trial.failure else 'failed'}: {one_line(trial.failure_message)}"
+                failed.setdefault(why, []).append(f"{trial.id} ({one_line(label)})")
+            slots = [slot for slot in trial.slots if slot.failure]
+            if trial.state == TrialState.DONE and slots:
+                kinds = ", ".join(dict.fromkeys(slot.failure.value for slot in slots if slot.failure))
+                text = f"Trial {trial.id}: {len(slots)} of {words.plural(len(trial.slots), 'slot')} failed ({kinds}); "
+                lines.append(text + f"slot {slots[0].index + 1}: {one_line(slots[0].failure_message)}")
+        told = [f"Trial{'s' * (len(trials) > 1)} {listed(trials)} failed, {why}" for why, trials in failed.items()]
+        return [Text(line, style="red") for line in (*told, *lines)]
 
 
 def table(record: StudyRecord, analysis: StudyAnalysis, verbose: bool = False) -> StudyTable:
@@ -150,22 +185,67 @@ def table(record: StudyRecord, analysis: StudyAnalysis, verbose: bool = False) -
     return StudyTable(record, analysis, verbose)
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: Sequence[str], width: int) -> list[Text]:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    verdicts = max(len(verdict.value) for verdict in Verdict)  # a reason after it may wrap
-    narrow = 2 + sum(widths[:-1]) + verdicts + 2 * (len(widths) - 1) > width
+def _cell(cell: Cell | None) -> tuple[str, str, str, str]:
+    if cell is None:
+        return "", "", "", ""
+    verdict = Verdict(cell.verdict) if cell.verdict in _STYLES else None
+    if cell.mark is None:
+        return "–", "", "failed" if verdict is Verdict.FAILED else "", "dim"
+    word = "" if verdict is Verdict.UNDETERMINED else cell.verdict
+    return cell.text, cell.interval.strip("–"), word, _STYLES[verdict] if verdict is not None else ""
 
-    def lines(row: Sequence[str], style: str) -> list[Text]:
-        first, *middle, last = row
-        figures = [cell.rjust(w) for cell, w in zip(middle, widths[1:-1], strict=True)] + [last]
-        if narrow:
-            return [Text(f"  {first}", style=style), Text("    " + "  ".join(figures).rstrip(), style=style)]
-        return [Text("  " + "  ".join([first.ljust(widths[0]), *figures]).rstrip(), style=style)]
 
-    found = lines(head, "underline")
-    for row, style in zip(rows, styles, strict=True):
-        found += lines(row, style)
-    return found
+def _narrowest(counted: str, heads: Sequence[Sequence[str]], rows: Sequence[_Row], width: int) -> list[Text]:
+    """The table in as few bands, then as few lines as the width allows. ``heads``: of each response three lines."""
+    layouts = ((False, False), (True, False), (True, True))
+    tables = [_laid_out(counted, heads, rows, width, *layout) for layout in layouts]
+    return min(tables, key=lambda table: (table[0], len(table[1])))[1]
+
+
+def _laid_out(
+    counted: str, heads: Sequence[Sequence[str]], rows: Sequence[_Row], width: int, split: bool, stacked: bool
+) -> tuple[int, list[Text]]:
+    """The number of bands, and lines. ``split``: intervals below their figures; ``stacked``: names above their rows."""
+    names = ["", *(row.name for row in rows)]
+    styles = [["bold"] * len(heads), *([style for *_, style in row.cells] for row in rows)]
+    counts = [["", "", counted], *([row.counted] for row in rows)]
+    columns = [[list(head), *_column([row.cells[at] for row in rows], split)] for at, head in enumerate(heads)]
+    indent = 2 if stacked else max(map(len, names)) + 2
+    bands, used = list[list[int]](), width
+    for at, column in enumerate(columns):
+        if used + _width(column) > width:
+            bands.append([])
+            used = indent + _width(counts) - 2
+        bands[-1].append(at)
+        used += _width(column)
+    lines = list[Text]()
+    for band in bands:
+        lines += [Text("")] * bool(lines)
+        for row, name in enumerate(names):
+            lines += [Text(name)] * (stacked and row > 0)
+            blocks = [(counts[row], "", counts)] + [(columns[at][row], styles[row][at], columns[at]) for at in band]
+            for line in range(max(len(block) for block, _, _ in blocks)):
+                text = Text((name if line == 0 and not stacked else "").ljust(indent))
+                for block, style, column in blocks:
+                    text.append((block[line] if line < len(block) else "").ljust(_width(column)), style=style)
+                text.rstrip()
+                lines.append(text)
+    return len(bands), lines
+
+
+def _column(cells: Sequence[tuple[str, str, str, str]], split: bool) -> list[list[str]]:
+    """The lines of each cell."""
+    if split:
+        return [[f"{figure} {word}".rstrip(), *([interval] if interval else [])] for figure, interval, word, _ in cells]
+    wide, wider = (max(len(cell[at]) for cell in cells) for at in (0, 1))
+    return [
+        [f"{figure:>{wide}}{f'  {interval:>{wider}}' if wider else ''}  {word}".rstrip()]
+        for figure, interval, word, _ in cells
+    ]
+
+
+def _width(column: Sequence[Sequence[str]]) -> int:
+    return max(len(line) for block in column for line in block) + 2
 
 
 def one_line(text: str) -> str:

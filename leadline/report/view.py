@@ -10,7 +10,7 @@ from leadline.analysis.explained import Change, Counted, explained
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.model.result import Effect, HostEffect, ResponseAnalysis, StudyAnalysis, Verdict
+from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
 from leadline.report import advising, details, health, histograms, latency, layers, series, words
 from leadline.report import files as trial_files
 from leadline.report.charts import cells as cells_chart
@@ -23,7 +23,7 @@ from leadline.report.charts.over_time import Load, heat_map
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
-from leadline.report.glance import Axis, Glance, axis, glance
+from leadline.report.glance import Axis, Glance, axis, glance, strongest
 from leadline.report.profile import Profile, profile
 from leadline.report.sizes import Sizes, sizes
 from leadline.report.told import sentences
@@ -124,7 +124,7 @@ def gather(
     )
     chosen = _chosen(charted, groups, data)
     columns, resources = _resources(files, groups)
-    overview = glance(record, analysis, strongest(analysis))
+    overview = glance(record, analysis)
 
     def known(figure: Figure | None) -> Figure | None:
         return None if figure is None else marked(figure, analysis.simulated)
@@ -220,21 +220,6 @@ def _choice(trial: TrialRecord, label: str) -> str:
     role = "sentinel, baseline" if trial.planned.role is Role.SENTINEL else label
     failed = f" · failed, {trial.failure.value}" if trial.failure else ""
     return f"{trial.id} · block {trial.planned.block + 1} · {role}{failed}"
-
-
-def strongest(analysis: StudyAnalysis) -> list[Effect]:
-    """One effect for each setting, the strongest first; those told apart from the baseline come first."""
-    best: dict[tuple[str, str], Effect] = {}
-    for response in analysis.responses:
-        for effect in response.effects:
-            key = (effect.factor, repr(effect.level))
-            if effect.percent is not None and (key not in best or _weight(effect) > _weight(best[key])):
-                best[key] = effect
-    return sorted(best.values(), key=_weight, reverse=True)
-
-
-def _weight(effect: Effect) -> tuple[bool, float]:
-    return effect.verdict in (Verdict.BETTER, Verdict.WORSE), abs(effect.percent or 0.0)
 
 
 def _by_host(record: StudyRecord, one: ResponseAnalysis) -> tuple[tuple[HostEffect, ...], Axis]:

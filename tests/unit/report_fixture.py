@@ -416,6 +416,6 @@ def _analysis(record: StudyRecord) -> StudyAnalysis:
         {"configuration": sum(t.state == "failed" for t in record.trials)},
         "A pool of one connection halves the throughput (−52 % [−54, −50], 4 trials); larger pools than 10 "
         "are not distinguishable from the baseline.",
-        ("The best of 5 comparisons is reported: confirm it by fresh trials.",),
+        warnings=("The best of 5 comparisons is reported: confirm it by fresh trials.",),
         judgement=_judgement(record),
     )

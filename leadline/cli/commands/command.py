@@ -93,8 +93,8 @@ def command(
     if json:
         print_json(document(found) | {"answer": answer(found)})
     else:
-        say(*lines(found))
         print_answer(answer(found))
+        say(*lines(found))
     if found.interrupted:
         raise typer.Exit(128 + signal.SIGINT)
     if found.failed:

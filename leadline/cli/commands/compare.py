@@ -40,8 +40,8 @@ def compare(
     if json:
         print_json(comparison_document(comparison))
         return
-    print_table(comparison_table(comparison))
     print_answer(comparison.answer)
+    print_table(comparison_table(comparison))
 
 
 def history(
@@ -62,5 +62,5 @@ def history(
     if json:
         print_json(history_document(history_))
         return
-    print_table(history_table(history_))
     print_answer(history_.answer)
+    print_table(history_table(history_))

@@ -133,7 +133,6 @@ def present(run: Run, *, json: bool, verbose: bool = False) -> None:
     if json:
         print_json({**result.document(), "run": run.document()})
     else:
-        print_answer(result.answer)
         print_table(result.table(verbose))
         say_ended(run.restored, run.stopped)
         say(f"report: {page}")

@@ -10,7 +10,7 @@ import typer
 
 from leadline.api.printing import find_browser, print_pdf
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, VerboseOption, directory_option, file_option
-from leadline.cli.output import print_answer, print_json, print_table, print_text, say
+from leadline.cli.output import print_json, print_table, print_text, say
 from leadline.model.errors import UsageError
 
 HTML, PDF = "html", "pdf"
@@ -33,7 +33,6 @@ def show(
     if json:
         print_json(found.document())
     else:
-        print_answer(found.answer)
         print_table(found.table(verbose))
     if found.exit_code:
         raise typer.Exit(found.exit_code)

@@ -19,6 +19,7 @@ def lines(view: TuningView) -> list[str]:
     stack = tuning.stack
     studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
     lines_ = [
+        _line(view.answer),
         f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
         f"{stack.title}, modes {', '.join(tuning.modes)}; "
         f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
@@ -66,7 +67,7 @@ def lines(view: TuningView) -> list[str]:
     lines_ += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
     lines_ += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
     lines_.append("Studies: " + ", ".join(f"{name}@{number}" for name, number in view.studies))
-    return [*lines_, view.answer]
+    return lines_
 
 
 OVER_ALL = "modes with the interval of all steps"

@@ -37,10 +37,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_moved_between_two_runs(place: Path) -> None:
     output = COMMAND("compare", "heap@1", 8, "--lab", place)
     assert "Differs: version.simulated" in output
-    last = output.strip().splitlines()[-1]
-    assert last.startswith("SIMULATED: From heap@1 to heap@8: ")
-    assert "jvm.heap=512m on throughput +" in last
-    assert "the baseline's p50 +" in last
+    first = output.splitlines()[0]
+    assert first.startswith("SIMULATED: From heap@1 to heap@8: ")
+    assert "jvm.heap=512m on throughput +" in first
+    assert "the baseline's p50 +" in first
 
 
 def test_two_runs_of_one_truth_differ_in_nothing(place: Path) -> None:

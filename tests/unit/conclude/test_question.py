@@ -42,7 +42,7 @@ def test_the_question_follows_from_name_and_levels(name: str, levels: tuple[Leve
         ),
         (
             *(POOL, "5: throughput -12%, p99 30%", "trials: 2%, latency_trials: 5%"),
-            "5 connections are too few: they hurt throughput (5: −13 %); which of 10, 20 and 70 is enough is not "
+            "5 connections are too few: they hurt throughput (5: −12 %); which of 10, 20 and 70 is enough is not "
             "known: 10 lose at most 6.6 % of throughput.",
         ),
         (POOL, "", QUIET, "5 connections are enough: fewer were not tried, more gain nothing (throughput within 2 %)."),

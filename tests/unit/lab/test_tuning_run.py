@@ -128,7 +128,7 @@ def test_the_answer_covers_every_response_and_is_the_same_everywhere(tmp_path: P
     p99 = found.gains["p99"]["orm"]
     assert p99.simultaneous is not None
     assert p99.simultaneous.contains(60)
-    assert lines(found)[-1] == found.answer == document(found)["answer"]
+    assert lines(found)[0] == found.answer == document(found)["answer"]
     assert f'id="answer">{found.answer}</p>' in render(found)
     export(found, tmp_path / "files", ["csv"])
     rows = csv.DictReader((tmp_path / "files" / "comparison.csv").read_text().splitlines())

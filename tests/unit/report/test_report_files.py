@@ -39,12 +39,12 @@ def test_the_table_says_everything_in_plain_text(study: tuple[StudyRecord, Study
     assert "\x1b" not in text
     lines = text.splitlines()
     row = next(line for line in lines if line.strip().startswith(f"{POOL} = 1 "))
-    first = analysis.responses[0].effects
-    effect = next(e for e in first if (e.factor, e.level) == (POOL, 1))
-    assert effect.percent is not None
-    assert f"−{-effect.percent:.1f} %" in row
-    assert row.count("[") == 2
-    assert row.endswith("worse")
+    own = [e for one in analysis.responses for e in one.effects if (e.factor, e.level) == (POOL, 1)]
+    assert own[0].percent is not None
+    assert f"−{-own[0].percent:.1f} % worse" in row
+    assert [row.count(f" {word}") for word in ("worse", "better")] == [
+        sum(effect.verdict == word for effect in own) for word in ("worse", "better")
+    ]
     for wanted in ("luck alone", "No drift seen", "Not distinguishable", "failed, configuration", "is left out:"):
         assert wanted in text
     assert " ".join(text.split()).endswith(analysis.answer)
@@ -61,6 +61,25 @@ def test_no_figure_is_cut_in_a_narrow_terminal(study: tuple[StudyRecord, StudyAn
                 assert (
                     f"{abs(effect.simultaneous.high):,.{0 if abs(effect.simultaneous.high) >= 100 else 1}f}]" in narrow
                 )
+
+
+@pytest.mark.parametrize(("width", "bands"), [(80, 2), (120, 1)])
+def test_the_answer_comes_first_then_one_table_then_ten_lines(
+    study: tuple[StudyRecord, StudyAnalysis], width: int, bands: int
+) -> None:
+    out = io.StringIO()
+    record, analysis = study
+    Console(file=out, width=width).print(table(record, replace(analysis, warnings=("a",) * 20)))
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith(analysis.answer[:30])
+    assert max(map(len, lines)) <= width
+    heads = [line for line in lines if "is better" in line]
+    assert len(heads) == bands
+    assert sum(line.count("is better") for line in heads) == len(analysis.responses)
+    blanks = [n for n, line in enumerate(lines) if not line.strip()]
+    (more,) = (n for n, line in enumerate(lines) if line.endswith("more lines with --verbose."))
+    assert more == len(lines) - 1
+    assert blanks[-1] < len(lines) - 11
 
 
 def test_a_pipe_gets_one_line_a_row(study: tuple[StudyRecord, StudyAnalysis]) -> None:
