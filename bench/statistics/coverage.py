@@ -216,8 +216,8 @@ class Counts:
         if held:
             self.covered.append(float(np.mean([one.interval.contains(0.0) for one in held])))
             self.together.append(all(one.simultaneous.contains(0.0) for one in held))
-        if any("slot before" in note for note in result.notes):
-            self.carried.append(any(note.startswith("Slots keep") for note in result.notes))
+        if any("carry-over" in note for note in result.notes):
+            self.carried.append(any("detects a carry-over" in note for note in result.notes))
             self.lives.append(any(note.startswith("Effects differ") for note in result.notes))
         self.wrong.append(any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in result.effects))
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from leadline.analysis.comparisons import TOO_NOISY
 from leadline.conclude.loads import load_of
-from leadline.conclude.wording import listed
+from leadline.conclude.wording import listed, noun
 from leadline.design.switchback import latest_change, wash_out_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import UNFINISHED, Judgement
@@ -74,12 +74,12 @@ def judged(
         """Empty for an effect that keeps its figures, and for one that has none."""
         return "" if effect.percent is None else few(effect) or (TOO_NOISY if _too_wide(effect) else "")
 
-    withheld = {
-        f"{effect.factor}={describe(effect.factor, effect.level)}": reason
+    withheld = [
+        (f"{effect.factor}={describe(effect.factor, effect.level)}", one.response, reason)
         for one in analysis.responses
         for effect in one.effects
         if (reason := why(effect))
-    }
+    ]
     responses = tuple(
         replace(
             one,
@@ -188,7 +188,7 @@ def _judgement(
     unit: str,
     analysis: StudyAnalysis,
     plan: Plan,
-    withheld: Mapping[str, str],
+    withheld: Sequence[tuple[str, str, str]],
     figures: bool,
 ) -> Judgement:
     ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
@@ -211,7 +211,7 @@ def _judgement(
         cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
         underpowered=figures and not analysis.confirmations and verdicts == {Verdict.UNDETERMINED},
         simulated=record.simulated,
-        withheld=tuple(withheld),
+        withheld=tuple(dict.fromkeys(name for name, _, _ in withheld)),
         figures=figures,
     )
     found = replace(found, remedy=_remedy(record, found))
@@ -335,8 +335,8 @@ def _longer_slots(record: StudyRecord) -> str:
     return f"{layout}.slot={2 * longest:g}s"
 
 
-def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Mapping[str, str]) -> Iterable[str]:
-    """What limits the answer, the most important first. ``withheld``: settings without figures, and why."""
+def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Sequence[tuple[str, str, str]]) -> Iterable[str]:
+    """What limits the answer, the most important first. ``withheld``: setting, response and why it has no figure."""
     if found.simulated:
         yield "Simulated: no server ran, every figure is made up."
     if found.left:
@@ -344,11 +344,17 @@ def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Mapping[str, st
     if found.lost:
         kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
         yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({kinds})."
-    noisy = [name for name, reason in withheld.items() if reason == TOO_NOISY]
-    if few := [name for name in withheld if name not in noisy]:
-        yield f"Too little was measured for a figure of {listed(few)}."
-    if noisy:
-        yield f"The noise is too large for a figure of {listed(noisy)}."
+    for noisy, told in ((False, "Too little was measured"), (True, "The noise is too large")):
+        responses: dict[str, list[str]] = {}
+        for name, response, reason in withheld:
+            if (reason == TOO_NOISY) is noisy:
+                responses.setdefault(name, []).append(response)
+        parts = [
+            name if len(own) == len(analysis.responses) else f"{listed(map(noun, own))} of {name}"
+            for name, own in responses.items()
+        ]
+        if parts:
+            yield f"{told} for a figure of {listed(parts)}."
     others = analysis.disturbance
     if others is not None and others.found:
         yield others.sentence

@@ -72,7 +72,8 @@ class StudyTable:
     def _trials(self) -> str:
         record = self._record
         done = sum(trial.state == TrialState.DONE for trial in record.trials)
-        failed = ", ".join(f"{count} failed ({name})" for name, count in self._analysis.failures.items() if count)
+        unit, failures = self._analysis.judgement.unit, self._analysis.failures
+        failed = ", ".join(f"{words.plural(count, unit)} failed ({name})" for name, count in failures.items() if count)
         skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""
         return f"{done} of {len(record.plan.trials)} trials done{spared}" + (f", {failed}" if failed else "")

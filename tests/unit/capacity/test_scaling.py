@@ -109,7 +109,7 @@ def test_the_command_says_what_more_gains(lab: Path) -> None:
     done = run(lab, "--scaling", "load.users")
     assert done.exit_code == 0, done.output
     assert "fitted from 10 trials at 5 sizes of load.users" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("SIMULATED: 16 of load.users do the work of ")
+    assert done.stdout.splitlines()[0].startswith("SIMULATED: 16 of load.users do the work of ")
     assert json.loads(run(lab, "--scaling", "load.users", "--json").stdout)["simulated"] is True
 
 

@@ -18,8 +18,8 @@ from leadline.model.record import STUDY_FILE, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
 from leadline.report import health
 from leadline.report.ci import document, junit
-from leadline.report.summary import summary
 from leadline.report.page import render
+from leadline.report.summary import summary
 from leadline.report.text import MOST_LIMITS, table
 from leadline.report.view import gather
 
@@ -156,6 +156,8 @@ def test_without_an_answer_there_is_a_sentence_with_one_command_and_no_table(nam
     assert len(lines) <= 4 + MOST_LIMITS + 1
     assert 'id="glance"' not in render(gather(record, found, figures=False))
     assert found.answer.count("What helps: leadline ") == 1
+    if why := {"too noisy": "The noise is too large", "most lost": "Too little was measured"}.get(name):
+        assert f"{why} for a figure of server.b=20 and server.a=20." in found.judgement.limits
     assert all(effect.percent is None for one in found.responses for effect in one.effects)
 
 
@@ -177,6 +179,7 @@ def test_a_level_of_which_too_little_was_measured_has_no_figure_and_the_others_h
     assert effects["server.b"].reason == "1 of 4 trials of this level measured"
     assert effects["server.a"].percent is not None
     assert found.judgement.withheld == ("server.b=20",)
+    assert "Too little was measured for a figure of server.b=20." in found.judgement.limits
     assert (found.judgement.standing, found.judgement.exit_code) == ("limited", 0)
 
 
