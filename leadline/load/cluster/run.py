@@ -18,10 +18,10 @@ from leadline.load.cluster.clock import LabClock
 from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
-from leadline.load.cluster.merge import Part, merge
+from leadline.load.cluster.merge import Part, check_results, merge
 from leadline.load.progress import ProgressLog, together
 from leadline.model.drivers import DriverHost, shares
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.record import LoadSecond
 
 _SWITCH = 20  # seconds without a sign of life after which a driver ends itself
@@ -247,6 +247,10 @@ class Cluster:
         drift = _DRIFT * (self._clock.now_ns() - (self.started_unix_ns or 0))
         if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK + drift:
             raise member.connection.failure(f"its clock was set by {moved / 1e6:+.1f} ms during the run")
+        try:
+            check_results(directory)
+        except LeadlineError as error:
+            raise member.connection.failure(str(error)) from None
         return Part(member.driver, directory, member.share, member.report.cpus, before, moved)
 
     def close(self) -> None:

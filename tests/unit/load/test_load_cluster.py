@@ -317,6 +317,15 @@ def test_a_clock_that_was_set_fails_the_run(make: Make, tmp_path: Path) -> None:
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
 
 
+def test_a_driver_that_left_no_results_is_lost_by_name(make: Make, tmp_path: Path) -> None:
+    with make(short=True) as cluster:
+        begin(cluster, tmp_path)
+        follow(cluster)
+        with pytest.raises(TrialFailure, match=r"driver [ab].*summary\.json is ") as failure:
+            cluster.collect()
+    assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
+
+
 def test_what_the_drivers_refuse_is_the_users_mistake(make: Make, tmp_path: Path) -> None:
     with make(refuses=True) as cluster, pytest.raises(UsageError, match=r"^unknown option `--nothing`$"):
         begin(cluster, tmp_path)
