@@ -15,6 +15,7 @@ from leadline.host.java import find_java
 from leadline.host.jvm import java_environment, java_pid, jcmd
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
+from leadline.model.received import reading
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import TallTable
 
@@ -100,7 +101,9 @@ class ProfileObserver:
         raw = recording(directory)
         if not raw.is_file() or not raw.stat().st_size:
             return None
-        return tabulate(folded(raw)).write(directory / "series" / f"{self.name}.parquet")
+        with reading(str(raw)):
+            table = tabulate(folded(raw))
+        return table.write(directory / "series" / f"{self.name}.parquet")
 
 
 def recording(directory: Path) -> Path:

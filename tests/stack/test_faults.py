@@ -124,7 +124,18 @@ def test_a_start_that_a_signal_ends_is_no_levels_fault(
 
 
 @FULL
-@pytest.mark.parametrize("what", ["database"])
+@pytest.mark.parametrize("name", list(SIGNALS))
+def test_a_stop_that_a_signal_disturbs_ends_all_the_same(made: Stack, tmp_path: Path, name: str) -> None:
+    up(made, tmp_path)
+    pids = [made.processes()[role].pid for role in ("server", "database", "web")]
+    for pid in pids:
+        os.kill(pid, SIGNALS[name])
+    made.down()  # raises nothing: what a signal does while services are stopped is no trial's failure
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@FULL
+@pytest.mark.parametrize("what", ["database", "server", "web"])
 def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, what: str) -> None:
     parent = Path("/sys/fs/cgroup/memory")
     if not os.access(parent / "memory.limit_in_bytes", os.W_OK):
