@@ -87,7 +87,7 @@ def test_a_secret_is_in_nothing_that_a_study_leaves(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("LEADLINE_LAB", str(place / "lab"))
     before = os.umask(mask)
     try:
-        done = leadline("run", given / "study.yaml", "--verbose", cwd=place)
+        done = leadline("run", given / "study.yaml", "--verbose", cwd=place, timeout=900)
         written = [
             leadline("show", "secretive", "--json", cwd=place),
             leadline("report", "secretive", "--out", "report.html", cwd=place),
