@@ -19,7 +19,7 @@ from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
 from leadline.api.stacks import choice_of, settings_of
 from leadline.cli.commands import scenario as scenario_command
-from leadline.design import check_plan, plan_from_json, plan_to_json
+from leadline.design import plan_from_json, plan_to_json
 from leadline.far import wire
 from leadline.guest.results import read_sent
 from leadline.host import journal, received
@@ -34,6 +34,7 @@ from leadline.lab.testbed import RunOptions
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import builtin_tunings, find_tuning
 from leadline.lab.tuning.records import TuningRecords
+from leadline.layouts import check_plan
 from leadline.load.check import check_by_driver
 from leadline.load.cluster.files import scenario_files
 from leadline.load.cluster.spec import read_drivers

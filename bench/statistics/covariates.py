@@ -18,8 +18,8 @@ import numpy as np
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
-from leadline.design.switchback import switchback_plan
 from leadline.lab.studyfile import parse_study
+from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan

@@ -42,7 +42,7 @@ from leadline.analysis.strata import Strata  # noqa: E402
 from leadline.analysis.table import Floats, Sample, StudyTable, sample_of  # noqa: E402
 from leadline.analysis.whitening import whiten  # noqa: E402
 from leadline.design import KINDS, make_plan  # noqa: E402
-from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.errors import UsageError  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402

@@ -26,7 +26,7 @@ import numpy as np
 from leadline.analysis import analyse
 from leadline.analysis.interim import Interim
 from leadline.design import make_plan
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Looks, Switchback
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment

@@ -48,7 +48,7 @@ from sequential import sequential  # noqa: E402
 
 from leadline.analysis import analyse  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
-from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402

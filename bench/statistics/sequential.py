@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.design import make_plan  # noqa: E402
-from leadline.design.switchback import switchback_plan  # noqa: E402
+from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402

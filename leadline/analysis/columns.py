@@ -165,7 +165,7 @@ def fitted_with_strata(
         if saturated or result.df > (2 if model.timed else FEW_LEFT if used else 0):
             break
     if not table.equal_noise and not strata.mixed and result.df > 0 and result.sigma > 0:
-        if table.forks:
+        if table.exact:
             order = strata.order
             result = worlds_fit(result, design[order], values[order], strata.swept, sample.blocks[order])
         else:

@@ -146,7 +146,7 @@ def measured(table: StudyTable, responses: Sequence[str], level: float) -> list[
             found.append(Measured(response, sample, broken, reason, None, no_drift(f"Drift cannot be seen: {reason}.")))
             continue
         scale = scale_of(response_kind(response), sample)
-        slope = no_drift(NO_ORDER) if table.forks else drift(scale, sample, level)
+        slope = no_drift(NO_ORDER) if table.exact else drift(scale, sample, level)
         found.append(Measured(response, sample, broken, "", scale, slope))
     drifts = judged([one.drift for one in found])
     return [replace(one, drift=slope) for one, slope in zip(found, drifts, strict=True)]
@@ -171,7 +171,7 @@ def analyse_response(
         return _without(table, figures, kind, level, margin), warnings
     if not scale.log and kind.unit != "share":
         warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
-    whole, every, same = table, sample, identical_levels(table, sample) if table.forks else frozenset()
+    whole, every, same = table, sample, identical_levels(table, sample) if table.exact else frozenset()
     if same:
         table = without(whole, same)
         sample, _ = sample_of(table, response)
@@ -200,7 +200,7 @@ def analyse_response(
         effects = [_of_this_instance(effect) for effect in effects]
     if isinstance(fit, HostsFit) and not fit.random:
         effects = [replace(effect, scope=Scope.THESE_HOSTS) for effect in effects]
-    if table.forks:
+    if table.exact:
         effects += [unestimated(whole, main, kind.name) for main in same]
         constant = named(table, constant_levels(model, fit))
         effects = told(every, effects, named(whole, same), constant, kind.higher_is_better)
@@ -258,7 +258,7 @@ def _each_host(fit: Fit) -> str:
 def _unknown(table: StudyTable, sample: Sample, fit: Fit) -> str:
     """Why the noise is not known, empty where it is."""
     if fit.df <= 0:
-        return ONE_WORLD if table.forks and len(np.unique(sample.blocks)) == 1 else NO_NOISE
+        return ONE_WORLD if table.exact and len(np.unique(sample.blocks)) == 1 else NO_NOISE
     return EXACT if fit.sigma == 0 else ""
 
 
@@ -309,7 +309,7 @@ def _of_one_host(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -
             model, fit = widest, guessed
     instances = between_instances(model, sample, scale, fit, strata) if sample.slotted else None
     fit = instances.fit if instances else fit
-    if table.forks and len(np.unique(sample.blocks)) == 1:
+    if table.exact and len(np.unique(sample.blocks)) == 1:
         fit = of_one_world(fit)
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
@@ -362,7 +362,7 @@ def _without(
 ) -> ResponseAnalysis:
     sample, reason = figures.sample, figures.reason
     effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
-    if table.forks and reason == SAME:
+    if table.exact and reason == SAME:
         same = named(table, identical_levels(table, sample))
         effects = told(sample, effects, same, frozenset(), kind.higher_is_better)
     return ResponseAnalysis(

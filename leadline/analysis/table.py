@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.design import KINDS
-from leadline.design.whole_host import between_blocks
+from leadline.layouts import between_blocks, layout_of
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.result import Observation
@@ -43,7 +43,7 @@ class StudyTable:
     in_parallel: bool = False  # some block has several trials with slots: slots of one number meet the same arrivals
     equal_noise: bool = False  # all levels are taken to have the same noise
     covariates: tuple[str, ...] = ()  # figures of the machine that the plan names for the model
-    forks: bool = False  # blocks are worlds, in which there is neither noise nor order
+    exact: bool = False  # blocks are worlds, in which there is neither noise nor order
     responses: int = 1  # of the study: a test that each of them has is adjusted for their number
     hosts: tuple[str, ...] = ()  # where the trials ran, by name; empty on one host, and of forks, which have none
 
@@ -57,6 +57,7 @@ class StudyTable:
         ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
         found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
         used = [(observation, index[cell]) for observation, cell in found if cell in index]
+        layout = layout_of(plan)
         hosts = tuple(sorted({observation.host for observation, _ in used}))
         return cls(
             factors=plan.factors,
@@ -70,9 +71,9 @@ class StudyTable:
             between_blocks=bool(between_blocks(plan)),
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
-            forks=plan.forks,
+            exact=layout.exact,
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
-            hosts=() if plan.forks or len(hosts) < 2 else hosts,
+            hosts=() if layout.exact or len(hosts) < 2 else hosts,
         )
 
     def on_host(self, host: int) -> StudyTable:
@@ -247,7 +248,7 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
             (float(value), observation.started, cell, observation.block, observation.trial, plot, slot, before, place)
         )
     started = np.array([row[1] for row in rows], dtype=np.float64)
-    dated = len(rows) > 0 and not table.forks and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
+    dated = len(rows) > 0 and not table.exact and bool(np.all(np.isfinite(started))) and bool(np.ptp(started) > 0)
     whole = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), 7)
     places = whole[:, 6] if table.places else None
     if table.in_parallel:

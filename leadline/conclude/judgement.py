@@ -10,7 +10,7 @@ from typing import TypeVar
 from leadline.analysis.comparisons import TOO_NOISY
 from leadline.conclude.loads import load_of
 from leadline.conclude.wording import listed, noun
-from leadline.design.switchback import latest_change, wash_out_of
+from leadline.layouts import latest_change, wash_out_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import UNFINISHED, Judgement
 from leadline.model.load import is_load
@@ -329,10 +329,8 @@ def _remedy(record: StudyRecord, found: Judgement) -> str:
 
 
 def _longer_slots(record: StudyRecord) -> str:
-    design = record.study.design
-    layout = "rotation" if design.rotation else "switchback"
     longest = max((slot.seconds for trial in record.plan.trials for slot in trial.slots), default=4.0)
-    return f"{layout}.slot={2 * longest:g}s"
+    return f"{record.study.design.layout}.slot={2 * longest:g}s"
 
 
 def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Sequence[tuple[str, str, str]]) -> Iterable[str]:

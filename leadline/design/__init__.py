@@ -1,14 +1,13 @@
 """Designs: pure functions from factors and a budget to a seeded, ordered plan.
 
 ``make_plan(factors, design)`` gives a :class:`~leadline.model.plan.Plan`; ``plan_to_json`` and ``plan_from_json``
-save it and read it back; ``check_plan`` refuses one that is not complete and balanced; ``describe_design`` tells what
-it can estimate. docs/concepts/designs.md explains the choices.
+save it and read it back; ``describe_design`` tells what it can estimate.
+docs/concepts/designs.md explains the choices.
 A new kind of design is one module with its runs, their number and its notes, and its name in ``study.DesignName``.
 """
 
 from __future__ import annotations
 
-from leadline.design.check import check_plan, plan_problems
 from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
@@ -23,11 +22,9 @@ __all__ = [
     "EffectProperties",
     "Mixed",
     "aliases_text",
-    "check_plan",
     "describe_design",
     "make_plan",
     "plan_from_json",
-    "plan_problems",
     "plan_to_json",
     "properties_text",
 ]

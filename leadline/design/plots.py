@@ -17,6 +17,11 @@ from leadline.model.plan import Factor, Treatment
 DEAREST_FIRST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT)
 
 
+def is_live(factor: Factor) -> bool:
+    """Whether a factor is changed in the running system: between slots, where there are some."""
+    return factor.apply_cost is ApplyCost.LIVE
+
+
 def dear_factors(factors: Sequence[Factor]) -> tuple[Factor, ...]:
     """Factors whose change takes more than a restart, dearest first."""
     return tuple(factor for cost in DEAREST_FIRST for factor in factors if factor.apply_cost is cost)

@@ -13,9 +13,8 @@ from leadline.design.d_optimal import d_efficiency
 from leadline.design.definitive_screening import ordered_levels
 from leadline.design.galois import Ints
 from leadline.design.kinds import KINDS
-from leadline.design.plots import dear_changes, dear_factors
+from leadline.design.plots import dear_changes, dear_factors, is_live
 from leadline.design.regular import RegularFraction, regular_fraction
-from leadline.design.switchback import is_live
 from leadline.model.plan import Plan, Role
 
 TOLERANCE = 1e-6

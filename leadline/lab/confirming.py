@@ -10,11 +10,11 @@ from typing import Any
 from leadline.analysis.scale import response_kind
 from leadline.conclude.confirmation import raw_level, said
 from leadline.design import KINDS
+from leadline.design.plots import is_live
 from leadline.design.seeds import derived
-from leadline.design.switchback import is_live
 from leadline.lab.studyfile import StudyFile, study_of
+from leadline.layouts import layout_of
 from leadline.model.errors import UsageError, nearest
-from leadline.model.guest import FORKS
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor
@@ -156,22 +156,9 @@ def confirmation_study(
         for name, levels in chosen.items()
     }
     left = {name: raw_level(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen}
-    design: dict[str, Any] = {
-        "kind": "confirmation" if len(choices) == 1 else "one-at-a-time",
-        "replicates": replicates,
-        "sentinels": None,
-        "seed": fresh_seed(record),
-    }
     live = {is_live(factors[name]) for name in chosen}
-    if study.design.kind == FORKS:
-        design = {"kind": FORKS, "of": design["kind"], "worlds": replicates, "seed": design["seed"]}
-    if study.design.switchback is not None and live == {True}:
-        design["switchback"] = study.design.switchback.model_dump(mode="json", exclude_unset=True)
-    elif study.design.rotation is not None and len(live) == 1:  # what is both would be crossed in slots
-        kept = study.design.rotation.model_dump(mode="json", exclude_unset=True)
-        # It may have fewer than the study had; where only live levels differ one has nobody to take turns with.
-        side_by_side = min(max(study.design.rotation.instances, 1 + live.pop()), replicates)
-        design["rotation"] = {**kept, "instances": side_by_side}
+    kind = "confirmation" if len(choices) == 1 else "one-at-a-time"
+    design = layout_of(study.design).fresh(study.design, kind, replicates, live) | {"seed": fresh_seed(record)}
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
         "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",

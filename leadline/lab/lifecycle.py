@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from leadline.design.switchback import wash_out_of
 from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
@@ -18,6 +17,7 @@ from leadline.lab.slots import Lateness, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.lab.warmup import counted, warm_up
+from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from leadline.lab.machine import not_checked
 from leadline.lab.studyfile import StudyFile
+from leadline.layouts import layout_of
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.check import check_by_driver, check_variables
 from leadline.load.cluster.files import scenario_files
@@ -50,7 +51,7 @@ def check_load(file: StudyFile) -> list[str]:
             raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
     if workload.generator is not None:
         try:
-            check_generator(workload.generator, file.study.design.switchback is not None)
+            check_generator(workload.generator, layout_of(file.study.design).estimates_wash_out)
         except LeadlineError as error:
             raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
     elif workload.preset is not None:

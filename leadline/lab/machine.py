@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from leadline.design.rotation import blocks_of
 from leadline.host.base import PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
@@ -187,7 +186,7 @@ def room_for(plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Roo
     """The memory of all instances of a block, when their heaps and databases are full, against the machine's."""
     needs = [
         (sum(_instance_memory({**settings, **trial.treatment.as_dict()}, machine) for trial in block), len(block))
-        for block in blocks_of(plan)
+        for block in plan.together
     ]
     needed, instances = max(needs)
     told = (

@@ -13,9 +13,9 @@ from leadline.lab.labfile import FILE, SQLITE, is_lab
 from leadline.lab.planning import first_overhead
 from leadline.lab.store import Store, UnreadableError
 from leadline.lab.trialfiles import bring
+from leadline.layouts import layout_of
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.guest import FORKS
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.result import Verdict
 from leadline.model.study import Study
@@ -39,14 +39,14 @@ def noise_for(
     not in the lab or has no repeated trials.
     """
     name = response or study.responses[0]
-    forks = study.design.kind == FORKS
+    layout = layout_of(study.design)
     if cv is not None:
-        return assumed(name, cv, "given", slots=study.design.switchback is not None, forks=forks)
-    usual, whose = (WORLDS_CV, "a small Java service") if forks else (PUBLISHED_CV, "the published study")
+        return assumed(name, cv, "given", slots=layout.estimates_wash_out, words=layout.words)
+    usual, whose = (WORLDS_CV, "a small Java service") if layout.exact else (PUBLISHED_CV, "the published study")
     if not is_lab(lab):
         if source is not None:
             raise UsageError(f"{lab} is no lab (no {SQLITE} and no {FILE} in it); name one with --lab")
-        return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", forks=forks)
+        return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", words=layout.words)
     store = Store(lab, create=False)
     if source is not None:
         record = _with_files(store, store.find(source))
@@ -60,7 +60,7 @@ def noise_for(
     records = _related(store, study)
     found = measured(name, [past_of(record, name) for record in records]) if records else None
     why = f"assumed: no finished study of this stack and load in {lab}; that of {whose}"
-    return found or assumed(name, usual, why, forks=forks)
+    return found or assumed(name, usual, why, words=layout.words)
 
 
 def hosting_for(
@@ -134,7 +134,7 @@ def _alike(one: Study, other: Study) -> bool:
 
 
 def _same_layout(one: Study, other: Study) -> bool:
-    return (one.design.rotation is None) == (other.design.rotation is None)
+    return layout_of(one.design).side_by_side == layout_of(other.design).side_by_side
 
 
 def past_of(record: StudyRecord, response: str) -> Past:
@@ -157,10 +157,7 @@ def past_of(record: StudyRecord, response: str) -> Past:
         series={
             trial.id: found
             for trial in done
-            if not record.plan.forks
-            and not trial.slots
-            and not trial.planned.turns
-            and len(found := seconds_of(trial, response))
+            if record.plan.layout == "plain" and len(found := seconds_of(trial, response))
         },
         drift=analysis.drift if analysis else None,
         overhead=_overhead(lengths, steady),

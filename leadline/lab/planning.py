@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leadline.design import DesignError, make_plan
-from leadline.design.rotation import one_by_one, rotation_plan
-from leadline.design.switchback import is_live, switchback_plan
+from leadline.design import DesignError
+from leadline.design.plots import is_live
 from leadline.host import here, kvm
 from leadline.host.base import PlannedHost
 from leadline.host.local import LocalHost
@@ -20,6 +19,7 @@ from leadline.lab.stackfile import check_java
 from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.web import check_web
+from leadline.layouts import layout_of, one_by_one
 from leadline.load.knobs import why_not
 from leadline.model import places as placements
 from leadline.model.bounds import RawLevel
@@ -142,7 +142,7 @@ def plan_study(
     design = _design(file, factors)
     plan = _plan(file, design, factors, skipped, on_host)
     told = ""
-    if plan.rotates:
+    if layout_of(plan).side_by_side:
         room = check_side_by_side(file, plan, settings, machine)
         told = room.told
         if room.refused:
@@ -203,19 +203,13 @@ def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Seque
 
 def _plan(file: StudyFile, design: Design, factors: list[Factor], skipped: list[str], of_host: Collection[str]) -> Plan:
     study = file.study
-    if design.switchback is None or design.rotation is not None:
-        try:
-            if design.rotation is not None:
-                return rotation_plan(factors, design, study.workload, of_host)
-            return make_plan(factors, design)
-        except DesignError as error:
-            raise UsageError(f"{file.where(_path(study, error))}: {error}") from None
     try:
-        return switchback_plan(factors, design, study.workload)
+        return layout_of(design).plan(factors, design, study.workload, of_host)
+    except DesignError as error:
+        raise UsageError(f"{file.where(_path(study, error))}: {error}") from None
     except UsageError as error:
         why = f" ({'; '.join(skipped)})" if skipped else ""
-        path = _path(study, error) if isinstance(error, DesignError) else ("design", "switchback")
-        raise UsageError(f"{file.where(path)}: {error}{why}") from None
+        raise UsageError(f"{file.where(('design', design.layout))}: {error}{why}") from None
 
 
 def _design(file: StudyFile, factors: list[Factor]) -> Design:
@@ -302,7 +296,7 @@ def load_seconds(study: Study) -> float:
 
 def worst_cost(study: Study, plan: Plan, overhead: float = OVERHEAD, hosts: int | None = None) -> float:
     """The same where every repeat is used up and every wait takes as long as it may."""
-    groups = len({trial.block for trial in plan.trials}) if plan.rotates else len(plan.trials)
+    groups = len(plan.together)
     repeats = study.repeat.at_most if study.repeat else 0
     seconds = cost(study, plan, overhead, hosts) * (1 + repeats / max(1, groups))
     return seconds + (study.wait.at_most * math.ceil((groups + repeats) / (hosts or 1)) if study.wait else 0.0)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from leadline.design.rotation import blocks_of
 from leadline.model.knob import Knob, Level
 from leadline.model.naming import treatment_name
 from leadline.model.plan import Plan, PlannedTrial
@@ -82,7 +81,7 @@ class Progress:
 
 def together(plan: Plan) -> int:
     """Trials that run side by side."""
-    return max(map(len, blocks_of(plan))) if plan.rotates else 1
+    return max(map(len, plan.together))
 
 
 def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob] | None = None) -> str:

@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from leadline.design.rotation import measured
-from leadline.design.switchback import wash_out_of
 from leadline.lab.lifecycle import Attempt, TrialRunner
 from leadline.lab.slots import Lateness, SlotChanges
 from leadline.lab.system import InTurns, LoadClock, LoadOutcome
 from leadline.lab.warmup import warm_up
+from leadline.layouts import measured, wash_out_of
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 import leadline
-from leadline.design.rotation import blocks_of
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.lab.claims import LostClaimError
@@ -24,6 +23,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.system import System
 from leadline.lab.trialfiles import bring
+from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
@@ -149,7 +149,7 @@ class StudyRun:
         return self._prepare_and_run(self._study_id, runner)
 
     def _settle_wash_out(self, study_id: int) -> None:
-        if self.file.study.design.switchback is None or self.part is not None:
+        if not layout_of(self.file.study.design).estimates_wash_out or self.part is not None:
             return
         from leadline.lab.slotmeasure import settle  # its libraries take seconds to load
 
@@ -208,7 +208,7 @@ class StudyRun:
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak = Streak(self.give_up)
         looking = gate(self.file.study, self.store, record, self.watcher.message) if self.part is None else NoGate()
-        for group in together(record.plan):
+        for group in [[trial.position for trial in trials] for trials in record.plan.together]:
             trial = next((record.trials[at] for at in group if record.trials[at].is_left), None)
             if trial is None or looking.skipped.issuperset(group):
                 continue
@@ -231,7 +231,9 @@ class StudyRun:
             if clock.exhausted(len(trials)):
                 return f"the budget is used up with {left} trials left; run again to go on"
             failures = self._with_retries(runner, trials, record, clock, left)
-            clock.done(len(trials), settled=not record.plan.forks or _ends_its_block(trial.planned, record.plan))
+            clock.done(
+                len(trials), settled=not layout_of(record.plan).exact or _ends_its_block(trial.planned, record.plan)
+            )
             for trial in trials:
                 self.watcher.trial_ended(self.store.load_trial(study_id, trial.planned.position))
             for trial, failure in zip(trials, failures, strict=True):
@@ -254,7 +256,7 @@ class StudyRun:
                 prepared = sum(trial.planned.position < planned.position for trial in trials)
                 self.watcher.trial(planned, attempt, label, clock.left_after(left, prepared))
 
-            if record.plan.rotates:
+            if layout_of(record.plan).side_by_side:
                 failures = run_block(runner, [(trial.id, trial.planned) for trial in trials], announce)
             else:
                 announce(trials[0].planned)
@@ -347,10 +349,3 @@ class Clock:
 def _ends_its_block(trial: PlannedTrial, plan: Plan) -> bool:
     after = trial.position + 1
     return after == len(plan.trials) or plan.trials[after].block != trial.block
-
-
-def together(plan: Plan) -> list[list[int]]:
-    """Positions of the trials that are run together: a block of a rotation, else each alone."""
-    if plan.rotates:
-        return [[trial.position for trial in block] for block in blocks_of(plan)]
-    return [[trial.position] for trial in plan.trials]

@@ -12,12 +12,12 @@ import polars as pl
 
 from leadline.analysis import steady_state, steady_verdict
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
-from leadline.design.switchback import wash_out_of
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
 from leadline.lab.slots import BegunSlot, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import SecondSeries, System, Window, WindowMeasured
+from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leadline.conclude.judgement import WOULD_WORK, too_late
-from leadline.design.switchback import latest_change
 from leadline.lab.progress import Watcher
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.lab.system import LoadClock
+from leadline.layouts import latest_change
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,8 @@ TreatmentsName = Literal[
     "configurations",
 ]
 DesignName = Literal[TreatmentsName, "forks"]
+# Layouts: each a module of its name in leadline/layouts, but for plain and forks also a key of a design.
+LayoutName = Literal["plain", "rotation", "switchback", "forks"]
 _RACING = "racing was removed in 0.2.0: write one-at-a-time with `looks: watched`, or a tuning"
 _DUET = "duet was removed in 0.2.0: write rotation, or switchback for levels that change in the running system"
 
@@ -137,6 +139,13 @@ class Design(Strict):
     def treatments(self) -> TreatmentsName:
         """The kind that chooses the treatments."""
         return (self.of or "one-at-a-time") if self.kind == "forks" else self.kind
+
+    @property
+    def layout(self) -> LayoutName:
+        """How the trials stand in time."""
+        if self.kind == "forks":
+            return "forks"
+        return next((name for name in get_args(LayoutName) if getattr(self, name, None) is not None), "plain")
 
     @property
     def looked_at(self) -> bool:

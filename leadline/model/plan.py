@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from leadline.model.design import LayoutName
 from leadline.model.knob import ApplyCost, Level
 
 
@@ -161,14 +163,20 @@ class Plan:
     blocks: str = "by-replicate"
 
     @property
-    def forks(self) -> bool:
-        """Whether all trials of a block are forks of one guest, so that no noise is between them."""
-        return self.blocks == "worlds"
+    def layout(self) -> LayoutName:
+        """How the trials stand in time."""
+        if self.blocks == "worlds":
+            return "forks"
+        if any(trial.turns for trial in self.trials):
+            return "rotation"
+        return "switchback" if any(trial.slots for trial in self.trials) else "plain"
 
     @property
-    def rotates(self) -> bool:
-        """Whether the trials of a block run side by side."""
-        return any(trial.turns for trial in self.trials)
+    def together(self) -> list[list[PlannedTrial]]:
+        """Trials that run at the same time, in order: the instances of a rotation's block, all others each alone."""
+        alone = {trial.position for trial in self.trials if not trial.turns}
+        groups = itertools.groupby(self.trials, lambda one: (one.block, one.position if one.position in alone else -1))
+        return [list(trials) for _, trials in groups]
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

@@ -264,11 +264,8 @@ class StudyRecord:
     @property
     def repeats(self) -> int:
         """Trials, or blocks of a rotation, that were measured again because others disturbed them."""
-        by_block: dict[int, int] = {}
-        for trial in self.trials:
-            unit = trial.planned.block if self.plan.rotates else trial.planned.position
-            by_block[unit] = max(by_block.get(unit, 0), trial.repeats)
-        return sum(by_block.values())
+        repeats = {trial.planned.position: trial.repeats for trial in self.trials}
+        return sum(max(repeats.get(trial.position, 0) for trial in trials) for trials in self.plan.together)
 
     @property
     def plan_that_ran(self) -> Plan:

@@ -374,10 +374,10 @@ class Study(Strict):
                     )
                 names = ", ".join(PROCESS_RESPONSES)
                 raise KeyedError(("responses", at), f"{name} is measured under load only; a command has {names}")
-            if name in OF_LIMITS and (self.design.rotation or self.design.switchback or self.design.kind == "forks"):
+            if name in OF_LIMITS and self.design.layout != "plain":
                 problem = f"{name} is told of whole trials, and this design compares slots, turns or forks"
                 raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")
-        if self.command is not None and (self.design.rotation or self.design.switchback or self.design.kind == "forks"):
+        if self.command is not None and self.design.layout != "plain":
             raise KeyedError(("design",), "a command runs alone from start to end: no switchback, rotation, forks")
 
     @property

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from leadline.design import KINDS, make_plan
-from leadline.design.rotation import rotation_plan
+from leadline.design import KINDS
 from leadline.design.squares import williams_rows
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import layout_of, switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
@@ -35,12 +34,9 @@ _BLOCKS = {
 
 def name_of(plan: Plan) -> str:
     """The kind of a plan, and what its blocks are if they are not replicates."""
-    if any(trial.slots for trial in plan.trials):
-        return f"{plan.kind}, in slots"
-    if plan.rotates:
-        return f"{plan.kind}, side by side"
-    if plan.forks:
-        return f"{plan.kind}, forked"
+    layout = "in slots" if any(trial.slots for trial in plan.trials) else layout_of(plan).words.plan
+    if layout:
+        return f"{plan.kind}, {layout}"
     return plan.kind if plan.blocks == "by-replicate" else f"{plan.kind}, {plan.blocks} blocks"
 
 
@@ -54,12 +50,13 @@ def alternatives(factors: Sequence[Factor], design: Design, workload: Workload) 
     """Plans and what must be known of each; those that the factors do not allow are left out."""
     levels = sum(len(factor.levels) - 1 for factor in factors)
     kinds = [kind for kind in _KINDS if kind != "d-optimal" or levels <= _EXCHANGED]
-    beside = {} if design.rotation is None else {"rotation": design.rotation}
+    layout = layout_of(design)
+    beside = {"rotation": design.rotation} if layout.side_by_side else {}
     tried: list[tuple[Design, str]] = [(_as(kind, design, beside), _NOTES.get(kind, "")) for kind in kinds]
     tried += [] if beside else _in_blocks(factors, design)
     for chosen, note in tried:
         try:
-            yield rotation_plan(factors, chosen, workload) if beside else make_plan(factors, chosen), note
+            yield layout_of(chosen).plan(factors, chosen, workload), note
         except UsageError:
             continue
     if beside:  # its noise is not that of slots in one instance

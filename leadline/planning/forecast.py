@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
-from leadline.design.forks import work
-from leadline.design.switchback import steady_seconds, wash_out_of
-from leadline.design.whole_host import between_blocks
+from leadline.layouts import between_blocks, layout_of, steady_seconds, wash_out_of, work
 from leadline.model.design import Design
 from leadline.model.guest import FORKS
 from leadline.model.plan import Plan, Role
@@ -236,12 +234,7 @@ def needed(plan: Plan, found: Precision, sigma: float, setup: Setup, effect: flo
         return Need(name_of(plan), None, None, None, "no reasonable number of trials is enough")
     trials = math.ceil(len(plan.trials) * times - 1e-9)
     seconds = setup.seconds(plan) * trials / len(plan.trials)
-    return Need(name_of(plan), round(times * replicates), trials, seconds, repeats=_repeats(plan))
-
-
-def _repeats(plan: Plan) -> str:
-    """What a plan has several of."""
-    return "world" if plan.forks else "replicate"
+    return Need(name_of(plan), round(times * replicates), trials, seconds, repeats=layout_of(plan).words.repeats)
 
 
 def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setup, smallest: float | None) -> list[str]:
@@ -251,8 +244,9 @@ def _halve(plan: Plan, found: Precision, sigma: float, noise: Noise, setup: Setu
     sentences = []
     need = needed(plan, found, sigma, setup, percent(goal), POWERS[0])
     if need.replicates is not None and need.trials is not None and need.seconds is not None:
+        repeats = layout_of(plan).words.repeats
         sentences.append(
-            f"{need.replicates} {_repeats(plan)}s instead of {replicates_of(plan)}: {need.trials} trials, "
+            f"{need.replicates} {repeats}s instead of {replicates_of(plan)}: {need.trials} trials, "
             f"about {format_duration(need.seconds)}"
         )
     if any(trial.slots for trial in plan.trials):
@@ -290,7 +284,7 @@ def _others(
 ) -> tuple[Need, ...]:
     """The same effect in other designs; those that the factors do not allow, or that are as large, are left out."""
     comparisons = len(plan.comparisons)
-    if comparisons > _SEARCHED or plan.forks:
+    if comparisons > _SEARCHED or layout_of(plan).exact:
         return ()
     needs = []
     for other, note in alternatives(plan.factors, design, workload):

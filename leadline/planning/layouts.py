@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from leadline.analysis.composite import as_one_factor
-from leadline.design import make_plan
-from leadline.design.rotation import rotation_plan
+from leadline.design.plots import is_live
 from leadline.design.slot_treatments import slot_treatments
-from leadline.design.switchback import assumed_wash_out, is_live, switchback_plan, wash_out_of
-from leadline.model.design import Design, Rotation, Switchback
+from leadline.layouts import LAYOUTS, layout_of
+from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan
 from leadline.model.units import format_duration
@@ -54,7 +53,7 @@ class Components:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LayoutPower:
     """What one layout finds. ``trials`` (instances) of ``slots`` in ``seconds``; ``smallest``: percent, of the least
     known factor. ``need``: seconds until the effect asked for is found, None where none was asked for or no number of
     trials within reason would do. ``write``: keys of the study file. A layout that cannot be has a ``reason`` alone.
@@ -89,13 +88,6 @@ class Question:
     def setup(self, design: Design, workload: Workload) -> Setup:
         return setup_of(design, workload, self.overhead)
 
-    @property
-    def name(self) -> Name:
-        """The layout that the study has."""
-        if self.design.rotation is not None:
-            return "rotation"
-        return "switchback" if self.design.switchback is not None else "plain"
-
 
 def components_of(noise: Noise, other: Noise | None, question: Question) -> Components:
     """From the noise of the study's own layout, and that of ``other`` studies: of rotations for a study that is none,
@@ -103,7 +95,8 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
     """
     design, workload = question.design, question.workload
     sources = [source for source in (noise, other) if source is not None]
-    kept_seconds = _kept(design)
+    slot, left_out = (layout_of(design) if design.layout != "plain" else LAYOUTS["rotation"]).slots(design)
+    kept_seconds = slot - left_out
     second = next((source.second for source in sources if source.second is not None), None)
     if second is None:
         second = next(
@@ -114,13 +107,13 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
             ),
             None,
         )
-    turned = question.name == "rotation" and not noise.assumed  # what is assumed is of plain trials
+    turned = layout_of(design).side_by_side and not noise.assumed  # what is assumed is of plain trials
     plain, beside = (other, noise) if turned else (noise, other)
     whole = next((source.sigma2 for source in sources if source.between_slots is None), None)
     assumed = []
     if second is None:
         assumed.append("seconds")
-        second = SECONDS * (whole or 0.0) * (workload.steady if question.name == "plain" else _TRIAL)
+        second = SECONDS * (whole or 0.0) * (workload.steady if question.design.layout == "plain" else _TRIAL)
     seconds = second / workload.steady
     apart = _beyond(plain, seconds)
     start = None if beside is None or beside.assumed else _beyond(beside, seconds)
@@ -144,19 +137,13 @@ def _beyond(noise: Noise | None, seconds: float) -> float | None:
     return max(0.0, noise.sigma2 - seconds)
 
 
-def _kept(design: Design) -> float:
-    """Seconds of a slot that count."""
-    slot = (design.rotation or design.switchback or Rotation()).slot
-    return slot - wash_out_of(design if design.switchback or design.rotation else _with(design, rotation=Rotation()))
-
-
 @dataclass(frozen=True)
 class Compared:
     """The layouts of one question, in about the same ``seconds``, at these ``components`` of the noise."""
 
     seconds: float
     components: Components
-    layouts: tuple[Layout, ...]
+    layouts: tuple[LayoutPower, ...]
     steady: float
     effect: float | None = None
 
@@ -167,7 +154,7 @@ class Compared:
         return {"seconds": noise.second / self.steady, "start": noise.start, "machine": noise.machine}
 
     @property
-    def best(self) -> Layout | None:
+    def best(self) -> LayoutPower | None:
         """Finds the effect in the least time; where none was asked for, the smallest effect in the same minutes, given
         that effects shrink with the root of the time. Of those that are alike the study's.
         """
@@ -193,16 +180,16 @@ def compared(question: Question, own: Plan, noise: Noise, other: Noise | None, e
     layouts = []
     different = len({unit.treatment for trial in own.trials for unit in trial.slots or (trial,)})
     for name in NAMES:
-        if name == question.name:
+        if name == question.design.layout:
             tried = iter([(own, question.design, question.workload)])
         else:
             tried = _candidates(name, question, parts, seconds)
         try:
-            if name != question.name and 2 * different > _LARGEST:  # before it is laid out
+            if name != question.design.layout and 2 * different > _LARGEST:  # before it is laid out
                 raise _too_large(2 * different)
             rows = [_row(name, question, parts, effect, *attempt) for attempt in tried]
         except UsageError as error:
-            layouts.append(Layout(name, reason=_clause(str(error)), own=name == question.name))
+            layouts.append(LayoutPower(name, reason=_clause(str(error)), own=name == question.design.layout))
             continue
         rated = [row for row in rows if row.smallest is not None]
         layouts.append(min(rated, key=lambda row: row.smallest or 0.0) if rated else rows[0])
@@ -213,45 +200,31 @@ def _clause(text: str) -> str:
     return text.removeprefix("design: ").partition("; ")[0]
 
 
-def _with(design: Design, **keys: object) -> Design:
-    return design.model_copy(update={"rotation": None, "switchback": None, **keys})
-
-
 def _candidates(
     name: Name, question: Question, noise: Components, seconds: float
 ) -> Iterator[tuple[Plan, Design, Workload]]:
     """Plans of a layout that take about so many seconds. Raises UsageError where the layout cannot be."""
-    design, workload = question.design, question.workload
+    workload, layout = question.workload, LAYOUTS[name]
     live = [factor for factor in question.factors if is_live(factor)]
+    design = layout.same_question(question.design, bool(live))
     before = question.overhead + workload.before_steady + workload.ramp_down
     apart = noise.start + noise.machine
     if name == "plain":
         length = workload.steady
-        if question.name != "plain":
+        if question.design.layout != "plain":
             (count,) = optimal_counts((noise.second, apart), (1.0, before))
-            smallest, _, _ = _laid_out(question, _with(design, replicates=2), workload)
+            smallest, _, _ = _laid_out(question, design.model_copy(update={"replicates": 2}), workload)
             length = max(SHORTEST, math.floor(min(count or math.inf, seconds / len(smallest.trials) - before)))
-        yield _filled(question, _with(design), _lasting(workload, length), seconds)
+        yield _filled(question, design, _lasting(workload, length), seconds)
         return
-    if name == "switchback":
-        left_out = None if design.rotation is None else design.rotation.wash_out
-        switched = _with(design, switchback=Switchback(slot=_slot(design), wash_out=left_out))
+    if not layout.side_by_side:
         if not live:
-            switchback_plan(question.factors, switched, workload)  # says why not
-        yield from _in_slots(question, switched, workload, noise.second, apart, before, seconds)
+            layout.plan(question.factors, design, workload)  # says why not
+        yield from _in_slots(question, design, workload, noise.second, apart, before, seconds)
         return
-    beside = Rotation()
-    if live:
-        beside = beside.model_copy(update={"slot": _slot(design)})
-        left_out = float(math.ceil(assumed_wash_out(design.switchback or Switchback())))
-        beside = beside.model_copy(update={"wash_out": left_out})
     if workload.ramp_up != round(workload.ramp_up):
         workload = workload.model_copy(update={"ramp_up": float(math.ceil(workload.ramp_up))})
-    yield from _in_slots(question, _with(design, rotation=beside), workload, noise.second, noise.start, before, seconds)
-
-
-def _slot(design: Design) -> float:
-    return (design.switchback or design.rotation or Switchback()).slot
+    yield from _in_slots(question, design, workload, noise.second, noise.start, before, seconds)
 
 
 def _lasting(workload: Workload, steady: float) -> Workload:
@@ -270,13 +243,14 @@ def _in_slots(
     """Instances with slots: as long as Kalibera and Jones say where factors differ between them; where all change in
     slots, some instances of what fits.
     """
-    kept_seconds = _kept(design)
+    slot, left_out = layout_of(design).slots(design)
+    kept_seconds = slot - left_out
     live = [factor for factor in question.factors if is_live(factor)]
-    unit = _slot(design) * _treatments(live, design)
+    unit = slot * _treatments(live, design)
     if len(live) < len(question.factors):
-        (count,) = optimal_counts((second / kept_seconds, apart), (_slot(design), before))
+        (count,) = optimal_counts((second / kept_seconds, apart), (slot, before))
         longest = max(unit, seconds / 4 - before)
-        length = min(longest, (count or math.inf) * _slot(design))
+        length = min(longest, (count or math.inf) * slot)
         whole = max(1 if live else 2, round(length / unit)) * unit
         yield _filled(question, design, _lasting(workload, whole), seconds)
         return
@@ -290,7 +264,7 @@ def _in_slots(
         if blocks < 1 and instances > _INSTANCES[0]:
             return
         lasting = _lasting(workload, max(1, blocks) * unit)
-        yield _laid_out(question, _with_instances(design, instances), lasting)
+        yield _laid_out(question, layout_of(design).with_instances(design, instances), lasting)
 
 
 def _too_large(rows: int) -> UsageError:
@@ -299,13 +273,6 @@ def _too_large(rows: int) -> UsageError:
 
 def _treatments(live: Sequence[Factor], design: Design) -> int:
     return len(slot_treatments(live, design)[0]) if live else 1
-
-
-def _with_instances(design: Design, instances: int) -> Design:
-    keys: dict[str, object] = {"replicates": instances}
-    if design.rotation is not None:
-        keys["rotation"] = design.rotation.model_copy(update={"instances": instances})
-    return design.model_copy(update=keys)
 
 
 def _filled(question: Question, design: Design, workload: Workload, seconds: float) -> tuple[Plan, Design, Workload]:
@@ -325,22 +292,14 @@ def _filled(question: Question, design: Design, workload: Workload, seconds: flo
 
 def _laid_out(question: Question, design: Design, workload: Workload) -> tuple[Plan, Design, Workload]:
     """The plan; instances that do not fit side by side in blocks of so many as do."""
-    if design.rotation is None:
-        if design.switchback is not None:
-            return switchback_plan(question.factors, design, workload), design, workload
-        return make_plan(question.factors, design), design, workload
-    plan = rotation_plan(question.factors, design, workload, question.of_host)
-    refused, fit = question.room(plan)
+    layout = layout_of(design)
+    plan = layout.plan(question.factors, design, workload, question.of_host)
+    refused, fit = question.room(plan) if layout.side_by_side else ("", 0)
     if not refused:
         return plan, design, workload
-    if fit < 2:
+    smaller = layout.smaller(design, fit)
+    if fit < 2 or smaller is None:
         raise UsageError(refused)
-    if design.rotation.instances > 1:
-        fewer = design.rotation.model_copy(update={"instances": min(fit, design.rotation.instances - 1)})
-        return _laid_out(question, design.model_copy(update={"rotation": fewer}), workload)
-    if design.blocks == "incomplete":
-        raise UsageError(refused)
-    smaller = design.model_copy(update={"blocks": "incomplete", "block_size": fit})
     return _laid_out(question, smaller, workload)
 
 
@@ -352,16 +311,16 @@ def _row(
     plan: Plan,
     design: Design,
     workload: Workload,
-) -> Layout:
+) -> LayoutPower:
     setup = question.setup(design, workload)
     plan, _ = as_one_factor(plan)
-    row = Layout(
+    row = LayoutPower(
         name,
         len(plan.trials),
         sum(len(trial.slots) or sum(not turn.warm_up for turn in trial.turns) for trial in plan.trials),
         setup.seconds(plan),
-        write={} if name == question.name else _keys(question, design, workload),
-        own=name == question.name,
+        write={} if name == question.design.layout else _keys(question, design, workload),
+        own=name == question.design.layout,
     )
     parts = _parts(plan, final_level(plan, design.looks, question.level), noise, workload, setup.wash_out)
     if isinstance(parts, str):
@@ -385,7 +344,8 @@ def _parts(
     plan: Plan, level: float, noise: Components, workload: Workload, wash_out: float
 ) -> list[tuple[Precision, float]] | str:
     """Of the factors that change in slots and of those between trials: how well they are known, at what noise."""
-    apart = noise.start + (0.0 if plan.rotates else noise.machine)
+    beside = layout_of(plan).side_by_side
+    apart = noise.start + (0.0 if beside else noise.machine)
     slotted = [trial for trial in plan.trials if trial.slots]
     parts = []
     if slotted:
@@ -393,7 +353,7 @@ def _parts(
         precision = precision_of(plan, level)
         measured = kept_seconds * sum(len(trial.slots) for trial in slotted) / len(slotted)
         parts.append((precision, math.sqrt(noise.second / kept_seconds)))
-    elif plan.rotates:
+    elif beside:
         turns = [turn for turn in plan.trials[0].turns if not turn.warm_up]
         measured = sum(turn.seconds - wash_out for turn in turns)
     else:
@@ -409,27 +369,14 @@ def _parts(
 
 def _keys(question: Question, design: Design, workload: Workload) -> dict[str, str]:
     """What of the study file would change, as ``--set`` takes it."""
-    keys: dict[str, str] = {}
     was = question.design
-    if was.rotation is not None and design.rotation is None:
-        keys["design.rotation"] = "null"
-    if was.switchback is not None and design.switchback is None:
-        keys["design.switchback"] = "null"
-    if design.switchback is not None:
-        keys["design.switchback.slot"] = format_duration(design.switchback.slot)
-        if design.switchback.wash_out is not None:
-            keys["design.switchback.wash_out"] = format_duration(design.switchback.wash_out)
-    if design.rotation is not None:
-        keys["design.rotation.slot"] = format_duration(design.rotation.slot)
-        if design.rotation.instances > 1:
-            keys["design.rotation.instances"] = str(design.rotation.instances)
-        if design.rotation.wash_out != Rotation().wash_out:
-            keys["design.rotation.wash_out"] = format_duration(design.rotation.wash_out)
+    keys = {} if was.layout in ("plain", design.layout) else {f"design.{was.layout}": "null"}
+    keys |= layout_of(design).keys(design)
     if design.blocks != was.blocks:
         keys["design.blocks"], keys["design.block_size"] = design.blocks, str(design.block_size)
     keys["design.replicates"] = str(design.replicates)
     keys["workload.steady"] = format_duration(workload.steady)
-    begins_to_rotate = design.rotation is not None and was.rotation is None  # its ramp-up is `auto` unless named
-    if workload.ramp_up != question.workload.ramp_up or (begins_to_rotate and workload.warm_up is None):
+    begins = layout_of(design).side_by_side and not layout_of(was).side_by_side  # its ramp-up is `auto` unless named
+    if workload.ramp_up != question.workload.ramp_up or (begins and workload.warm_up is None):
         keys["workload.ramp_up"] = format_duration(workload.ramp_up)
     return keys

@@ -24,8 +24,7 @@ from leadline.analysis.interim import Interim
 from leadline.analysis.maxt import max_t
 from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample
-from leadline.design.plots import dear_factors
-from leadline.design.switchback import is_live
+from leadline.design.plots import dear_factors, is_live
 from leadline.model import distributions
 from leadline.model.design import Looks
 from leadline.model.errors import UsageError

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.analysis.table import Floats
+from leadline.layouts import Layout, Words, layout_of
 from leadline.model.plan import Plan
 from leadline.model.result import Drift, Observation
 from leadline.planning.autocorrelation import Autocorrelation, integrated_time
@@ -59,7 +60,7 @@ class Noise:
     overhead: float | None = None
     windows: Sequence[Floats] = ()
     between_slots: float | None = None  # variance of a slot's figure about its trial, as given or as measured
-    forks: bool = False  # ``trial`` is how effects differ between worlds, ``block`` how worlds do
+    words: Words = Layout.words  # of the layout: what ``trial`` and ``block`` are between
     slot_seconds: float | None = None  # that each such slot was measured; None where the length does not matter
 
     @property
@@ -87,10 +88,10 @@ class Noise:
         return float(np.mean(squares)) if len(squares) >= 4 else None
 
 
-def assumed(response: str, cv: float, why: str, slots: bool = False, forks: bool = False) -> Noise:
-    """Noise that was told rather than measured: between trials, between ``slots``, or between worlds of ``forks``."""
+def assumed(response: str, cv: float, why: str, slots: bool = False, words: Words = Layout.words) -> Noise:
+    """Noise that was told rather than measured: between ``slots``, else between trials as ``words`` of a layout say."""
     variance = variance_of(cv)
-    return Noise(response, why, True, 0, None, variance, between_slots=variance if slots else None, forks=forks)
+    return Noise(response, why, True, 0, None, variance, between_slots=variance if slots else None, words=words)
 
 
 def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise | None:
@@ -126,7 +127,7 @@ def measured(response: str, past: Sequence[Past], level: float = 0.95) -> Noise 
         drifts=tuple(study.drift for study, _ in usable if study.drift is not None and study.drift.percent is not None),
         overhead=float(np.mean(overheads)) if overheads else None,
         windows=tuple(windows),
-        forks=all(study.plan.forks for study, _ in usable),
+        words=layout_of(usable[0][0].plan).words,
     )
 
 

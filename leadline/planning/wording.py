@@ -37,16 +37,15 @@ def noise_lines(noise: Noise) -> list[str]:
     if noise.between_slots is not None:
         return [f"noise of {noise.response}: {_slots(noise)} ({noise.source})"]
     if noise.trial is None:
-        where = "of effects between worlds" if noise.forks else "between trials"
-        return [f"noise of {noise.response}: {figure(cv_of(noise.sigma2))} % {where} ({noise.source})"]
+        return [f"noise of {noise.response}: {figure(cv_of(noise.sigma2))} % {noise.words.trials} ({noise.source})"]
     lines = [
         f"noise of {noise.response}, from {noise.trials} trials of {noise.source}:",
-        f"  {'of effects between worlds' if noise.forks else 'between trials of a block'} {_component(noise.trial)}",
+        f"  {noise.words.in_block} {_component(noise.trial)}",
     ]
     if noise.trial.df < FEW:
         lines[0] = lines[0][:-1] + f" (the degrees of freedom are only {noise.trial.df}: a first guess):"
     if noise.block is not None:
-        lines.append(f"  between {'worlds' if noise.forks else 'blocks'} {_component(noise.block)}")
+        lines.append(f"  between {noise.words.blocks} {_component(noise.block)}")
     auto = noise.autocorrelation
     if auto is not None and noise.second is not None and noise.steady:
         lines.append(

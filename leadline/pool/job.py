@@ -213,6 +213,6 @@ def _as_given(here: Planned, given: Plan, host: str) -> Planned:
         missing = [factor.name for factor in given.factors if factor not in here.plan.factors]
         why = "; ".join(here.skipped) or f"{', '.join(missing) or 'its factors'} cannot be had as planned"
         raise UsageError(f"{host} cannot run the plan: {why}")
-    if here.plan.rotates != given.rotates:
+    if here.plan.layout != given.layout:
         raise UsageError(f"{host} cannot run the plan: {here.room or 'it lays its trials out in another way'}")
     return replace(here, plan=given)

@@ -13,6 +13,7 @@ from leadline.lab.progress import Watcher
 from leadline.lab.run import RunResult
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import LocalTestbed, RunOptions
+from leadline.layouts import layout_of
 from leadline.model.errors import UsageError
 from leadline.model.hosts import KERNEL
 from leadline.pool.base import Looked, Pool, takes_jobs, without_hosts
@@ -103,6 +104,6 @@ class PoolTestbed(LocalTestbed):
 
         run = PoolRun(
             *(file, planned, self.store, self.pool, self.watcher, options, self._most, self.disposable),
-            settle=settle if file.study.design.switchback else None,
+            settle=settle if layout_of(file.study.design).estimates_wash_out else None,
         )
         return run.execute()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from leadline.conclude.disturbance import clock_times, measures
+from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import ANSWERED, LIMITED, NO_ANSWER, UNFINISHED, Judgement
 from leadline.model.places import IN_MEMORY, PLACES
@@ -39,7 +40,7 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
         *_warm_up(record),
         _driver(files, virtual),
         _little(files),
-        *([] if record.plan.forks else [_drift(analysis)]),
+        *([] if layout_of(record.plan).exact else [_drift(analysis)]),
         _restored(record),
     ]
 

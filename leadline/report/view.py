@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leadline.analysis.explained import Change, Counted, explained
+from leadline.layouts import layout_of
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
@@ -193,7 +194,7 @@ def _explained(
         for file in files
         if file.trial.state == TrialState.DONE and file.added and (total := transactions(file))
     ]
-    return explained(forks, "baseline") if record.plan.forks else {}
+    return explained(forks, "baseline") if layout_of(record.plan).exact else {}
 
 
 def _not_counted(record: StudyRecord, files: Sequence[TrialFiles]) -> str:

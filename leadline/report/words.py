@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from leadline.layouts import layout_of
 from leadline.model.knob import Level
 from leadline.model.load import is_load
 from leadline.model.naming import describing, treatment_name
@@ -82,9 +83,9 @@ def time_note(study: Study) -> str:
 def layout_text(study: Study) -> str:
     """``one-at-a-time, 5 replicates``."""
     design = study.design
-    repeats = "world" if design.worlds else "replicate"
-    forks = "forks, " if design.worlds else ""
-    return f"{forks}{design.treatments}, {plural(design.replicates, repeats)}"
+    layout = layout_of(design)
+    forks = "forks, " if layout.exact else ""
+    return f"{forks}{design.treatments}, {plural(design.replicates, layout.words.repeats)}"
 
 
 def decimals(study: Study) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from leadline.design.rotation import blocks_of, measured, phases_of
+from leadline.layouts import layout_of, measured, phases_of
 from leadline.model.design import Rotation
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Level
@@ -60,11 +60,11 @@ def simulate_observations(
     baseline = {factor.name: factor.baseline for factor in plan.factors}
     usual = {factor.name: factor.baseline for factor in plan.factors if not factor.pseudo}
     host_of = host_of_block(truth)
-    for number, trial in enumerate(plan.trials if not plan.rotates else ()):
+    for number, trial in enumerate(trial for trial in plan.trials if not trial.turns):
         levels = trial.treatment.as_dict()
         steady = trial.slots[-1].begin + trial.slots[-1].seconds if trial.slots else workload.steady
         plot = plot_key({name: level for name, level in levels.items() if name in dear})
-        changes = changes_of(model, levels, baseline) if plan.forks else None
+        changes = changes_of(model, levels, baseline) if layout_of(plan).exact else None
         instance = Instance(
             root, number, trial.seed, plot, 0.0, changes=changes, host=host_of(trial.block), usual=usual
         )
@@ -74,7 +74,7 @@ def simulate_observations(
             model, instance, trial, plan.baseline, steady, EPOCH + now, startup, wash_out, error_limit
         )
         now += before_load(truth) + startup + workload.before_steady + steady + workload.ramp_down + after_load(truth)
-    for block in blocks_of(plan) if plan.rotates else ():
+    for block in [block for block in plan.together if block[0].turns]:
         instances = []
         for trial in block:
             levels = trial.treatment.as_dict()

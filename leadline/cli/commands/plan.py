@@ -17,14 +17,8 @@ from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
-from leadline.design import (
-    DesignProperties,
-    check_plan,
-    describe_design,
-    plan_from_json,
-    plan_to_json,
-    properties_text,
-)
+from leadline.design import DesignProperties, describe_design, plan_from_json, plan_to_json, properties_text
+from leadline.layouts import check_plan
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan

@@ -12,6 +12,7 @@ from leadline.analysis.maxt import max_t
 from leadline.analysis.pooled import Residual
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import response_kind
+from leadline.layouts import layout_of
 from leadline.model.errors import BLAMED
 from leadline.model.plan import Treatment
 from leadline.model.result import Observation, Verdict
@@ -103,7 +104,7 @@ def noise_of_others(measured: Iterable[Measured], response: str) -> list[Residua
     residuals = (
         residual(measurement.plan, measurement.observations, response)
         for measurement in measured
-        if measurement.plan.rotates
+        if layout_of(measurement.plan).side_by_side
     )
     return [residual for residual in residuals if residual is not None]
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost

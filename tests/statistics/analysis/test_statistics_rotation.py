@@ -13,8 +13,7 @@ from leadline.analysis import analyse
 from leadline.analysis.order import order_effects
 from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
 from leadline.design import make_plan
-from leadline.design.rotation import rotation_plan
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import rotation_plan, switchback_plan
 from leadline.model.design import Design, Rotation, Switchback
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan

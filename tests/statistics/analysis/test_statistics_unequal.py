@@ -14,7 +14,7 @@ from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.table import Floats, StudyTable, sample_of
 from leadline.design import make_plan
-from leadline.design.rotation import rotation_plan
+from leadline.layouts import rotation_plan
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.naming import plain_level

@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from leadline.design import DesignError, make_plan, plan_from_json, plan_problems, plan_to_json
+from leadline.design import DesignError, make_plan, plan_from_json, plan_to_json
 from leadline.design.forks import booted, warmed, work
 from leadline.design.kinds import KINDS
+from leadline.layouts import plan_problems
 from leadline.model.design import Design
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role
@@ -26,7 +27,7 @@ def forks(*factors: Factor, worlds: int = 4, **keys: object) -> Plan:
 def test_every_treatment_once_in_every_world(of: str) -> None:
     plan = forks(*EVERY, of=of)
     assert plan.kind == of
-    assert plan.forks
+    assert plan.layout == "forks"
     assert plan_problems(plan) == ()
     wanted = set(KINDS[of].treatments(plan.factors, Design(kind=of)))
     for world in range(4):

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from leadline.design import (
     KINDS,
     DesignError,
-    check_plan,
     describe_design,
     make_plan,
     plan_from_json,
     plan_to_json,
     properties_text,
 )
-from leadline.design.check import BLOCKS
+from leadline.layouts import BLOCKS, check_plan
 from leadline.model.design import Design
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from leadline.analysis import analyse
-from leadline.design import KINDS, check_plan, describe_design, plan_from_json, plan_problems, plan_to_json
+from leadline.design import KINDS, describe_design, plan_from_json, plan_to_json
 from leadline.design.coding import level_indices, model_matrix
-from leadline.design.switchback import switchback_plan
 from leadline.figures.study import table_of
+from leadline.layouts import check_plan, plan_problems, switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from leadline.analysis import analyse
 from leadline.analysis.composite import SETTING, as_one_factor
 from leadline.cli.main import app
-from leadline.design import check_plan, describe_design, make_plan, plan_from_json, plan_to_json
+from leadline.design import describe_design, make_plan, plan_from_json, plan_to_json
 from leadline.lab.store import Store
+from leadline.layouts import check_plan
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level

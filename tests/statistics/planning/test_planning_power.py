@@ -12,7 +12,7 @@ from statsmodels.stats.power import TTestIndPower
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan

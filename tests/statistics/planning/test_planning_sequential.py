@@ -13,7 +13,7 @@ from witnesses import matrix
 
 from leadline.analysis import analyse
 from leadline.design import make_plan
-from leadline.design.switchback import switchback_plan
+from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Level

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost
 
-from leadline.design import DesignError, make_plan, plan_from_json, plan_problems, plan_to_json
+from leadline.design import DesignError, make_plan, plan_from_json, plan_to_json
 from leadline.design.carryover import CarryOver, abba, random_blocks, williams, williams_square
-from leadline.design.switchback import assumed_wash_out, steady_seconds, switchback_plan
 from leadline.lab.planning import cost, plan_study
 from leadline.lab.studyfile import parse_study
+from leadline.layouts import assumed_wash_out, plan_problems, steady_seconds, switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Level

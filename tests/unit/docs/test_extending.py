@@ -102,7 +102,18 @@ def recipe(name: str, text: str) -> Recipe:
 
 
 RECIPES = [recipe(name, text) for name, text in sections()]
-KINDS = {"knob", "server", "database", "application", "observer", "host kind", "load generator", "design", "response"}
+KINDS = {
+    "knob",
+    "server",
+    "database",
+    "application",
+    "observer",
+    "host kind",
+    "load generator",
+    "design",
+    "layout",
+    "response",
+}
 
 
 def test_there_is_a_recipe_for_every_part() -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from lab_fakes import CACHE, HEAP, POOL, STATEMENTS, FakeHost, FakeSystem, failing
 
-from leadline.design import check_plan, plan_from_json, plan_to_json
-from leadline.design.rotation import blocks_of, measured, phases_of
+from leadline.design import plan_from_json, plan_to_json
 from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.lifecycle import STEPS
 from leadline.lab.planning import plan_study
@@ -23,6 +22,7 @@ from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
+from leadline.layouts import check_plan, measured, phases_of
 from leadline.model.design import Rotation
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
@@ -69,7 +69,7 @@ def run(tmp_path: Path, system: FakeSystem, text: str = STUDY, **options: Any) -
 def test_each_round_gives_every_instance_one_slot_and_turns_follow_without_gaps() -> None:
     plan = plan_of()
     check_plan(plan)
-    blocks = blocks_of(plan)
+    blocks = plan.together
     assert [len(block) for block in blocks] == [3, 3, 3]
     for block in blocks:
         turns = sorted(
@@ -91,7 +91,7 @@ def test_each_round_gives_every_instance_one_slot_and_turns_follow_without_gaps(
 
 def test_who_follows_whom_is_even() -> None:
     plan = plan_of(STUDY.replace("steady: 22s", "steady: 240s"))
-    for block in blocks_of(plan):
+    for block in plan.together:
         order = [at for _, at in sorted((turn.begin, at) for at, trial in enumerate(block) for turn in trial.turns)]
         pairs = Counter(itertools.pairwise(order))
         assert all(one != other for one, other in pairs)
@@ -102,8 +102,8 @@ def test_who_follows_whom_is_even() -> None:
 def test_several_instances_of_a_treatment_in_a_block() -> None:
     plan = plan_of(STUDY.replace("slot: 4s", "slot: 4s, instances: 2").replace("replicates: 3", "replicates: 4"))
     check_plan(plan)
-    assert [len(block) for block in blocks_of(plan)] == [6, 6]
-    for block in blocks_of(plan):
+    assert [len(block) for block in plan.together] == [6, 6]
+    for block in plan.together:
         assert set(Counter(trial.treatment.key for trial in block).values()) == {2}
         assert len({trial.seed for trial in block}) == 1
 
@@ -116,7 +116,7 @@ HOST = STUDY.replace("server.cache: [true, false]", "vm.fake_live: [10, 20]").re
 def test_factors_of_the_host_have_one_level_in_a_rotation_and_every_stretch_has_all() -> None:
     plan = plan_of(HOST)
     check_plan(plan)
-    blocks = blocks_of(plan)
+    blocks = plan.together
     assert [len(block) for block in blocks] == [2] * 6
     levels = [{trial.treatment["vm.fake_live"] for trial in block} for block in blocks]
     assert all(len(level) == 1 for level in levels)
@@ -182,7 +182,7 @@ def test_what_memory_cannot_hold_runs_one_by_one_where_the_study_says_so(text: s
     text = text.replace("256m", "4g").replace("slot: 4s", "slot: 4s, otherwise: one-by-one")
     plan = plan_of(text)
     check_plan(plan)
-    assert not plan.rotates
+    assert plan.layout != "rotation"
     told = [note for note in plan.notes if note.startswith("No rotation: ")]
     assert [note.partition(" instances")[0] for note in told] == [f"No rotation: {2 if slots else 3}"]
     assert {len(trial.slots) for trial in plan.trials} == {3 if slots else 0}
@@ -230,19 +230,19 @@ def test_live_factors_change_in_slots_inside_instances_and_the_others_between_th
     plan = plan_of(LIVE)
     check_plan(plan)
     assert plan_from_json(plan_to_json(plan)) == plan
-    assert [len(block) for block in blocks_of(plan)] == [2, 2, 2]
+    assert [len(block) for block in plan.together] == [2, 2, 2]
     for trial in plan.trials:
         own = [turn for turn in trial.turns if not turn.warm_up]
         assert [(slot.begin + 18, slot.seconds) for slot in trial.slots] == [(turn.begin, 4.0) for turn in own]
         assert len({slot.treatment["server.pool"] for slot in trial.slots}) == 1
         assert len({slot.treatment.key for slot in trial.slots}) == len(trial.slots) == 3
-    for block in blocks_of(plan):
+    for block in plan.together:
         assert {trial.treatment["server.pool"] for trial in block} == {10, 2}
     said = "\n".join(plan.notes)
     assert "In slots inside an instance: server.statements, vm.fake_live; between instances: server.pool." in said
     assert "vm.fake_live: of the whole host, so what a level leaves behind meets another instance's slot" in said
     assert "between instances: nothing, they are alike" in "\n".join(plan_of(ALIKE).notes)
-    assert [len(block) for block in blocks_of(plan_of(ALIKE))] == [3]
+    assert [len(block) for block in plan_of(ALIKE).together] == [3]
     with pytest.raises(UsageError, match=r"side\.yaml:8: design\.rotation: all factors are live"):
         plan_of(ALIKE.replace(", instances: 3", ""))
     with pytest.raises(
@@ -482,8 +482,8 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     assert record.seconds_per_trial == pytest.approx((last - first) / len(record.trials), rel=0.01)
     chosen = best_settings(record, analysis_of(record), "throughput")
     confirmation = bed.plan(confirmation_study(record, chosen, "throughput", 4))
-    assert [len(block) for block in blocks_of(confirmation.plan)] == [2, 2, 2, 2]
-    assert confirmation.plan.rotates
+    assert [len(block) for block in confirmation.plan.together] == [2, 2, 2, 2]
+    assert confirmation.plan.layout == "rotation"
     rotation = record.study.design.rotation
     assert rotation is not None
     many = record.study.design.model_copy(
@@ -491,4 +491,4 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     )
     wide = replace(record, study=record.study.model_copy(update={"design": many}))
     confirmation = bed.plan(confirmation_study(wide, chosen, "throughput", 3))
-    assert [len(block) for block in blocks_of(confirmation.plan)] == [6]
+    assert [len(block) for block in confirmation.plan.together] == [6]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from leadline.design.rotation import blocks_of
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import TuningFile, find_tuning, parse_tuning
 from leadline.lab.tuning.outline import Outline, outline
@@ -74,16 +73,14 @@ def step_plan(file: TuningFile, testbed: SimulatedTestbed, step: str) -> Plan:
 
 def test_a_step_of_restart_knobs_has_an_instance_for_each_configuration(tmp_path: Path) -> None:
     plan = step_plan(small(), simulated(tmp_path), "heap")
-    assert [len({trial.treatment for trial in block}) for block in blocks_of(plan)] == [4, 4]
+    assert [len({trial.treatment for trial in block}) for block in plan.together] == [4, 4]
     assert all(sum(not turn.warm_up for turn in trial.turns) == 4 for trial in plan.trials)
     assert not any(trial.slots for trial in plan.trials)
 
 
 def test_a_step_of_live_knobs_shares_the_instances_of_a_mode(tmp_path: Path) -> None:
     plan = step_plan(small(), simulated(tmp_path), "cache")
-    assert [sorted(str(trial.treatment[MODE]) for trial in block) for block in blocks_of(plan)] == [
-        ["direct", "orm"]
-    ] * 2
+    assert [sorted(str(trial.treatment[MODE]) for trial in block) for block in plan.together] == [["direct", "orm"]] * 2
     for trial in plan.trials:
         mode = trial.treatment[MODE]
         assert [slot.seconds for slot in trial.slots] == [8.0] * 6
@@ -95,7 +92,7 @@ def test_a_step_of_live_knobs_shares_the_instances_of_a_mode(tmp_path: Path) -> 
 @pytest.mark.parametrize(("blocks", "sizes"), [(2, [2]), (3, [3]), (5, [2, 3])])
 def test_in_one_mode_blocks_of_a_live_step_stand_side_by_side(blocks: int, sizes: list[int], tmp_path: Path) -> None:
     plan = step_plan(small("modes=[orm]", f"blocks.step={blocks}"), simulated(tmp_path), "cache")
-    assert [len(block) for block in blocks_of(plan)] == sizes
+    assert [len(block) for block in plan.together] == sizes
 
 
 def test_in_the_comparison_every_configuration_has_instances_of_its_own(tmp_path: Path) -> None:
@@ -104,7 +101,7 @@ def test_in_the_comparison_every_configuration_has_instances_of_its_own(tmp_path
     assert part is not None
     assert list(part.configurations) == ["orm untuned", "orm tuned", "direct untuned", "direct tuned"]
     plan = simulated(tmp_path).plan(part_file(tuning, part)).plan
-    assert [len({trial.treatment for trial in block}) for block in blocks_of(plan)] == [4] * 4
+    assert [len({trial.treatment for trial in block}) for block in plan.together] == [4] * 4
     assert not any(trial.slots for trial in plan.trials)
 
 
@@ -172,7 +169,7 @@ def test_where_memory_is_too_small_a_tuning_runs_plain_trials(tmp_path: Path) ->
     assert [(line.what, line.least) for line in told.lines_of][:2] == [("heap", 8), ("pool", 8)]
     assert told.side_by_side[0].startswith("No rotation: 4 instances at once need about ")
     plan = step_plan(small(heaps), simulated(tmp_path), "pool")
-    assert not plan.rotates
+    assert plan.layout != "rotation"
     assert not any(trial.slots for trial in plan.trials)
 
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from leadline.analysis.contrasts import contrasts, mean_contrasts
-from leadline.design import DesignError, make_plan, plan_problems
+from leadline.design import DesignError, make_plan
 from leadline.lab.planning import plan_study
 from leadline.lab.tuning.part import measured, part_file
+from leadline.layouts import plan_problems
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob

@@ -165,7 +165,7 @@ def test_what_is_proposed_is_the_plan_that_was_told(name: str, tmp_path: Path) -
         plan = planned(*(f"{key}={value}" for key, value in each.write.items())).plan
         assert len(plan.trials) == each.trials
         assert sum(len(trial.slots) for trial in plan.trials) in (0, each.slots)
-        assert plan.rotates == (each.name == "rotation")
+        assert plan.layout == each.name
 
 
 def test_the_table_says_its_noise_and_what_to_write() -> None:

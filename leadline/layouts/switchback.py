@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from leadline.design.carryover import Orders, abba, random_blocks, williams
+from leadline.design.carryover import abba, random_blocks, williams
 from leadline.design.coding import level_indices, model_matrix
 from leadline.design.order import Row, blocked_order, with_sentinels
+from leadline.design.plots import is_live
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
+from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
@@ -32,18 +35,6 @@ LATE = 0.1  # of a slot: so late levels may come in any case
 _ORDERS = {"random-blocks": random_blocks, "williams": williams, "abba": abba}
 
 
-def assumed_wash_out(switchback: Switchback) -> float:
-    """Seconds left out at the start of a slot: as given, else a third of the slot, at most three seconds."""
-    return switchback.wash_out if switchback.wash_out is not None else min(switchback.slot / 3, 3.0)
-
-
-def wash_out_of(design: Design) -> float:
-    """Seconds left out at the start of the slots of a switchback or a rotation."""
-    return (
-        design.rotation.wash_out if design.rotation is not None else assumed_wash_out(design.switchback or Switchback())
-    )
-
-
 def latest_change(slot: float, wash_out: float) -> float:
     """Seconds after the start of a slot at which its levels must be in force: after half of the wash-out (seconds too)
     half of what was planned is left to measure, and two whole seconds where there were so many.
@@ -52,17 +43,14 @@ def latest_change(slot: float, wash_out: float) -> float:
     return max(LATE * slot, wash_out / 2 + planned - max(planned / 2, min(planned, FEWEST_SECONDS)))
 
 
-def is_live(factor: Factor) -> bool:
-    """Whether a factor changes between slots."""
-    return factor.apply_cost is ApplyCost.LIVE
-
-
 def steady_seconds(trial: PlannedTrial) -> float:
     """Seconds of a trial's slots; 0 for a trial without."""
     return sum(slot.seconds for slot in trial.slots)
 
 
-def switchback_plan(factors: Sequence[Factor], design: Design, workload: Workload) -> Plan:
+def switchback_plan(
+    factors: Sequence[Factor], design: Design, workload: Workload, _of_host: Collection[str] = (), /
+) -> Plan:
     """A complete, seeded plan whose trials have slots.
 
     Slot treatments are the baseline and the distinct runs of ``design.kind`` over the live factors, trial treatments
@@ -302,14 +290,31 @@ def _notes(
     return notes
 
 
-__all__ = [
-    "LARGEST",
-    "SHORTEST",
-    "Orders",
-    "assumed_wash_out",
-    "is_live",
-    "slot_problems",
-    "steady_seconds",
-    "switchback_plan",
-    "wash_out_of",
-]
+class Slots(Layout):
+    """Levels that change in slots of one warm trial."""
+
+    words = Words("in slots")
+    estimates_wash_out = True
+
+    plan = staticmethod(switchback_plan)
+
+    def same_question(self, design: Design, live: bool) -> Design:  # noqa: ARG002
+        left_out = None if design.rotation is None else design.rotation.wash_out
+        slot = (design.rotation or Switchback()).slot
+        return design.model_copy(update={"rotation": None, "switchback": Switchback(slot=slot, wash_out=left_out)})
+
+    def keys(self, design: Design) -> dict[str, str]:
+        switchback = design.switchback or Switchback()
+        keys = {"design.switchback.slot": format_duration(switchback.slot)}
+        if switchback.wash_out is not None:
+            keys["design.switchback.wash_out"] = format_duration(switchback.wash_out)
+        return keys
+
+    def fresh(self, design: Design, kind: str, replicates: int, live: Collection[bool]) -> dict[str, Any]:
+        keys = super().fresh(design, kind, replicates, live)
+        if set(live) == {True} and design.switchback is not None:
+            keys["switchback"] = design.switchback.model_dump(mode="json", exclude_unset=True)
+        return keys
+
+
+LAYOUT = Slots()

@@ -11,23 +11,24 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from leadline.design.carryover import random_blocks
 from leadline.design.errors import DesignError
 from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
 from leadline.design.order import blocked_order
-from leadline.design.rotation_check import KEY, check_rotation
-from leadline.design.rotation_notes import notes_of
+from leadline.design.plots import dear_factors, is_live
 from leadline.design.seeds import block_seed
 from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
-from leadline.design.switchback import is_live
-from leadline.design.whole_host import check_host, with_host
+from leadline.layouts.plain import Layout, Words, assumed_wash_out
+from leadline.layouts.whole_host import check_host, with_host
 from leadline.model.design import Design, Rotation, Switchback
 from leadline.model.plan import Factor, Plan, PlannedTrial, Slot, Treatment, Turn
 from leadline.model.units import format_duration
-from leadline.model.workload import Workload
+from leadline.model.workload import IN_NO_CYCLES, Workload
 
+KEY = ("design", "rotation")
 FEWEST_ROUNDS = 2
 Inside = Mapping[Treatment, tuple[Treatment, ...]]  # levels of an instance -> live levels of its slots
 _ALONE = (
@@ -36,7 +37,9 @@ _ALONE = (
 )
 
 
-def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = ()) -> Plan:
+def rotation_plan(
+    factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = (), /
+) -> Plan:
     """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and
     ``workload.steady`` are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to
     whole slots. ``of_host``: names of knobs of the whole host.
@@ -61,11 +64,11 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
         check_host(host, factors, design)
     live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
     shared = [factor for factor in factors if factor.name in of_host and factor not in live]
-    check_rotation(factors, design, workload, layout, shared)
+    _check(factors, design, workload, layout, shared)
     plan, told = _instances(factors, live, design, configurations)
     alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and bool(configurations)
     plan = _merged(plan, max(layout.instances, 2) if alone else layout.instances, alone)
-    blocks = blocks_of(plan)
+    blocks = _blocks(plan)
     if min(len(block) for block in blocks) < 2:
         small = "design: a block of one trial has nobody to take turns with; set another block_size"
         raise DesignError(_ALONE if live else small, KEY)
@@ -84,7 +87,7 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
     if live:
         rotated = _with_slots(rotated, inside, rounds)
     sizes = sorted(map(len, blocks))
-    notes = notes_of(rotated, sizes, layout, workload, rounds * layout.slot, rounds, live, of_host)
+    notes = _notes(rotated, sizes, layout, workload, rounds * layout.slot, rounds, live, of_host)
     notes += [*told_inside, *told, *plan.notes]
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
         notes.append("No sentinels are added: every block of a rotation holds the baseline.")
@@ -92,6 +95,71 @@ def rotation_plan(factors: Sequence[Factor], design: Design, workload: Workload,
         rotated, told_host = with_host(rotated, host, design)
         notes += told_host
     return replace(rotated, factors=tuple(everything), notes=tuple(notes))
+
+
+def _check(
+    factors: Sequence[Factor], design: Design, workload: Workload, layout: Rotation, held_by_host: Sequence[Factor]
+) -> None:
+    """``held_by_host``: factors of the whole host whose levels cannot change for one instance alone. Raises
+    DesignError, naming the key.
+    """
+    key, name = KEY, ".".join(KEY)
+    if design.switchback is not None:
+        raise DesignError(
+            f"{name} and design.switchback are two layouts; keep one: switchback for levels that change in the "
+            f"running system, rotation for those that need a restart",
+            key,
+        )
+    if design.blocks not in ("by-replicate", "incomplete"):
+        raise DesignError(
+            f"design.blocks {design.blocks} orders trials one after the other; with {name} leave it out or say "
+            "incomplete",
+            ("design", "blocks"),
+        )
+    if dear := dear_factors(factors):
+        raise DesignError(
+            f"{dear[0].name} needs a {dear[0].apply_cost.value} of the host, so its levels cannot stand side by side; "
+            f"leave {name} out",
+            ("factors", dear[0].name),
+        )
+    for factor in held_by_host:
+        when = "" if is_live(factor) else " and takes effect when a service starts"
+        raise DesignError(
+            f"{factor.name} is of the whole host{when}: its levels cannot stand side by side; leave {name} out",
+            ("factors", factor.name),
+        )
+    for part in ("slot", "wash_out", "warm_up_slot"):
+        seconds = getattr(layout, part)
+        if seconds != round(seconds):
+            low, high = format_duration(math.floor(seconds)), format_duration(math.ceil(seconds))
+            raise DesignError(
+                f"{name}.{part} is {format_duration(seconds)}, but responses are kept for whole seconds; say "
+                f"{low} or {high}",
+                (*key, part),
+            )
+    if workload.ramp_up != round(workload.ramp_up):
+        raise DesignError(
+            f"workload.ramp_up is {format_duration(workload.ramp_up)}, but responses are kept for whole seconds",
+            ("workload", "ramp_up"),
+        )
+    if "warm_up_slot" in layout.model_fields_set and layout.warm_up_slot > workload.ramp_up:
+        raise DesignError(
+            f"{name}.warm_up_slot {format_duration(layout.warm_up_slot)} is longer than workload.ramp_up; "
+            f"say {format_duration(workload.ramp_up)} or less, or leave it out",
+            (*key, "warm_up_slot"),
+        )
+    if layout.wash_out > layout.slot - 1:
+        raise DesignError(
+            f"{name}.wash_out {format_duration(layout.wash_out)} leaves no whole second of a slot of "
+            f"{format_duration(layout.slot)}; say {format_duration(layout.slot - 1)} or less",
+            (*key, "wash_out"),
+        )
+    for kind in IN_NO_CYCLES:
+        if getattr(workload, kind) is not None:
+            raise DesignError(
+                f"workload.{kind}: the load of {name} comes in slots of `users` or `rate`; leave {kind} out",
+                ("workload", kind),
+            )
 
 
 def _configurations(factors: Sequence[Factor], design: Design) -> Inside:
@@ -143,7 +211,7 @@ def _with_slots(plan: Plan, inside: Inside, rounds: int) -> Plan:
         )
     sizes = {len(treatments) for treatments in inside.values()}
     orders = {size: random_blocks(size, rounds // size, len(plan.trials), plan.seed) for size in sizes}
-    ramp_ups = [phases_of(block)[0] for block in blocks_of(plan) for _ in block]
+    ramp_ups = [phases_of(block)[0] for block in _blocks(plan) for _ in block]
     trials = []
     for number, (trial, ramp_up) in enumerate(zip(plan.trials, ramp_ups, strict=True)):
         levels, turns = trial.treatment.as_dict(), [turn for turn in trial.turns if not turn.warm_up]
@@ -166,8 +234,8 @@ def one_by_one(design: Design, live: bool) -> Design:
     return design.model_copy(update={"rotation": None, "switchback": switchback})
 
 
-def blocks_of(plan: Plan) -> list[list[PlannedTrial]]:
-    """Trials by block, in order: what is started together."""
+def _blocks(plan: Plan) -> list[list[PlannedTrial]]:
+    """Trials by block, in order, before they have turns."""
     return [list(block) for _, block in itertools.groupby(plan.trials, key=lambda trial: trial.block)]
 
 
@@ -200,7 +268,7 @@ def _merged(plan: Plan, instances: int, alone: bool) -> Plan:
     """So many blocks as one; where each is one instance ``alone``, those left over go with the last. Raises DesignError
     where there are fewer.
     """
-    blocks = len(blocks_of(plan))
+    blocks = len(_blocks(plan))
     if instances > blocks:
         has = "replicate" if plan.blocks == "by-replicate" else "block"
         raise DesignError(
@@ -235,3 +303,100 @@ def _turns(
             found[instance].append(Turn(now, seconds, warm_up))
             now += seconds
     return (tuple(turns) for turns in found)
+
+
+def _notes(
+    plan: Plan,
+    sizes: Sequence[int],
+    layout: Rotation,
+    workload: Workload,
+    steady: float,
+    rounds: int,
+    live: Sequence[Factor],
+    of_host: Collection[str],
+) -> list[str]:
+    """What the plan is, in sentences. ``sizes``: trials of each block, ascending; ``steady``: seconds of load that each
+    instance is measured under.
+    """
+    several = f"{sizes[-1]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    notes = [
+        f"Rotation: {several} instances side by side, {rounds} slots of {format_duration(layout.slot)} each after "
+        f"{format_duration(workload.ramp_up)} of load to warm up, in {len(sizes)} blocks; the first "
+        f"{format_duration(layout.wash_out)} of every slot are left out."
+    ]
+    if warm := workload.warm_up:
+        pause = f" and {format_duration(warm.pause)} without load" if warm.pause else ""
+        notes.append(
+            f"Before that all instances of a block are warmed, in cycles of {format_duration(warm.load)} for each"
+            f"{pause}: {'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles, "
+            f"{format_duration(workload.warm_up_seconds(sizes[-1]))} with all around them."
+        )
+    if live:
+        between = [factor.name for factor in plan.factors if factor not in live]
+        notes.append(
+            f"In slots inside an instance: {', '.join(factor.name for factor in live)}; between instances: "
+            f"{', '.join(between) or 'nothing, they are alike'}."
+        )
+    if shared := [factor.name for factor in live if factor.name in of_host]:
+        notes.append(
+            f"{', '.join(shared)}: of the whole host, so what a level leaves behind meets another instance's slot; "
+            "only the wash-out keeps it out."
+        )
+    if steady < workload.steady:
+        duration = format_duration(workload.steady)
+        notes.append(f"The steady state is {format_duration(steady)} instead of {duration}: whole slots.")
+    return notes
+
+
+class Beside(Layout):
+    """Instances side by side; one at a time has load."""
+
+    words = Words("side by side")
+    side_by_side = True
+
+    plan = staticmethod(rotation_plan)
+
+    def slots(self, design: Design) -> tuple[float, float]:
+        rotation = design.rotation or Rotation()
+        return rotation.slot, rotation.wash_out
+
+    def same_question(self, design: Design, live: bool) -> Design:
+        rotation, switchback = Rotation(), design.switchback or Switchback()
+        if live:
+            left_out = float(math.ceil(assumed_wash_out(switchback)))
+            rotation = rotation.model_copy(update={"slot": switchback.slot, "wash_out": left_out})
+        return design.model_copy(update={"rotation": rotation, "switchback": None})
+
+    def keys(self, design: Design) -> dict[str, str]:
+        rotation = design.rotation or Rotation()
+        keys = {"design.rotation.slot": format_duration(rotation.slot)}
+        if rotation.instances > 1:
+            keys["design.rotation.instances"] = str(rotation.instances)
+        if rotation.wash_out != Rotation().wash_out:
+            keys["design.rotation.wash_out"] = format_duration(rotation.wash_out)
+        return keys
+
+    def with_instances(self, design: Design, instances: int) -> Design:
+        rotation = (design.rotation or Rotation()).model_copy(update={"instances": instances})
+        return design.model_copy(update={"replicates": instances, "rotation": rotation})
+
+    def smaller(self, design: Design, fit: int) -> Design | None:
+        rotation = design.rotation or Rotation()
+        if rotation.instances > 1:
+            fewer = rotation.model_copy(update={"instances": min(fit, rotation.instances - 1)})
+            return design.model_copy(update={"rotation": fewer})
+        if design.blocks == "incomplete":
+            return None
+        return design.model_copy(update={"blocks": "incomplete", "block_size": fit})
+
+    def fresh(self, design: Design, kind: str, replicates: int, live: Collection[bool]) -> dict[str, Any]:
+        keys, rotation = super().fresh(design, kind, replicates, live), design.rotation or Rotation()
+        kinds = set(live)
+        if len(kinds) == 1:  # what is both would be crossed in slots
+            # It may have fewer than the study had; where only live levels differ one has nobody to take turns with.
+            instances = min(max(rotation.instances, 1 + kinds.pop()), replicates)
+            keys["rotation"] = {**rotation.model_dump(mode="json", exclude_unset=True), "instances": instances}
+        return keys
+
+
+LAYOUT = Beside()

@@ -13,8 +13,8 @@ from leadline.design.definitive_screening import ordered_levels
 from leadline.design.forks import WORLDS
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_factors, dear_levels
-from leadline.design.switchback import slot_problems
-from leadline.design.whole_host import between_blocks, without
+from leadline.layouts.switchback import slot_problems
+from leadline.layouts.whole_host import between_blocks, without
 from leadline.model.errors import UsageError, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 
@@ -45,7 +45,7 @@ def plan_problems(plan: Plan) -> tuple[str, ...]:
         held = treatment.as_dict()
         if set(held) != set(levels) or any(held[name] not in levels[name] for name in levels):
             return ("some trial has a factor or level that the factors do not have",)
-    host = between_blocks(plan) if plan.rotates else []
+    host = between_blocks(plan) if plan.layout == "rotation" else []
     return tuple(_problems(without(plan, host) if 0 < len(host) < len(plan.factors) else plan))
 
 
@@ -72,7 +72,7 @@ def _problems(plan: Plan) -> Iterator[str]:
             yield f"trial {trial.position} is called {trial.role.value} but its treatment says otherwise"
     runs = [[trial.treatment for trial in trials if trial.role is not Role.SENTINEL] for trials in members]
     yield from _block_problems(plan, runs)
-    if plan.forks:
+    if plan.layout == "forks":
         return
     yield from _plot_problems(plan)
     sentinels = any(trial.role is Role.SENTINEL for trial in plan.trials)
@@ -102,7 +102,7 @@ def _block_problems(plan: Plan, blocks: Sequence[Sequence[Treatment]]) -> Iterat
         wanted = Counter({key: 2 * times for key, times in wanted.items()})
     for block, counts in enumerate(counted):
         times = (
-            min(counts.values()) if plan.rotates and counts else 1
+            min(counts.values()) if plan.layout == "rotation" and counts else 1
         )  # a rotation may take several replicates together
         if counts != Counter({key: times * number for key, number in wanted.items()}):
             yield f"block {block} does not hold every treatment exactly once"
