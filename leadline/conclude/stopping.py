@@ -6,7 +6,6 @@ The comparisons of a tuning are studies of fixed size; what its steps keep is ``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from leadline.analysis.interim import Interim
 from leadline.model.record import StudyRecord, TrialState
@@ -21,33 +20,16 @@ REPEATED = (
 WATCHED = "The study may be watched at any moment (confidence sequences): at all moments together"
 
 
-class StoppingRule(Protocol):
-    """``interim``: how the analysis of the trials that ran must judge a response so that its intervals hold under the
-    rule; ``notes``: what the rule has to say of itself.
-    """
-
-    def interim(self, response: str, /) -> Interim | None: ...
-
-    def notes(self) -> tuple[str, ...]: ...
-
-
-class Fixed:
-    """All planned trials run."""
-
-    def interim(self, _response: str, /) -> None:
-        return None
-
-    def notes(self) -> tuple[str, ...]:
-        return ()
-
-
 @dataclass(frozen=True)
-class InterimAnalyses:
-    """The study is looked at several times and may end early: repeated confidence intervals."""
+class StoppingRule:
+    """When the trials of a study end: all of them run, or interim analyses may end it early (repeated intervals)."""
 
     record: StudyRecord
 
-    def interim(self, response: str, /) -> Interim | None:
+    def interim(self, response: str) -> Interim | None:
+        """How the analysis of the trials that ran must judge a response so that its intervals hold under the rule."""
+        if not self.record.study.design.looked_at:
+            return None
         record, observations = self.record, self.record.observations()
         if record.study.design.looks == "watched":
             found = watched(record.plan_that_ran, observations, response)
@@ -60,7 +42,10 @@ class InterimAnalyses:
         return boundary_of(record.plan_that_ran, observations, response, blocks, number).interim(number)
 
     def notes(self) -> tuple[str, ...]:
+        """What the rule has to say of itself."""
         record = self.record
+        if not record.study.design.looked_at:
+            return ()
         skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
         reasons: dict[str, int] = {}
         for trial in skipped:
@@ -73,8 +58,3 @@ class InterimAnalyses:
             f"{REPEATED}."
         )
         return tuple(notes)
-
-
-def rule_of(record: StudyRecord) -> StoppingRule:
-    """The rule that the study's design asks for."""
-    return Fixed() if not record.study.design.looked_at else InterimAnalyses(record)

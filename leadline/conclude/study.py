@@ -17,7 +17,7 @@ from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.interactions import in_words
 from leadline.conclude.judgement import judged
 from leadline.conclude.margin import within_margin
-from leadline.conclude.stopping import rule_of
+from leadline.conclude.stopping import StoppingRule
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.model.disturbance import OTHERS
 from leadline.model.load import is_load
@@ -36,7 +36,7 @@ class Series:
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
     """What the trials that have run so far say, under the stopping rule of the study's file."""
-    seen, rule = series or Series(), rule_of(record)
+    seen, rule = series or Series(), StoppingRule(record)
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))

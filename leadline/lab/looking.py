@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from leadline.analysis.equivalence import MARGIN
 from leadline.lab.store import Store
@@ -13,6 +12,7 @@ from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.study import Study
 from leadline.planning.looks import due, look, schedule
 
 
@@ -24,33 +24,6 @@ def check_looks(file: StudyFile, plan: Plan) -> None:
         raise UsageError(f"{file.where(('design', 'looks'))}: {error}") from None
 
 
-class Gate(Protocol):
-    """Asked before every trial that is still to run whether the study goes on. ``skipped``: positions that need not
-    run.
-    """
-
-    skipped: set[int]
-
-    def looks_before(self, trial: TrialRecord) -> bool:
-        """Whether it would look at all trials before this one now."""
-
-    def before(self, trial: TrialRecord) -> str:
-        """Why the study ends here, empty to go on. Raises UsageError where the plan has no room for the looks."""
-
-
-@dataclass
-class NoGate(Gate):
-    """Where nothing is decided on the way."""
-
-    skipped: set[int] = field(default_factory=set)
-
-    def looks_before(self, trial: TrialRecord) -> bool:  # noqa: ARG002 - as every gate
-        return False
-
-    def before(self, trial: TrialRecord) -> str:  # noqa: ARG002
-        return ""
-
-
 def skip(store: Store, record: StudyRecord, which: Callable[[TrialRecord], bool], why: str) -> set[int]:
     """Marks trials left to run as not needed; returns their positions."""
     gone = [trial for trial in record.trials if trial.is_left and which(trial)]
@@ -59,8 +32,9 @@ def skip(store: Store, record: StudyRecord, which: Callable[[TrialRecord], bool]
 
 
 @dataclass
-class Looking(Gate):
-    """Asks after complete blocks whether a study goes on. Deciding again after an interruption gives the same answer,
+class Looking:
+    """Asked before every trial that is still to run whether a study goes on: it looks after complete blocks, never with
+    one look. ``skipped``: positions that need not run. Deciding again after an interruption gives the same answer,
     since a look depends on the stored observations of its blocks alone.
     """
 
@@ -74,13 +48,23 @@ class Looking(Gate):
     skipped: set[int] = field(default_factory=set)
     _done: int = 0
 
+    @classmethod
+    def at(
+        cls, study: Study, store: Store, record: StudyRecord, message: Callable[[str], None], looks: Looks | None = None
+    ) -> Looking:
+        """As the study says, or with other ``looks``."""
+        looks, margin = study.design.looks if looks is None else looks, 100 * study.equivalence
+        return cls(store, record.id, record.plan, looks, study.responses[0], message, margin)
+
     def looks_before(self, trial: TrialRecord) -> bool:
+        """Whether it would look at all trials before this one now."""
         return self.looks != 1 and self._done < self._due(trial) < len(schedule(self.plan, self.looks))
 
     def _due(self, trial: TrialRecord) -> int:
         return due(self.plan, [trial.planned.block], schedule(self.plan, self.looks))
 
     def before(self, trial: TrialRecord) -> str:
+        """Why the study ends here, empty to go on. Raises UsageError where the plan has no room for the looks."""
         if not self.looks_before(trial):
             return ""
         blocks = schedule(self.plan, self.looks)

@@ -15,7 +15,7 @@ from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.lifecycle import TrialRunner
 from leadline.lab.livelog import LiveLog
-from leadline.lab.looking import Gate, Looking, NoGate, check_looks
+from leadline.lab.looking import Looking, check_looks
 from leadline.lab.planning import Planned, first_guess, load_seconds
 from leadline.lab.progress import Watcher, treatment_label
 from leadline.lab.rotation import run_block
@@ -27,7 +27,6 @@ from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.model.study import Study
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure
 GO_ON = "; run the same command again to go on"  # at the end of why a run ended
@@ -207,7 +206,7 @@ class StudyRun:
             runner.repeats_left = min(runner.repeats_left, self.part.repeats)
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak = Streak(self.give_up)
-        looking = gate(self.file.study, self.store, record, self.watcher.message) if self.part is None else NoGate()
+        looking = Looking.at(study, self.store, record, self.watcher.message, None if self.part is None else 1)
         for group in [[trial.position for trial in trials] for trials in record.plan.together]:
             trial = next((record.trials[at] for at in group if record.trials[at].is_left), None)
             if trial is None or looking.skipped.issuperset(group):
@@ -274,12 +273,6 @@ class StudyRun:
             said = classes[FailureClass.INFRASTRUCTURE]
             self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {said}")
         return failures
-
-
-def gate(study: Study, store: Store, record: StudyRecord, message: Callable[[str], None]) -> Gate:
-    """What is asked between blocks whether the study goes on."""
-    margin = 100 * study.equivalence
-    return Looking(store, record.id, record.plan, study.design.looks, study.responses[0], message, margin=margin)
 
 
 class Streak:

@@ -21,10 +21,10 @@ from leadline.lab.claims import LEASE, BlockState, Claim, LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
 from leadline.lab.livelog import LiveLog
-from leadline.lab.looking import Gate, check_looks
+from leadline.lab.looking import Looking, check_looks
 from leadline.lab.planning import Planned, first_guess
 from leadline.lab.progress import Watcher, treatment_label
-from leadline.lab.run import GO_ON, Clock, RunResult, Streak, gate
+from leadline.lab.run import GO_ON, Clock, RunResult, Streak
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.takein import take_block
@@ -199,7 +199,7 @@ class PoolRun:
         clock = Clock(first_guess(self.file.study, record.plan), budget, time.monotonic)
         done = sum(not trial.is_left for trial in record.trials)
         self.watcher.study(self._study_id, record.plan, done, clock.left(len(record.trials) - done))
-        looking = gate(self.file.study, self.store, record, self.watcher.message)
+        looking = Looking.at(self.file.study, self.store, record, self.watcher.message)
         streak = Streak(self.options.give_up)
         self._told, self._per_trial = time.monotonic(), clock.per_trial()
         while True:
@@ -378,7 +378,7 @@ class PoolRun:
 
     # giving blocks out -----------------------------------------------------------------------------------------
 
-    def _give_out(self, record: StudyRecord, looking: Gate, clock: Clock) -> str | None:
+    def _give_out(self, record: StudyRecord, looking: Looking, clock: Clock) -> str | None:
         """Give out the blocks that hosts are free for; why the run is over, None while it is not."""
         blocks: dict[int, list[TrialRecord]] = {}
         flying = {flight.claim.block for flight in self._flights.values()}
