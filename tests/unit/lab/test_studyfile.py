@@ -114,3 +114,8 @@ def test_the_schema_knows_every_key() -> None:
     schema = json_schema()
     assert schema["additionalProperties"] is False
     assert {"study", "question", "factors", "design", "budget"} <= set(schema["properties"])
+
+
+def test_a_stored_study_of_0_1_0_is_read_without_the_layout_it_does_not_have() -> None:
+    old = GOOD.replace("replicates: 5", "replicates: 5, duet: null")
+    assert parse_study(old, "pools.yaml").study == parse_study(GOOD, "pools.yaml").study
