@@ -20,6 +20,8 @@ from leadline.model.errors import quoted
 from leadline.model.received import MOST_BYTES, ReceivedError
 
 if TYPE_CHECKING:
+    import zipfile
+
     import polars as pl
 
 _BLOCK = 512
@@ -150,6 +152,29 @@ def sqlite_rows(path: Path, query: str, width: int) -> Iterator[Sequence[object]
                 yield row
     except (sqlite3.Error, ValueError) as error:
         raise ReceivedError(str(path), str(error)) from error
+
+
+@contextmanager
+def zipped(file: Path | IO[bytes], what: str) -> Iterator[zipfile.ZipFile]:
+    """A zip archive whose damage, also met in the body, is a ReceivedError. Raises FileNotFoundError."""
+    import lzma
+    import zipfile
+
+    damage = (zipfile.BadZipFile, EOFError, RuntimeError, lzma.LZMAError)  # a RuntimeError: it needs a password
+    try:
+        with received.reading(what), zipfile.ZipFile(file) as archive:
+            yield archive
+    except damage as error:
+        raise ReceivedError(what, str(error)) from error
+
+
+def member(archive: zipfile.ZipFile, name: str, most: int = MOST_BYTES) -> bytes:
+    """A file in a zip archive. Raises KeyError, ValueError for more bytes."""
+    with archive.open(name) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{quoted(name)} in it has more than {most:,} bytes")
+    return data
 
 
 def parquet_file(path: Path, schema: Mapping[str, Any] | None, *where: pl.Expr) -> pl.DataFrame:

@@ -135,7 +135,7 @@ def test_a_stop_that_a_signal_disturbs_ends_all_the_same(made: Stack, tmp_path: 
 
 
 @FULL
-@pytest.mark.parametrize("what", ["database", "server", "web"])
+@pytest.mark.parametrize("what", ["database", "server"])  # a web server answers without a page more
 def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, what: str) -> None:
     parent = Path("/sys/fs/cgroup/memory")
     if not os.access(parent / "memory.limit_in_bytes", os.W_OK):
@@ -149,7 +149,8 @@ def test_a_limit_from_outside_is_no_levels_fault(made: Stack, tmp_path: Path, wh
         for pid in made.processes()[what].pids():
             (group / "cgroup.procs").write_text(str(pid))
         with suppress(OSError):
-            urlopen(made.url(), timeout=5)  # what it answers with needs memory
+            for _ in range(500 if what == "server" else 1):
+                urlopen(made.url(), timeout=5)  # what it answers with needs memory
         failure = judged(made)
     finally:
         made.down()

@@ -8,6 +8,7 @@ import os
 import resource
 import sqlite3
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -25,10 +26,11 @@ from leadline.load.others import read_others
 from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
 from leadline.load.series import decoded, last_second, outcomes_in, started_unix_ns, steady_series
-from leadline.model.errors import LONGEST_LINE, LeadlineError
+from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError
 from leadline.observe.frames import read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import read_series
+from leadline.stack.own import spring
 from leadline.virtual import figures
 
 Read = Callable[[Path], object]
@@ -194,3 +196,14 @@ def test_a_view_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
         rows.commit()
     with pytest.raises(LeadlineError, match="a is damaged: interrupted"):
         list(received.sqlite_rows(tmp_path / "a", "SELECT start FROM oha", 1))
+
+
+@pytest.mark.parametrize(
+    "metadata", ["[1]", '{"properties": [5]}', '{"properties": [{"name": "x", "defaultValue": 1e999}]}', "[" * 100_000]
+)
+def test_a_jar_with_strange_metadata_is_refused(tmp_path: Path, metadata: str) -> None:
+    jar = tmp_path / "shop.jar"
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("META-INF/spring-configuration-metadata.json", metadata)
+    with pytest.raises(UsageError, match=r"shop\.jar: its configuration metadata cannot be read: "):
+        spring.catalogue(jar)

@@ -7,16 +7,16 @@ changed at a start: both are refused here. Levels are read back in the running J
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from leadline.host.received import member, zipped
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownknob import PREFIX
-from leadline.model.received import from_json
+from leadline.model.received import ReceivedError, from_json, reading
 from leadline.model.units import parse_size
 from leadline.stack.own import catalogue as shared
 from leadline.stack.own.catalogue import Catalogue
@@ -60,22 +60,23 @@ def _catalogue(artifact: Path, changed: int) -> Catalogue:  # noqa: ARG001 - a n
     fixed: dict[str, str] = {}
     patterns: list[re.Pattern[str]] = []
     try:
-        for item, words in _items(artifact.parent / "lib"):
-            name = str(item["path"]["property"])
-            paths = [name, *(str(path["property"]) for path in item.get("additionalPaths", []))]
-            patterns += [_pattern(path) for path in paths if '"' in path]
-            if '"' in name:
-                continue
-            if str(item.get("type", "")).startswith("java.util.Map"):
-                patterns.append(re.compile(rf"{re.escape(name)}\..+"))
-            elif item["phase"] == "RUN_TIME":
-                knobs[PREFIX + name] = _knob(name, item, words)
-            else:
-                fixed[name] = (
-                    f"{name} is fixed when the application is built; set it in its application.properties and build"
-                )
-    except (zipfile.BadZipFile, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise UsageError(f"{artifact}: the configuration model of Quarkus cannot be read: {error}") from error
+        with reading(str(artifact)):
+            for item, words in _items(artifact.parent / "lib"):
+                name = str(item["path"]["property"])
+                paths = [name, *(str(path["property"]) for path in item.get("additionalPaths", []))]
+                patterns += [_pattern(path) for path in paths if '"' in path]
+                if '"' in name:
+                    continue
+                if str(item.get("type", "")).startswith("java.util.Map"):
+                    patterns.append(re.compile(rf"{re.escape(name)}\..+"))
+                elif item["phase"] == "RUN_TIME":
+                    knobs[PREFIX + name] = _knob(name, item, words)
+                else:
+                    fixed[name] = (
+                        f"{name} is fixed when the application is built; set it in its application.properties and build"
+                    )
+    except ReceivedError as error:
+        raise UsageError(f"{artifact}: the configuration model of Quarkus cannot be read: {error.why}") from error
     if not knobs:
         raise UsageError(f"{artifact}: no jar in {artifact.parent / 'lib'} has {_MODEL}: it is no fast-jar of Quarkus")
     return Catalogue(dict(sorted(knobs.items())), fixed, frozenset(), tuple(patterns))
@@ -84,12 +85,12 @@ def _catalogue(artifact: Path, changed: int) -> Catalogue:  # noqa: ARG001 - a n
 def _items(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """Properties with their first sentence."""
     for path in sorted(folder.rglob("*.jar")):
-        with zipfile.ZipFile(path) as jar:
+        with zipped(path, str(path)) as jar:
             names = set(jar.namelist())
             if _MODEL not in names:
                 continue
-            words = from_json(jar.read(_WORDS)).get("elements", {}) if _WORDS in names else {}
-            for root in from_json(jar.read(_MODEL))["configRoots"]:
+            words = from_json(member(jar, _WORDS)).get("elements", {}) if _WORDS in names else {}
+            for root in from_json(member(jar, _MODEL))["configRoots"]:
                 for item in _flat(root):
                     sentences = words.get(f"{item.get('sourceType')}.{item.get('sourceElementName')}", {})
                     yield item, _sentence(str(sentences.get("description", "")))

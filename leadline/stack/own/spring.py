@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from leadline.host.received import member, zipped
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownknob import PREFIX
-from leadline.model.received import from_json
+from leadline.model.received import ReceivedError, from_json, reading
 from leadline.model.units import parse_duration, parse_size
 from leadline.stack.own.catalogue import Catalogue, level_of
 
@@ -50,6 +50,7 @@ _KINDS = {
 }
 # AbstractProtocol's own, as SpringBeans sets them in the running connector
 _OF_TOMCAT = ("max-connections", "threads.max", "threads.min-spare")
+_LARGEST = 256 << 20  # bytes of a library
 _FREE = re.compile(r"java\.util\.(Map|Properties)\b")  # names below it are the application's
 
 
@@ -68,35 +69,36 @@ def _catalogue(jar: Path, changed: int, size: int) -> Catalogue:  # noqa: ARG001
     removed: dict[str, str] = {}
     free: set[str] = set()
     try:
-        for entry in _entries(jar):
-            name, kind = str(entry.get("name", "")), str(entry.get("type", ""))
-            deprecation = entry.get("deprecation") or {}
-            if deprecation.get("level") == "error":
-                instead = deprecation.get("replacement")
-                hint = f"; write {instead}" if instead else ""
-                removed[name] = f"{name} was removed{hint}"
-            elif _FREE.match(kind):
-                free.add(name)
-            elif name:
-                knobs[PREFIX + name] = _knob(name, kind, entry)
-    except (zipfile.BadZipFile, ValueError, AttributeError) as error:
-        raise UsageError(f"{jar}: its configuration metadata cannot be read: {error}") from error
+        with reading(str(jar)):
+            for entry in _entries(jar):
+                name, kind = str(entry.get("name", "")), str(entry.get("type", ""))
+                deprecation = entry.get("deprecation") or {}
+                if deprecation.get("level") == "error":
+                    instead = deprecation.get("replacement")
+                    hint = f"; write {instead}" if instead else ""
+                    removed[name] = f"{name} was removed{hint}"
+                elif _FREE.match(kind):
+                    free.add(name)
+                elif name:
+                    knobs[PREFIX + name] = _knob(name, kind, entry)
+    except ReceivedError as error:
+        raise UsageError(f"{jar}: its configuration metadata cannot be read: {error.why}") from error
     if not knobs:
         raise UsageError(f"{jar} has no {_METADATA}: it is no fat jar of Spring Boot")
     return Catalogue(dict(sorted(knobs.items())), removed, frozenset(free))
 
 
 def _entries(jar: Path) -> Iterator[dict[str, Any]]:
-    with zipfile.ZipFile(jar) as outer:
+    with zipped(jar, str(jar)) as outer:
         names = set(outer.namelist())
         for name in (f"{inside}{_METADATA}" for inside in _INSIDE):
             if name in names:
-                yield from from_json(outer.read(name)).get("properties", [])
+                yield from from_json(member(outer, name)).get("properties", [])
         for name in sorted(names):
             if name.startswith("BOOT-INF/lib/") and name.endswith(".jar"):
-                with zipfile.ZipFile(io.BytesIO(outer.read(name))) as inner:
+                with zipped(io.BytesIO(member(outer, name, _LARGEST)), name) as inner:
                     if _METADATA in inner.namelist():
-                        yield from from_json(inner.read(_METADATA)).get("properties", [])
+                        yield from from_json(member(inner, _METADATA)).get("properties", [])
 
 
 def _knob(name: str, java: str, entry: Mapping[str, Any]) -> Knob:
