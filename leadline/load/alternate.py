@@ -32,7 +32,7 @@ from leadline.model.units import parse_duration
 SLOT, WASH_OUT = 5, 1  # seconds of a slot, and of its beginning that is not measured
 SECONDS = 100  # of all slots together, unless --steady says otherwise
 FEWEST = 5  # blocks
-_START = 2.0  # seconds from the command to the first slot: both drivers have read their files
+_START = 10.0  # seconds from the command to the first slot: both drivers have read their files, on a busy host too
 _END = 60.0  # seconds for what is under way at the end
 _MEASURES = (("throughput", "per_second"), ("mean", "ms"), ("p50", "ms"), ("p90", "ms"), ("p99", "ms"))
 _OWN = ("--url", "--windows", "--start-at", "--out", "--steady", "--ramp-up", "--ramp-down", "--progress")

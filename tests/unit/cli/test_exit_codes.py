@@ -57,7 +57,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "advise": [("small@1 --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "capacity": [("small@1 --lab LAB", USAGE), ("absent --lab LAB", USAGE)],
     "figures": [("absent.csv", USAGE)],
-    "compare": [("1 2 --lab LAB", DONE), ("1 9 --lab LAB", USAGE)],
+    "compare": [("1 2 --lab LAB", USAGE), ("1 9 --lab LAB", USAGE)],
     "history": [("small --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "ui": [("--port 99999999", USAGE)],
     "pool hosts": [("absent.yaml", USAGE), ("ssh:hosts.yaml", FAILED)],
