@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +95,7 @@ class FarSystem(RealSystem):
             host, into = place.host, directory / place.folder
             try:
                 host.connection.fetch(str(host.ask("place", key)), into)
+                shutil.rmtree(into / "series", ignore_errors=True)  # they are made here
                 host.ask("forget", key)
             except (LeadlineError, OSError) as error:
                 self._unfetched[directory] = f"what was recorded there is not here: {error}"

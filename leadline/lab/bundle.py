@@ -28,6 +28,7 @@ from leadline.lab.trialfiles import bring, digest_of, home
 from leadline.model.errors import LeadlineError, quoted, shortened
 from leadline.model.received import json_as, reading
 from leadline.model.record import TrialState
+from leadline.observe.table import check_tables
 
 FORMAT = 1
 MANIFEST, ROWS = "manifest.json", "rows.json"
@@ -213,6 +214,7 @@ def read_bundle(directory: Path) -> Bundle:
         _check(contents)
         bundle = Bundle(directory, manifest, contents)
         _check_files(bundle)
+    check_tables(sorted(directory.rglob("*.parquet")))
     return bundle
 
 

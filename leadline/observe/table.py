@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import resource
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leadline.host import here
 from leadline.host.received import parquet_file
+from leadline.model.errors import LeadlineError
+from leadline.model.received import ReceivedError
 
 if TYPE_CHECKING:  # whoever only records, on a host that may not have it, needs none of it
     import polars as pl
+
+_MEMORY = 8 << 30  # bytes of address space of a process that reads tables from elsewhere
+_WITHIN = 600.0  # seconds for all of a bundle
 
 
 def schema() -> dict[str, type[pl.DataType]]:
@@ -21,6 +31,28 @@ def schema() -> dict[str, type[pl.DataType]]:
 def read_series(path: Path, *where: pl.Expr) -> pl.DataFrame:
     """The rows of a series for which all of ``where`` hold. Raises FileNotFoundError, ReceivedError."""
     return parquet_file(path, schema(), *where)
+
+
+def check_tables(paths: Sequence[Path]) -> None:
+    """Read tables from elsewhere in a process of its own: damage can end the process that reads them, which nothing
+    catches. Raises ReceivedError for the one that does.
+    """
+    if not paths:
+        return
+    names = "\n".join(map(str, paths)).encode()
+    done = here.run([sys.executable, "-m", __name__], names, timeout=_WITHIN)
+    if done.returncode:
+        last = (done.stdout.splitlines() or [str(paths[0])])[-1]
+        raise ReceivedError(last, "it is no table: reading it ended its process")
+
+
+def _check() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for line in sys.stdin.read().splitlines():
+        print(line, flush=True)
+        with suppress(LeadlineError, OSError):  # who reads it is told
+            parquet_file(Path(line), None)
 
 
 class TallTable:
@@ -62,3 +94,7 @@ class TallTable:
         self.frame().write_parquet(partial, compression="zstd")
         partial.replace(path)
         return path
+
+
+if __name__ == "__main__":
+    _check()

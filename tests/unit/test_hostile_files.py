@@ -29,7 +29,7 @@ from leadline.load.series import decoded, last_second, outcomes_in, started_unix
 from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError
 from leadline.observe.frames import read_frames
 from leadline.observe.pools import read_samples
-from leadline.observe.table import read_series
+from leadline.observe.table import check_tables, read_series
 from leadline.stack.own import spring
 from leadline.virtual import figures
 
@@ -207,3 +207,13 @@ def test_a_jar_with_strange_metadata_is_refused(tmp_path: Path, metadata: str) -
         archive.writestr("META-INF/spring-configuration-metadata.json", metadata)
     with pytest.raises(UsageError, match=r"shop\.jar: its configuration metadata cannot be read: "):
         spring.catalogue(jar)
+
+
+def test_a_table_that_ends_the_process_of_its_reader_is_refused_by_name(tmp_path: Path) -> None:
+    sound = tmp_path / "a.parquet"
+    row: dict[str, object] = {"time_ns": 1, "metric": "m", "subject": "s", "value": 0.0}
+    pl.DataFrame([row]).write_parquet(sound)
+    check_tables([sound])
+    hostile = Path(__file__).parents[1] / "data" / "hostile" / "memory.parquet"  # 1.7 KB that ask for terabytes
+    with pytest.raises(LeadlineError, match=r"memory\.parquet is damaged: it is no table"):
+        check_tables([sound, hostile, sound])
