@@ -1,4 +1,4 @@
-"""Writes the table in leadline/design/fractions.py: columns of least aberration for 8 to 128 runs.
+"""Writes the table in leadline/design/fractional_factorial.py: columns of least aberration for 8 to 128 runs.
 
 python bench/designs/table_of_fractions.py
 """

@@ -27,8 +27,7 @@ from leadline.model.result import Observation, Verdict
 from leadline.model.workload import Workload
 from leadline.simulate.model import Model
 from leadline.simulate.observations import simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 LEVELS = ("a", "b", "c")
 RESPONSE = "throughput"

@@ -2,29 +2,189 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from leadline.analysis import analyse
+from leadline.analysis.carry import HIDDEN
 from leadline.analysis.composite import as_one_factor
+from leadline.analysis.equivalence import inside
+from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import quantile_effects
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
+from leadline.analysis.scale import response_kind
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
-from leadline.conclude.interactions import in_words
 from leadline.conclude.judgement import judged
-from leadline.conclude.margin import within_margin
-from leadline.conclude.stopping import StoppingRule
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
+from leadline.conclude.wording import signed
 from leadline.model.disturbance import OTHERS
+from leadline.model.knob import Level
 from leadline.model.load import is_load
 from leadline.model.naming import Describe, describing
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import Disturbance, Observation, StudyAnalysis
+from leadline.model.result import (
+    Disturbance,
+    Effect,
+    Interaction,
+    Observation,
+    ResponseAnalysis,
+    StudyAnalysis,
+    Verdict,
+)
+from leadline.planning.boundary import boundary_of
+from leadline.planning.looks import due, schedule
+from leadline.planning.watched import NOTHING, watched
+
+# When a study stops, and what that does to its intervals: fixed, or interim analyses. The comparisons of a tuning are
+# studies of fixed size; what its steps keep is ``leadline.planning.sequence``.
+
+
+REPEATED = (
+    "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
+    "equivalence, and rank intervals are those of a single analysis"
+)
+WATCHED = "The study may be watched at any moment (confidence sequences): at all moments together"
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When the trials of a study end: all of them run, or interim analyses may end it early (repeated intervals)."""
+
+    record: StudyRecord
+
+    def interim(self, response: str) -> Interim | None:
+        """How the analysis of the trials that ran must judge a response so that its intervals hold under the rule."""
+        if not self.record.study.design.looked_at:
+            return None
+        record, observations = self.record, self.record.observations()
+        if record.study.design.looks == "watched":
+            found = watched(record.plan_that_ran, observations, response)
+            return NOTHING if found is None else found.interim()
+        blocks = schedule(record.plan, record.study.design.looks)
+        left = [trial.planned.block for trial in record.trials if trial.is_left]
+        number = max(due(record.plan, left, blocks), 1)
+        if not left and any(trial.state == TrialState.SKIPPED for trial in record.trials):
+            number = next(k for k, end in enumerate(blocks, 1) if end >= 1 + max(each.block for each in observations))
+        return boundary_of(record.plan_that_ran, observations, response, blocks, number).interim(number)
+
+    def notes(self) -> tuple[str, ...]:
+        """What the rule has to say of itself."""
+        record = self.record
+        if not record.study.design.looked_at:
+            return ()
+        skipped = [trial for trial in record.trials if trial.state == TrialState.SKIPPED]
+        reasons: dict[str, int] = {}
+        for trial in skipped:
+            reasons[trial.failure_message] = reasons.get(trial.failure_message, 0) + 1
+        notes = [f"Not needed, {count} of {len(record.trials)} trials: {why}." for why, count in reasons.items()]
+        if record.study.design.looks == "watched":
+            return (*notes, f"{WATCHED} {REPEATED}.")
+        notes.append(
+            f"The study was planned with {record.study.design.looks} interim analyses; over all of them together "
+            f"{REPEATED}."
+        )
+        return tuple(notes)
+
+
+# What is better or worse by less than the margin is equivalent, on every page that prints a verdict.
+
+
+E = TypeVar("E", bound=Effect)
+
+
+def within_margin(one: ResponseAnalysis) -> ResponseAnalysis:
+    """The analysis whose effects, those on hosts too, and interactions are equivalent where their simultaneous
+    intervals lie inside the margin, whether zero is among them or not; ``reason`` tells which. The analysis tells what
+    is distinguishable, which is what stopping rules go by; this is done after them.
+    """
+    across = one.across_hosts
+    if across is not None:
+        across = replace(across, effects=tuple(_settled(effect, one.margin) for effect in across.effects))
+    return replace(
+        one,
+        across_hosts=across,
+        effects=tuple(_settled(effect, one.margin) for effect in one.effects),
+        interactions=tuple(_settled(pair, one.margin) for pair in one.interactions),
+    )
+
+
+def _settled(effect: E, margin: float | None) -> E:
+    told = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+    if not told or not inside(effect.simultaneous, margin) or HIDDEN in effect.reason:
+        return effect
+    small, rest = f"but less than {margin:g} %", f"{effect.verdict.value}, but by less than {margin:g} %"
+    return replace(effect, verdict=Verdict.EQUIVALENT, reason=effect.reason.replace(small, rest, 1))
+
+
+# Interactions in words: which level helps only with which.
+
+
+SHOWN = (Verdict.BETTER, Verdict.WORSE)
+
+
+def in_words(one: ResponseAnalysis, describe: Describe) -> ResponseAnalysis:
+    """The analysis with a sentence for each interaction that is distinguishable from none."""
+    told = tuple(
+        replace(pair, sentence=_sentence(one, pair, describe)) if pair.verdict in SHOWN else pair
+        for pair in one.interactions
+    )
+    return replace(one, interactions=told)
+
+
+def _sentence(one: ResponseAnalysis, pair: Interaction, describe: Describe) -> str:
+    """Told of the level whose effect the other switches on or off, of the first where neither does."""
+    found = [_of(one, pair, describe, side) for side in (0, 1)]
+    return next((text for only, text in found if only), found[0][1])
+
+
+def _of(one: ResponseAnalysis, pair: Interaction, describe: Describe, side: int) -> tuple[bool, str]:
+    """Whether one level works only beside one level of the other factor, and the sentence. ``side``: which of both."""
+    other = 1 - side
+    level = f"{pair.factors[side]}={describe(pair.factors[side], pair.levels[side])}"
+    beside, without = (
+        f"{pair.factors[other]}={describe(pair.factors[other], found)}"
+        for found in (pair.levels[other], pair.baselines[other])
+    )
+    with_it, alone = (_change(one, pair, side, found) for found in (pair.levels[other], pair.baselines[other]))
+    noun = one.response.replace("_", " ")
+    if with_it is None or alone is None:
+        return False, f"the effects of {level} and {beside} on {noun} depend on each other"
+    figures = f"({noun} {signed(with_it)} % against {signed(alone)} %)"
+    sign = 1.0 if response_kind(one.response).higher_is_better else -1.0
+    small = max(one.margin or 0.0, abs(pair.percent or 0.0) / 4)
+    if abs(alone) <= small < abs(with_it):
+        return True, f"{level} {_verb(sign * with_it)} only with {beside} {figures}"
+    if abs(with_it) <= small < abs(alone):
+        return True, f"{level} {_verb(sign * alone)} only with {without}, not with {beside} {figures}"
+    if (with_it > 0) != (alone > 0):
+        return True, f"{level} {_verb(sign * with_it)} with {beside} and {_verb(sign * alone)} with {without} {figures}"
+    more = "more" if abs(with_it) > abs(alone) else "less"
+    return False, f"{level} {_verb(sign * with_it)} {more} with {beside} than with {without} {figures}"
+
+
+def _verb(gain: float) -> str:
+    return "helps" if gain > 0 else "hurts"
+
+
+def _change(one: ResponseAnalysis, pair: Interaction, side: int, beside: Level) -> float | None:
+    """Percent by which the level of ``side`` changes the mean beside a level of the other factor."""
+
+    def mean(level: Level) -> float | None:
+        wanted = (level, beside) if side == 0 else (beside, level)
+        found = (cell for cell in one.cells if cell.factors == pair.factors and cell.levels == wanted)
+        return next((cell.mean for cell in found), None)
+
+    base, changed = mean(pair.baselines[side]), mean(pair.levels[side])
+    if base is None or changed is None or base <= 0 or not math.isfinite(changed / base):
+        return None
+    return 100 * (changed / base - 1)
 
 
 @dataclass(frozen=True)

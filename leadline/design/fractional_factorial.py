@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,136 @@ import numpy as np
 from leadline.design.aberration import even_part, resolution, signs, word_lengths
 from leadline.design.coding import two_level_treatments
 from leadline.design.errors import DesignError
-from leadline.design.fractions import ADDED
 from leadline.design.galois import Ints
 from leadline.design.kind import DesignKind
 from leadline.design.two_level import refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
+
+# Columns that make a full factorial of 2**q runs a fraction of more factors: the least aberration found by search.
+# Written by ``bench/designs/table_of_fractions.py`` (docs/concepts/designs.md); ``aberration`` tells what columns mean.
+
+
+# q, number of factors, then in hexadecimal the columns of the factors after the first q (whose own are 1, 2, 4 ...)
+_TABLE = """
+3 4 7
+3 5 3 5
+3 6 3 5 6
+3 7 3 5 6 7
+4 5 f
+4 6 7 b
+4 7 7 b d
+4 8 7 b d e
+4 9 3 5 9 e f
+4 10 3 5 6 9 e f
+4 11 3 5 6 9 a d e
+4 12 3 5 6 9 a d e f
+4 13 3 5 6 7 9 a b c d
+4 14 3 5 6 7 9 a b c d e
+4 15 3 5 6 7 9 a b c d e f
+5 6 1f
+5 7 7 1b
+5 8 7 e 1d
+5 9 7 b 13 1d
+5 10 7 b 13 1d 1e
+5 11 7 b d 13 16 1f
+5 12 7 b d e 15 16 1f
+5 13 7 b d e 13 15 16 19
+5 14 7 b d e 13 15 16 19 1a
+5 15 7 b d e 13 15 16 19 1a 1c
+5 16 7 b d e 13 15 16 19 1a 1c 1f
+5 17 3 5 9 e f 11 16 17 1a 1b 1c 1d
+5 18 3 5 6 9 e f 11 16 17 1a 1b 1c 1d
+5 19 3 5 6 a b d f 12 15 17 19 1b 1c 1e
+5 20 3 5 6 9 a d e 13 14 17 18 1b 1c 1d 1f
+5 21 3 5 6 9 a e f 11 15 16 17 18 1a 1b 1c 1d
+5 22 3 5 6 9 a d e f 12 13 14 15 17 18 1b 1c 1f
+5 23 3 5 6 9 a d e f 11 13 14 16 17 18 1a 1b 1c 1d
+5 24 3 5 6 9 a d e f 11 12 15 16 17 19 1a 1b 1c 1d 1e
+5 25 3 5 6 7 9 a b c e 12 14 15 16 17 18 19 1a 1b 1d 1f
+5 26 3 5 6 7 9 a b c d e 11 12 13 16 17 18 19 1c 1d 1e 1f
+5 27 3 5 6 7 9 a b c d e 11 12 13 14 15 16 1a 1b 1c 1d 1e 1f
+5 28 3 5 6 7 9 a b c d e 11 12 13 14 15 17 18 1a 1b 1c 1d 1e 1f
+5 29 3 5 6 7 9 a b c d e f 11 12 13 14 15 16 17 18 19 1a 1d 1e 1f
+5 30 3 5 6 7 9 a b c d e f 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e
+5 31 3 5 6 7 9 a b c d e f 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f
+6 7 3f
+6 8 f 3d
+6 9 7 1b 35
+6 10 7 1d 36 38
+6 11 7 15 1e 2d 3b
+6 12 7 e 1b 2b 36 3d
+6 13 7 d 16 1a 2b 34 3f
+6 14 7 b 16 19 29 2f 33 35
+6 15 7 b 19 1f 23 2e 35 36 3b
+6 16 7 d e 13 1c 23 2f 35 36 3a
+6 17 7 b d e 15 1f 2a 2f 36 39 3c
+6 18 7 b 13 1d 1e 23 2d 2e 36 39 3a 3c
+6 19 7 b d e 16 19 1f 26 2f 33 35 3a 3c
+6 20 7 d 13 15 16 1a 1f 25 2b 2e 32 37 39 3c
+6 21 7 b d e 13 15 16 25 2a 2c 31 32 37 3d 3e
+6 22 7 b d e 13 15 19 23 29 2c 2f 31 32 37 38 3d
+6 23 7 b d e 13 15 16 1f 26 2a 2c 2f 31 34 38 3b 3e
+6 24 7 b d e 13 15 16 19 1c 25 26 29 2a 2f 31 32 3b 3d
+6 25 7 b d e 13 15 16 19 1a 26 29 2a 2f 31 32 34 37 3b 3e
+6 26 7 b d e 13 15 19 1a 1c 1f 23 25 26 29 2a 2f 37 38 3b 3d
+6 27 7 b d e 13 15 16 19 1a 1c 1f 25 26 2a 2c 2f 32 34 37 3b 3e
+6 28 7 b d e 13 15 16 19 1a 1c 1f 23 26 29 2a 2c 2f 31 34 37 38 3d
+6 29 7 b d e 13 15 16 19 1a 1c 1f 23 25 26 29 2a 2c 32 34 37 38 3b 3d
+6 30 7 b d e 13 15 16 19 1a 1c 1f 23 25 26 29 2a 2c 2f 31 32 37 38 3d 3e
+6 31 7 b d e 13 15 16 19 1a 1c 1f 23 25 26 29 2a 2c 2f 31 32 34 37 38 3b 3e
+6 32 7 b d e 13 15 16 19 1a 1c 1f 23 25 26 29 2a 2c 2f 31 32 34 37 38 3b 3d 3e
+6 33 3 5 9 e f 11 16 17 1a 1b 1c 1d 21 26 27 2a 2b 2c 2d 32 33 34 35 38 39 3e 3f
+6 34 3 5 9 d e f 11 16 17 1a 1b 1c 1d 21 26 27 2a 2b 2c 2d 32 33 34 35 38 39 3e 3f
+6 35 3 5 7 9 b d f 12 14 16 18 1a 1c 1e 22 24 26 28 2a 2c 2e 31 33 35 37 39 3b 3d 3f
+6 36 3 5 6 9 b c e 12 15 17 18 1a 1d 1f 22 25 27 28 2a 2b 2d 2f 31 33 34 36 39 3b 3c 3e
+6 37 3 5 6 9 a d e 11 12 15 16 19 1a 1d 1e 21 23 24 27 28 2b 2c 2f 30 33 34 37 38 3b 3c 3f
+6 38 3 5 6 9 b c e 11 13 14 16 19 1b 1c 1e 22 25 26 27 28 2a 2d 2f 30 32 35 37 38 39 3a 3d 3f
+6 39 3 5 6 9 b c e 12 13 15 17 18 19 1a 1d 1f 22 25 26 27 28 2a 2d 2f 31 32 33 34 36 39 3b 3c 3e
+6 40 3 5 6 9 a d f 11 13 14 16 18 1a 1d 1f 21 22 25 27 29 2a 2b 2c 2e 30 32 35 36 37 38 39 3b 3c 3e
+7 8 7f
+7 9 1f 6d
+7 10 f 33 6e
+7 11 f 33 66 7d
+7 12 d 36 5e 67 7d
+7 13 7 1b 3e 56 75 78
+7 14 7 2b 36 5b 66 75 78
+7 15 7 1b 2a 37 4c 52 6f 79
+7 16 7 1e 29 3c 4b 56 64 73 79
+7 17 7 1b 2d 32 3c 56 5d 6e 77 79
+7 18 1b 2f 39 3e 4f 5a 5d 69 6a 77 7c
+7 19 7 e 1c 29 33 36 4a 51 6c 6f 75 7a
+7 20 d 13 23 2c 36 39 46 58 5f 67 6d 71 7a
+7 21 b e 16 1a 2d 32 3f 4c 53 5f 66 6b 75 78
+7 22 7 b 15 1f 2a 31 32 3c 43 4e 5d 65 66 6b 78
+7 23 7 e 16 1b 1d 2b 35 3c 43 49 57 5c 65 66 6f 7a
+7 24 7 d 1b 25 2e 36 39 3f 49 4f 51 57 5d 63 6d 7a 7c
+7 25 b d 13 1c 26 37 39 3e 46 57 59 5e 63 6c 6f 75 76 7a
+7 26 7 b 15 19 1f 25 29 33 3d 3e 4d 57 5b 5e 62 6c 71 74 78
+7 27 7 d 13 1a 1c 26 2f 32 37 39 45 4e 51 57 62 69 6c 74 7b 7d
+7 28 7 1e 2e 33 35 38 43 49 4c 51 54 5a 5f 65 66 68 6b 72 77 7d 7e
+7 29 f 17 1b 1e 25 29 2e 31 34 38 3d 4d 55 59 5c 5f 66 6a 6c 6f 73 7e
+7 30 7 b 13 1d 1e 25 26 2a 31 32 3f 4d 51 52 54 5b 62 6c 6f 70 75 79 7a
+7 31 7 b 1d 1e 23 25 26 29 2a 31 32 3f 4d 55 56 59 5c 5f 61 62 6c 6f 78 7e
+7 32 7 b 13 15 16 23 26 2c 2f 31 32 37 38 3b 43 4d 4e 54 57 59 5a 67 69 70 7d
+7 33 7 d e 16 19 1f 29 2f 32 34 38 3d 3e 46 49 4f 53 55 5a 63 65 6a 6c 76 79 7f
+7 34 7 b d 13 15 16 19 1c 1f 25 29 32 37 3b 3e 49 52 57 5b 5e 63 66 6a 6f 71 74 78
+7 35 7 b d e 15 1a 1f 23 29 2a 2c 2f 31 34 3e 4a 4f 53 56 59 5c 61 64 6b 6e 72 77 78
+7 36 7 b 15 16 1c 1f 23 2e 34 37 39 3a 43 45 46 4c 4f 51 52 54 57 58 64 67 69 6a 73 7d 7e
+7 37 7 b d e 16 19 1f 26 2f 33 35 3a 3c 46 4f 51 54 57 58 5b 5d 5e 63 65 6a 6c 70 76 79 7f
+7 38 7 b d 13 19 1a 1c 1f 23 25 29 2c 2f 34 3d 43 45 49 4a 52 54 57 5b 61 62 68 6e 73 76 79 7c
+7 39 f 13 15 19 1e 23 25 29 2e 31 32 34 38 3f 43 45 49 4e 51 52 54 58 61 62 64 68 6f 70 73 75 79 7e
+7 40 7 b d e 13 15 16 1a 1c 29 2a 2c 2f 34 37 38 3b 45 4a 4f 54 58 5d 5e 61 67 68 6b 6d 6e 73 7a 7f
+"""
+
+
+def _parsed() -> dict[tuple[int, int], tuple[int, ...]]:
+    rows = (line.split() for line in _TABLE.split("\n") if line)
+    return {(int(row[0]), int(row[1])): tuple(int(column, 16) for column in row[2:]) for row in rows}
+
+
+ADDED: Mapping[tuple[int, int], tuple[int, ...]] = _parsed()
+
 
 LARGEST_Q = max(q for q, _ in ADDED)
 ROMAN = ("", "", "", "III", "IV", "V", "VI", "VII", "VIII")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -10,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from leadline.far.boot import boot, kernel_knob
-from leadline.far.booting import Booting
 from leadline.far.connection import Channel, Connection
 from leadline.far.ship import Bundle, bundle
 from leadline.far.wire import ConnectionLost
@@ -22,6 +22,39 @@ from leadline.model.errors import FailureClass, LeadlineError, RestoreError, Tri
 from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.study import HOST_ROLES
+
+# A host over SSH as ``leadline.far.boot`` asks it, also while it goes down and comes back.
+
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class Booting:
+    """Implements ``leadline.far.boot.Machine``. ``hang_up`` ends whatever the connection carries."""
+
+    def __init__(self, reach: Callable[[], None], hang_up: Callable[[], None], connection: Connection) -> None:
+        self._reach, self._hang_up, self._connection = reach, hang_up, connection
+        self._down = False
+
+    def run(self, command: Sequence[str]) -> str:
+        """Raises ConnectionLost, LeadlineError."""
+        if not self._down:
+            self._reach()
+        try:
+            return self._connection.run_as_root(f"exec {shlex.join(command)}")
+        finally:
+            self._down = list(command) == ["systemctl", "reboot"]
+
+    def text(self, path: str) -> str:
+        return self._connection.run_as_root(f"cat {shlex.quote(path)} 2> /dev/null || true")
+
+    def boot_id(self) -> str:
+        """Tried once, by a new connection while it is down. Raises ConnectionLost."""
+        if self._down:
+            self._hang_up()
+            self._connection.open()
+        return self._connection.run_as_root(f"exec cat {_BOOT}")
+
 
 _CONNECTING = (0.0, 1.0, 3.0)  # seconds before each try to reach it again
 _AWAY = (10.0, 20.0, 30.0)  # seconds between rounds of such tries, for a trial

@@ -7,24 +7,134 @@ it. A boot repeated with its seed saves the same bytes, which is shown for one C
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import struct
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from leadline.guest import snapshot
 from leadline.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
 from leadline.guest.counter import Counter
 from leadline.guest.pause import settle
-from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 from leadline.host import received
 from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.received import from_json
+
+# An empty qcow2 image, which holds a snapshot of a guest's devices: QEMU saves into no other file while it records.
+# Source: QEMU, docs/interop/qcow2.txt (version 3).
+
+
+_BITS = 20  # clusters of 1 MiB: a snapshot without memory fits into one, so what it holds is in one piece
+_CLUSTER = 1 << _BITS
+_COUNTS_TABLE, _COUNTS, _MAP = _CLUSTER, 2 * _CLUSTER, 3 * _CLUSTER  # offsets
+
+
+def empty_image() -> bytes:
+    """Of a disk of one cluster, with nothing in it."""
+    #        magic, version, backing file (offset, size), cluster bits, size, encryption, entries and offset of the map
+    header = struct.pack(">4sIQIIQIIQ", b"QFI\xfb", 3, 0, 0, _BITS, _CLUSTER, 0, 1, _MAP)
+    #                     counts (offset, clusters), snapshots (number, offset), features (3), order, this header's size
+    header += struct.pack(">QIIQQQQII", _COUNTS_TABLE, 1, 0, 0, 0, 0, 0, 4, 104)
+    used = struct.pack(">4H", 1, 1, 1, 1)  # header, table, counts, map
+    parts = (header, struct.pack(">Q", _COUNTS), used, b"")
+    return b"".join(part.ljust(_CLUSTER, b"\0") for part in parts)
+
+
+# A client of QMP, QEMU's machine protocol, over the process's standard input and output. The answers are read from the
+# file that holds the output, so that QEMU can run wherever its ``Host`` starts it. While a guest runs in virtual time
+# nothing may be asked: QEMU's main loop would wake at a moment of the host's choosing. Source: QEMU's docs/interop/qmp-
+# spec.txt and qapi/run-state.json.
+
+
+Message = Mapping[str, Any]
+_SHORTEST, _LONGEST = 0.002, 0.05  # seconds between two looks at the output
+
+
+class MonitorError(Exception):
+    """QEMU refuses a command, or ended; says so in its words."""
+
+
+class Monitor:
+    """``process`` was started with ``-qmp stdio``, its output goes to ``output``."""
+
+    def __init__(self, process: Process, output: Path) -> None:
+        self._process = process
+        self._output = output
+        self._offset = 0
+        self._messages: deque[Message] = deque()
+        self._said: list[str] = []  # what is not of the protocol: QEMU's warnings and errors
+
+    @property
+    def said(self) -> str:
+        """QEMU's own words so far."""
+        return "\n".join(self._said)
+
+    def command(self, name: str, until: float, **arguments: object) -> Any:
+        """What QEMU returns. Raises MonitorError, TimeoutError at ``until`` (of time.monotonic)."""
+        order = {"execute": name, **({"arguments": arguments} if arguments else {})}
+        self._process.write(json.dumps(order).encode() + b"\n")
+        later: list[Message] = []
+        while True:
+            message = self._next(until)
+            if "error" in message:
+                raise MonitorError(f"QEMU refuses {name}: {message['error']['desc']}")
+            if "return" in message:
+                self._messages.extendleft(reversed(later))
+                return message["return"]
+            later.append(message)
+
+    def event(self, names: Collection[str], until: float, tick: Callable[[], None] | None = None) -> Message:
+        """The next event of these names; others before it are dropped. ``tick`` is called now and then meanwhile.
+
+        Raises MonitorError when QEMU ends, TimeoutError at ``until``.
+        """
+        while True:
+            message = self._next(until, tick)
+            if message.get("event") in names:
+                return message
+
+    def _next(self, until: float, tick: Callable[[], None] | None = None) -> Message:
+        wait = _SHORTEST
+        while not self._messages:
+            alive = self._process.alive()  # before the output is read, so that its last words are
+            if self._read():
+                continue
+            if not alive:
+                raise MonitorError(f"QEMU ended with exit code {self._process.exit_code()}")
+            if time.monotonic() >= until:
+                raise TimeoutError
+            if tick is not None:
+                tick()
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST)
+        return self._messages.popleft()
+
+    def _read(self) -> bool:
+        """Whether whole lines were read."""
+        with self._output.open("rb") as file:
+            file.seek(self._offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for line in whole.decode(errors="replace").splitlines():
+            try:
+                message = from_json(line)
+            except ValueError:
+                message = None
+            if not isinstance(message, dict):
+                self._said.append(line)
+            elif "QMP" not in message:  # the greeting
+                self._messages.append(message)
+        return bool(newline)
+
 
 INSTALL = "install qemu-system-x86 (Debian, Ubuntu: apt-get install qemu-system-x86) or set stack.host: local"
 JOB_BYTES = 64 << 10  # always the same: the guest reads all of it
@@ -235,7 +345,7 @@ class _Guest:
     def save(self, state: Path) -> None:
         """The devices' state. Raises TrialFailure."""
         try:
-            state.write_bytes(snapshot.empty_image())
+            state.write_bytes(empty_image())
             state.chmod(0o666)
             self._snapshot("savevm", state)
             settle(state, SHIFT)

@@ -2,15 +2,248 @@
 
 from __future__ import annotations
 
+import fnmatch
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.base import PROC, SYS, Files
+from leadline.observe import procfs
 from leadline.observe.base import ObserverContext
-from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.host_series import decode
+from leadline.observe.frames import Frame, FrameWriter, read_frames
 from leadline.observe.sampler import Sampler
+from leadline.observe.table import TallTable
+
+# Frames of the host as series. Pure: counters in, rates and shares out. A rate belongs to the time from the sample
+# before to its own ``time_ns``; the first sample has none. A counter that went back (a device that came again, a
+# wrapped 32-bit one that cannot be told from a reset) gives no value there.
+
+
+SHARE, PER_S, BYTES, MS = "share of all CPUs", "1/s", "bytes", "ms"
+
+_MEMORY = {
+    "MemTotal": "memory.total",
+    "MemFree": "memory.free",
+    "MemAvailable": "memory.available",
+    "Buffers": "memory.buffers",
+    "Cached": "memory.cached",
+    "Active(file)": "memory.active_file",
+    "Inactive(file)": "memory.inactive_file",
+    "Dirty": "memory.dirty",
+    "Writeback": "memory.writeback",
+    "AnonPages": "memory.anon",
+    "Mapped": "memory.mapped",
+    "Shmem": "memory.shmem",
+    "Slab": "memory.slab",
+    "SReclaimable": "memory.slab_reclaimable",
+    "PageTables": "memory.page_tables",
+    "KernelStack": "memory.kernel_stack",
+    "AnonHugePages": "memory.anon_huge",
+    "Committed_AS": "memory.committed",
+    "SwapCached": "memory.swap_cached",
+}
+
+# /proc/vmstat counter -> (metric, factor); several counters may add up to one metric
+_VMSTAT_RATES = (
+    ("pgpgin", "paging.in", 1024.0),
+    ("pgpgout", "paging.out", 1024.0),
+    ("pswpin", "swap.in", 1.0),
+    ("pswpout", "swap.out", 1.0),
+    ("nr_dirtied", "writeback.dirtied", 1.0),
+    ("nr_written", "writeback.written", 1.0),
+    ("allocstall*", "allocstall", 1.0),
+)
+_VMSTAT_SAME = (
+    "pgfault",
+    "pgmajfault",
+    "pgscan_*",
+    "pgsteal_*",
+    "compact_stall",
+    "compact_fail",
+    "compact_success",
+    "workingset_refault_*",
+    "thp_fault_alloc",
+    "thp_fault_fallback",
+    "thp_collapse_alloc",
+    "thp_split_page",
+    "thp_split_pmd",
+    "oom_kill",
+)
+
+_TCP = {
+    "Tcp.RetransSegs": "tcp.retransmits",
+    "Tcp.ActiveOpens": "tcp.active_opens",
+    "Tcp.PassiveOpens": "tcp.passive_opens",
+    "Tcp.OutRsts": "tcp.resets_sent",
+    "TcpExt.ListenOverflows": "tcp.listen_overflows",
+    "TcpExt.ListenDrops": "tcp.listen_drops",
+}
+
+UNITS: Mapping[str, str] = {
+    **{f"cpu.{kind}": SHARE for kind in procfs.CPU_FIELDS},
+    "cpu.frequency": "GHz",
+    "runqueue": "processes",
+    "blocked": "processes",
+    "context_switches": PER_S,
+    "interrupts": PER_S,
+    "forks": PER_S,
+    **dict.fromkeys(_MEMORY.values(), BYTES),
+    "memory.swap_used": BYTES,
+    "memory.huge_pages_used": BYTES,
+    "paging.in": "bytes/s",
+    "paging.out": "bytes/s",
+    "swap.in": "pages/s",
+    "swap.out": "pages/s",
+    "writeback.dirtied": "pages/s",
+    "writeback.written": "pages/s",
+    "allocstall": PER_S,
+    **dict.fromkeys(_VMSTAT_SAME, PER_S),
+    "disk.read_bytes": "bytes/s",
+    "disk.write_bytes": "bytes/s",
+    "disk.reads": PER_S,
+    "disk.writes": PER_S,
+    "disk.read_await_ms": MS,
+    "disk.write_await_ms": MS,
+    "disk.util": "share of the time with a request in flight",
+    "net.rx_bytes": "bytes/s",
+    "net.tx_bytes": "bytes/s",
+    **dict.fromkeys(_TCP.values(), PER_S),
+    "psi.cpu.some": "share of the time",
+    "psi.cpu.full": "share of the time",
+    "psi.memory.some": "share of the time",
+    "psi.memory.full": "share of the time",
+    "psi.io.some": "share of the time",
+    "psi.io.full": "share of the time",
+    "observer.lateness_ms": MS,
+    "observer.cpu_ms": MS,
+}
+
+HOST = "host"
+_MINOR_DEVICES = ("loop*", "ram*", "zram*", "fd*", "sr*", "nbd*")
+_SECTOR = 512
+
+
+def decode(frames: Iterable[Frame]) -> TallTable:
+    """All series of the host, subjects "host", "cpu0"..., devices and interfaces."""
+    table = TallTable()
+    before: Frame | None = None
+    whole_devices: frozenset[str] = frozenset()
+    for frame in frames:
+        if "sys/block" in frame.files:
+            whole_devices = frozenset(frame.text("sys/block").split())
+        _gauges(frame, table)
+        if before is not None and frame.monotonic_ns > before.monotonic_ns:
+            seconds = (frame.monotonic_ns - before.monotonic_ns) / 1e9
+            _cpu(before, frame, seconds, table)
+            _vmstat(before, frame, seconds, table)
+            _disks(before, frame, seconds, whole_devices, table)
+            _network(before, frame, seconds, table)
+            _pressure(before, frame, seconds, table)
+            table.add(frame.time_ns, "observer.cpu_ms", HOST, (frame.cpu_ns - before.cpu_ns) / 1e6)
+        table.add(frame.time_ns, "observer.lateness_ms", HOST, frame.lateness_ns / 1e6)
+        before = frame
+    return table
+
+
+def _gauges(frame: Frame, table: TallTable) -> None:
+    counters = procfs.stat(frame.text("stat")).counters
+    for source, metric in (("procs_running", "runqueue"), ("procs_blocked", "blocked")):
+        if source in counters:
+            table.add(frame.time_ns, metric, HOST, counters[source])
+    clocks = [int(word) for word in frame.text("cpufreq").split() if word.isdigit()]  # kHz
+    if clocks:
+        table.add(frame.time_ns, "cpu.frequency", HOST, sum(clocks) / len(clocks) / 1e6)
+    memory = procfs.pairs(frame.text("meminfo"))
+    for source, metric in _MEMORY.items():
+        if source in memory:
+            table.add(frame.time_ns, metric, HOST, memory[source])
+    if "SwapTotal" in memory and "SwapFree" in memory:
+        table.add(frame.time_ns, "memory.swap_used", HOST, memory["SwapTotal"] - memory["SwapFree"])
+    if {"HugePages_Total", "HugePages_Free", "Hugepagesize"} <= memory.keys():
+        used = (memory["HugePages_Total"] - memory["HugePages_Free"]) * memory["Hugepagesize"]
+        table.add(frame.time_ns, "memory.huge_pages_used", HOST, used)
+
+
+def _cpu(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
+    old, new = procfs.stat(before.text("stat")), procfs.stat(frame.text("stat"))
+    for cpu in new.cpus.keys() & old.cpus.keys():
+        # Idle and iowait may step back a little (proc(5)); that is nought, not a reset.
+        ticks = {kind: max(0, new.cpus[cpu][kind] - old.cpus[cpu][kind]) for kind in procfs.CPU_FIELDS}
+        total = sum(ticks.values())
+        if total:
+            subject = HOST if cpu == "cpu" else cpu
+            for kind, count in ticks.items():
+                table.add(frame.time_ns, f"cpu.{kind}", subject, count / total)
+    for source, metric in (("ctxt", "context_switches"), ("intr", "interrupts"), ("processes", "forks")):
+        _rate(table, frame, metric, HOST, old.counters.get(source), new.counters.get(source), 1 / seconds)
+
+
+def _vmstat(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
+    old, new = procfs.pairs(before.text("vmstat")), procfs.pairs(frame.text("vmstat"))
+    for pattern, metric, factor in _VMSTAT_RATES:
+        names = [name for name in fnmatch.filter(new, pattern) if name in old]
+        if names:
+            was, now = sum(old[name] for name in names), sum(new[name] for name in names)
+            _rate(table, frame, metric, HOST, was, now, factor / seconds)
+    for pattern in _VMSTAT_SAME:
+        for name in fnmatch.filter(new, pattern):
+            _rate(table, frame, name, HOST, old.get(name), new[name], 1 / seconds)
+
+
+def _disks(before: Frame, frame: Frame, seconds: float, whole: frozenset[str], table: TallTable) -> None:
+    old, new = procfs.diskstats(before.text("diskstats")), procfs.diskstats(frame.text("diskstats"))
+    for device in new.keys() & old.keys():
+        was, now = old[device], new[device]
+        if whole and device.replace("/", "!") not in whole:
+            continue
+        minor = any(fnmatch.fnmatchcase(device, pattern) for pattern in _MINOR_DEVICES)
+        if minor and not (now.reads or now.writes):
+            continue
+        _rate(table, frame, "disk.read_bytes", device, was.sectors_read, now.sectors_read, _SECTOR / seconds)
+        _rate(table, frame, "disk.write_bytes", device, was.sectors_written, now.sectors_written, _SECTOR / seconds)
+        _rate(table, frame, "disk.reads", device, was.reads, now.reads, 1 / seconds)
+        _rate(table, frame, "disk.writes", device, was.writes, now.writes, 1 / seconds)
+        # The kernel keeps the times of a disk in 32 bits: they wrap after 50 days of requests.
+        busy = (now.busy_ms - was.busy_ms) % (1 << 32)
+        if busy < 2000 * seconds:
+            table.add(frame.time_ns, "disk.util", device, min(1.0, busy / 1000 / seconds))
+        if now.reads > was.reads:
+            wait = (now.read_ms - was.read_ms) % (1 << 32)
+            table.add(frame.time_ns, "disk.read_await_ms", device, wait / (now.reads - was.reads))
+        if now.writes > was.writes:
+            wait = (now.write_ms - was.write_ms) % (1 << 32)
+            table.add(frame.time_ns, "disk.write_await_ms", device, wait / (now.writes - was.writes))
+
+
+def _network(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
+    old, new = procfs.net_dev(before.text("net/dev")), procfs.net_dev(frame.text("net/dev"))
+    for interface in new.keys() & old.keys():
+        if any(new[interface]):
+            for index, metric in enumerate(("net.rx_bytes", "net.tx_bytes")):
+                was, now = old[interface][index], new[interface][index]
+                _rate(table, frame, metric, interface, was, now, 1 / seconds)
+    was_tcp = {**procfs.net_tables(before.text("net/snmp")), **procfs.net_tables(before.text("net/netstat"))}
+    now_tcp = {**procfs.net_tables(frame.text("net/snmp")), **procfs.net_tables(frame.text("net/netstat"))}
+    for source, metric in _TCP.items():
+        _rate(table, frame, metric, HOST, was_tcp.get(source), now_tcp.get(source), 1 / seconds)
+
+
+def _pressure(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
+    for resource in ("cpu", "memory", "io"):
+        old = procfs.pressure(before.text(f"pressure/{resource}"))
+        new = procfs.pressure(frame.text(f"pressure/{resource}"))
+        for kind, total in new.items():
+            if kind in old and total >= old[kind]:
+                share = min(1.0, (total - old[kind]) / 1e6 / seconds)
+                table.add(frame.time_ns, f"psi.{resource}.{kind}", HOST, share)
+
+
+def _rate(
+    table: TallTable, frame: Frame, metric: str, subject: str, was: int | None, now: int | None, factor: float
+) -> None:
+    if was is not None and now is not None and now >= was:
+        table.add(frame.time_ns, metric, subject, (now - was) * factor)
+
 
 FILES = (
     "stat",

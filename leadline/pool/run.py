@@ -10,13 +10,13 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import leadline
-from leadline.host.received import read_text
+from leadline.host.received import json_file_as, read_text
 from leadline.lab.claims import LEASE, BlockState, Claim, LostClaimError
 from leadline.lab.interruption import Interruption
 from leadline.lab.inuse import PATIENCE, in_use
@@ -34,10 +34,35 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.received import ReceivedError
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
-from leadline.pool.facts import facts_of
 from leadline.pool.gang import blamed, hosts_of, roles
-from leadline.pool.job import BUNDLE, END, Ending, How, job_of, read_ending
+from leadline.pool.job import BUNDLE, END, FACTS, Ending, How, job_of, read_ending
 from leadline.pool.kernels import boots, kernels_of
+
+# Facts of the hosts that a study ran on, from what their jobs left with each trial.
+
+
+def facts_of(record: StudyRecord) -> Mapping[str, str]:
+    """A fact that all hosts share once; of one that differs each value with its hosts."""
+    by_host: dict[str, dict[str, str]] = {}
+    for trial in record.trials:
+        if trial.directory is not None:
+            try:
+                facts = json_file_as(dict[str, str], trial.directory / "logs" / FACTS, 1 << 20)
+                by_host[facts.pop("host")] = facts
+            except (OSError, ReceivedError, KeyError):
+                continue
+    names = sorted({name for facts in by_host.values() for name in facts})
+    return {"pool.hosts": ", ".join(sorted(by_host)), **{name: _said(name, by_host) for name in names}} if names else {}
+
+
+def _said(name: str, by_host: Mapping[str, Mapping[str, str]]) -> str:
+    values: dict[str, list[str]] = {}
+    for host in sorted(by_host):
+        values.setdefault(by_host[host].get(name, "unknown"), []).append(host)
+    if len(values) == 1:
+        return next(iter(values))
+    return "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items())
+
 
 FOLDER = "pool"  # of the lab: a directory for each block that runs, in it one for each of its jobs
 MOST_LOST = 3  # jobs of one block that may come to nothing

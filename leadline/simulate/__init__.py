@@ -11,9 +11,8 @@ from __future__ import annotations
 from leadline.simulate.model import Model, bound
 from leadline.simulate.observations import simulate_observations
 from leadline.simulate.rates import Rates, rates
-from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth, read_truth
 from leadline.simulate.truth import Truth
-from leadline.simulate.truthfile import parse_truth, read_truth
 
 __all__ = [
     "Model",

@@ -6,20 +6,89 @@ import re
 import secrets
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import local, mariadb_knobs
+from leadline.stack import local
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Settings
 from leadline.stack.jdbc import JdbcDriver
-from leadline.stack.mariadb_bootstrap import DATABASE, USER, script
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import MARIADB_JDBC, Artefact, mariadb_artefact
+
+# MariaDB's knobs: how a level is written to its option file and how ``SHOW GLOBAL VARIABLES`` is read back.
+
+
+# The option that turns it on names the files.
+_BINARY_LOG = {True: "log_bin = mariadb-bin", False: "skip_log_bin"}
+
+
+knob_of = partial(catalogue.knob_of, "mariadb")
+
+
+def render(name: str, level: Level) -> str:
+    """``innodb_buffer_pool_size = 134217728`` for a level in its unit. Raises LookupError for an unknown knob."""
+    knob = knob_of(name)
+    option = knob.names["mariadb"]
+    if isinstance(level, bool):
+        return _BINARY_LOG[level] if option == "log_bin" else f"{option} = {'ON' if level else 'OFF'}"
+    if knob.kind in (Kind.SIZE, Kind.DURATION):
+        return f"{option} = {int(level)}"
+    return f"{option} = {level}"
+
+
+def parse(name: str, value: str) -> Level:
+    """The level for ``value`` as ``SHOW GLOBAL VARIABLES`` gives it. Raises LookupError, ValueError."""
+    knob = knob_of(name)
+    if knob.kind in (Kind.SIZE, Kind.INTEGER):
+        return int(value)
+    if knob.kind in (Kind.DURATION, Kind.NUMBER):
+        return float(value)
+    if knob.kind is Kind.BOOLEAN:
+        return value == "ON"
+    # it writes the words of some choices in capitals
+    return next((choice for choice in knob.choices if choice.casefold() == value.casefold()), value)
+
+
+# What makes an empty MariaDB: the system tables of its distribution, one user with a password, one database.
+
+
+USER = "leadline"
+DATABASE = "leadline"
+_TABLES = ("mariadb_system_tables.sql", "mariadb_performance_tables.sql", "mariadb_system_tables_data.sql")
+_ALL_PRIVILEGES = 2**64 - 1
+
+
+def script(share: Path, password: str) -> str:
+    """Statements for ``mariadbd --bootstrap``, as its own ``mariadb-install-db`` gives them, each on one line.
+
+    Text compares byte by byte, as PostgreSQL's does in the locale ``C``. No other user can log in.
+    ``password`` is safe for a URL (no quotes).
+    """
+    login = (
+        f"JSON_OBJECT('access', {_ALL_PRIVILEGES}, 'plugin', 'mysql_native_password',"
+        f" 'authentication_string', PASSWORD('{password}'))"
+    )
+    return "\n".join(
+        [
+            "CREATE DATABASE mysql;",
+            "USE mysql;",
+            "SET @auth_root_socket = NULL;",
+            *((share / name).read_text() for name in _TABLES),
+            "DELETE FROM global_priv WHERE User <> 'mariadb.sys';",
+            "DELETE FROM proxies_priv;",
+            f"INSERT INTO global_priv VALUES ('127.0.0.1', '{USER}', {login});",
+            f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;",
+            "",
+        ]
+    )
+
 
 _STOP_GRACE = 30.0
 _SLOW_STOP_GRACE = 120.0  # when all old row versions are removed first
@@ -52,7 +121,7 @@ class MariaDb(PrivateDatabase):
     jdbc_driver = _JDBC
     database = DATABASE
     user = USER
-    isolation = mariadb_knobs.knob_of("database.transaction_isolation")
+    isolation = knob_of("database.transaction_isolation")
     stop_signal = signal.SIGTERM
     kept_configuration = "mariadb.cnf"
     pid_file = "mariadb.pid"
@@ -72,7 +141,7 @@ class MariaDb(PrivateDatabase):
     # configuration -------------------------------------------------------------------------------------------
 
     def _render(self, name: str, level: Level) -> str:
-        return mariadb_knobs.render(name, level)
+        return render(name, level)
 
     def _write_configuration(self) -> None:
         context = self.context
@@ -135,7 +204,7 @@ class MariaDb(PrivateDatabase):
         return data / client.variable(self.endpoint(), variable)
 
     def _ask_level(self, name: str) -> Level:
-        return mariadb_knobs.parse(name, client.variable(self.endpoint(), mariadb_knobs.knob_of(name).names["mariadb"]))
+        return parse(name, client.variable(self.endpoint(), knob_of(name).names["mariadb"]))
 
     def _set(self, levels: Settings) -> None:
         with client.connect(self.endpoint()) as connection:

@@ -6,19 +6,64 @@ import secrets
 import shutil
 import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.knob import Level
+from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import local, postgres_knobs
+from leadline.stack import local
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
+
+# PostgreSQL's knobs: how a level is written to its configuration and how ``pg_settings`` is read back.
+
+
+_KB = 1024
+_SIZES = {"B": 1, "kB": _KB, "8kB": 8 * _KB, "MB": _KB**2}
+_TIMES = {"ms": 0.001, "s": 1.0, "min": 60.0}
+
+
+knob_of = partial(catalogue.knob_of, "postgres")
+
+
+def render(name: str, level: Level) -> str:
+    """``shared_buffers = '134217728B'`` for a level in its unit. Raises LookupError for an unknown knob."""
+    knob = knob_of(name)
+    option = knob.names["postgres"]
+    if isinstance(level, bool):
+        return f"{option} = {'on' if level else 'off'}"
+    if knob.kind is Kind.SIZE:
+        return f"{option} = '{int(level)}B'"
+    if knob.kind is Kind.DURATION:
+        unit = "ms" if knob.step is not None and knob.step < 1 else "s"
+        return f"{option} = '{round(float(level) / _TIMES[unit])}{unit}'"
+    if knob.kind is Kind.CHOICE:
+        return f"{option} = '{level}'"
+    return f"{option} = {level}"
+
+
+def parse(name: str, setting: str, unit: str | None) -> Level:
+    """The level for ``setting`` and ``unit`` as ``pg_settings`` gives them. Raises LookupError, ValueError."""
+    kind = knob_of(name).kind
+    if kind is Kind.SIZE:
+        return int(setting) * _SIZES[unit or "B"]
+    if kind is Kind.DURATION:
+        return round(int(setting) * _TIMES[unit or "s"], 3)
+    if kind is Kind.INTEGER:
+        return int(setting)
+    if kind is Kind.NUMBER:
+        return float(setting)
+    if kind is Kind.BOOLEAN:
+        return setting == "on"
+    return setting
+
 
 _INCLUDED = "leadline.conf"  # in the data directory, included by postgresql.conf
 _CLIENTS = "leadline_hba.conf"  # who may log in, where it is reached from other hosts
@@ -47,7 +92,7 @@ class Postgres(PrivateDatabase):
     name = "postgres"
     title = "PostgreSQL"
     jdbc_driver = _JDBC
-    isolation = postgres_knobs.knob_of("database.default_transaction_isolation")
+    isolation = knob_of("database.default_transaction_isolation")
     stop_signal = signal.SIGINT  # fast shutdown: sessions that are open are ended
     kept_configuration = "postgres.conf"
     pid_file = "postmaster.pid"
@@ -63,7 +108,7 @@ class Postgres(PrivateDatabase):
     # configuration -------------------------------------------------------------------------------------------
 
     def _render(self, name: str, level: Level) -> str:
-        return postgres_knobs.render(name, level)
+        return render(name, level)
 
     def _write_configuration(self) -> None:
         context = self.context
@@ -129,8 +174,8 @@ class Postgres(PrivateDatabase):
                 first.run(f"CREATE DATABASE {self.database}")
 
     def _ask_level(self, name: str) -> Level:
-        value, unit = client.setting(self.endpoint(), postgres_knobs.knob_of(name).names["postgres"])
-        return postgres_knobs.parse(name, value, unit)
+        value, unit = client.setting(self.endpoint(), knob_of(name).names["postgres"])
+        return parse(name, value, unit)
 
     def _set(self, levels: Settings) -> None:
         with client.connect(self.endpoint()) as connection:

@@ -29,7 +29,7 @@ from leadline.model.knob import Level
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.stack import postgres_client as client
-from leadline.stack.applications.dealership.supplier import Supplier
+from leadline.stack.applications.dealership.application import Supplier
 from leadline.stack.applications.health import ask
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext

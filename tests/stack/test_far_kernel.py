@@ -15,8 +15,7 @@ from test_far_host import STUDY as ONE_KERNEL
 from witnesses import matrix
 
 from leadline.far.boot import boot
-from leadline.far.booting import Booting
-from leadline.far.host import FarHost
+from leadline.far.host import Booting, FarHost
 from leadline.guest.kernels import provision
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.hosts import SshHost

@@ -17,8 +17,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Level
 from leadline.stack import mariadb_client as client
 from leadline.stack.base import Endpoint, ServiceContext
-from leadline.stack.mariadb import MariaDb
-from leadline.stack.mariadb_knobs import parse, render
+from leadline.stack.mariadb import MariaDb, parse, render
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

@@ -18,8 +18,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level
 from leadline.stack import postgres_client as client
 from leadline.stack.base import Endpoint, ServiceContext
-from leadline.stack.postgres import Postgres
-from leadline.stack.postgres_knobs import parse
+from leadline.stack.postgres import Postgres, parse
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

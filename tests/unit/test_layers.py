@@ -232,7 +232,7 @@ RAW_ALLOWED = {  # each with its reason
     "cli/named.py": "names of the lab's studies, for completion: any error is no name",
     "load/series.py": "histograms: unpacked within bounds before they are decoded",
     "observe/frames.py": "unpacked within bounds",
-    "stack/unpack.py": "distributions whose digest is pinned",
+    "stack/provision.py": "distributions whose digest is pinned",
     "stack/applications/java.py": "an archive that this checkout built",
     "stack/pages/site.py": "it writes one",
     "stack/web/common.py": "an archive that this checkout built",

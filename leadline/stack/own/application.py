@@ -11,19 +11,62 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pymysql.constants import CLIENT
+
 from leadline.host import here
 from leadline.host.scratch import Scratch
-from leadline.model.errors import nearest, quoted
+from leadline.host.textfile import read_text
+from leadline.model.errors import FailureClass, TrialFailure, nearest, quoted
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import from_json
-from leadline.stack import local
+from leadline.stack import local, mariadb_client, postgres_client
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.opaque import Opaque
-from leadline.stack.own import sql
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.probe import PROMPT, Client
+
+# SQL files and single questions for leadline's own databases.
+
+
+def run_file(endpoint: Endpoint, path: Path, timeout: float) -> None:
+    """All statements of a file in order. Raises TrialFailure(infrastructure) with the database's words."""
+    try:
+        run(endpoint, read_text(path), timeout)
+    except local.QueryError as error:
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{path} was refused by the database: {error}") from error
+
+
+def run(endpoint: Endpoint, text: str, timeout: float) -> None:
+    """Statements with semicolons between them. Raises QueryError."""
+    if endpoint.subprotocol == "postgresql":
+        with postgres_client.connect(endpoint, timeout) as connection:
+            connection.run(text)
+        return
+    with (
+        mariadb_client.connect(endpoint, timeout, CLIENT.MULTI_STATEMENTS) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(text)
+        while cursor.nextset():
+            pass
+
+
+def one(endpoint: Endpoint, statement: str, timeout: float) -> float:
+    """The number in the first column of the first row. Raises QueryError, LookupError."""
+    rows: Any
+    if endpoint.subprotocol == "postgresql":
+        with postgres_client.connect(endpoint, timeout) as connection:
+            rows = connection.run(statement)
+    else:
+        with mariadb_client.connect(endpoint, timeout) as connection:
+            rows = mariadb_client.query(connection, statement)
+    try:
+        return float(rows[0][0])
+    except (IndexError, TypeError, ValueError):
+        raise LookupError(f"it gives no number: {str(rows)[:80]}") from None
+
 
 _SHOWN = 12  # digits of an artifact's hash
 
@@ -85,7 +128,7 @@ class OwnApplication(Opaque):
         """Raises TrialFailure(infrastructure)."""
         del load_units, seed, log
         for name in self._own.content.database.sql:
-            sql.run_file(database, beside(self._own, name), self._own.content.database.within)
+            run_file(database, beside(self._own, name), self._own.content.database.within)
 
     # the audits ----------------------------------------------------------------------------------------------
 
@@ -110,7 +153,7 @@ class OwnApplication(Opaque):
             status, _ = fetched(self._url, audit.http, audit.within)
             return status == 200, f"{audit.http}: HTTP {status}"
         if audit.sql is not None:
-            found = sql.one(database, audit.sql, audit.within)
+            found = one(database, audit.sql, audit.within)
         else:
             status, body = fetched(self._url, audit.http or "/", audit.within)
             if status != 200:

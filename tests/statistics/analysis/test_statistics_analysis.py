@@ -16,7 +16,7 @@ from simulated_study import SimulatedSystem, pseudo_factors
 from leadline.analysis import analyse, littles_law
 from leadline.analysis.groups import maximal_groups
 from leadline.conclude.answer import Facts, answer
-from leadline.conclude.interactions import in_words
+from leadline.conclude.study import in_words
 from leadline.design import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass

@@ -11,7 +11,6 @@ from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.result import Observation
 from leadline.model.workload import Workload
-from leadline.planning.autocorrelation import integrated_time
 from leadline.planning.components import (
     between_component,
     cv_of,
@@ -21,7 +20,7 @@ from leadline.planning.components import (
     variance_of,
     within_component,
 )
-from leadline.planning.noise import Past, measured
+from leadline.planning.noise import Past, integrated_time, measured
 from leadline.planning.repeat import advise, optimal_counts
 from leadline.planning.wording import noise_lines
 

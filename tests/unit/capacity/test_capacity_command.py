@@ -13,8 +13,7 @@ from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.report.charts.load import against_load
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 TRUTH = """
 truth:

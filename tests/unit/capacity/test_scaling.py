@@ -15,8 +15,7 @@ from leadline.lab.studyfile import parse_study
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import UsageError
 from leadline.report.scaling import answer, document, lines
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 SIZES = np.repeat([1.0, 2, 4, 8, 16], 2)
 

@@ -14,8 +14,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 TRUTH = """
 truth:

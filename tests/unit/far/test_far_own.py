@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from leadline.far.host import FarHost
-from leadline.far.own import send_own
+from leadline.far.stack import send_own
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.model.study import StackChoice

@@ -12,7 +12,7 @@ from leadline.far import testbed
 from leadline.far.connection import Connection
 from leadline.far.host import FarHost, FarHosts
 from leadline.far.stack import FarStack
-from leadline.far.system import FarSystem
+from leadline.far.testbed import FarSystem
 from leadline.far.wire import ConnectionLost
 from leadline.lab.hostchoice import on_host
 from leadline.lab.studyfile import StudyFile, parse_study

@@ -7,7 +7,7 @@ import pytest
 from leadline.gcanalysis.events import Cleanup, GcLog, Heap, Jvm
 from leadline.gcanalysis.rates import allocation
 from leadline.gcanalysis.sizes import heap_line, overhead
-from leadline.gcanalysis.utilisation import utilisation
+from leadline.gcanalysis.summary import utilisation
 from leadline.observe.gclog import parse_lines, summary
 from leadline.observe.gclog.report import sizes
 from leadline.observe.gclog.text import table

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.guest import counter, snapshot
+from leadline.guest import counter, machine
 from leadline.guest.boot import QEMU, Boot, command_line
 from leadline.guest.counter import Counter
-from leadline.guest.machine import boot_and_save, run
+from leadline.guest.machine import Monitor, MonitorError, boot_and_save, run
 from leadline.guest.pause import settle
-from leadline.guest.qmp import Monitor, MonitorError
 from leadline.guest.results import kernel_failure, read_sent, write
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
@@ -184,7 +183,7 @@ def test_a_state_that_does_not_tell_is_refused(tmp_path: Path) -> None:
 
 
 def test_it_has_a_header_and_counts_its_own_clusters() -> None:
-    content = snapshot.empty_image()
+    content = machine.empty_image()
     cluster = 1 << struct.unpack_from(">I", content, 20)[0]
     assert content[:8] == b"QFI\xfb\0\0\0\3"
     (table,) = struct.unpack_from(">Q", content, 48)

@@ -18,8 +18,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import QUIET
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 STUDY = """\
 study: busy

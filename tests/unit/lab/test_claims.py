@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from bench.claims import study_of, take_all
 from leadline.lab.claims import LEASE, BlockState, ClaimedError, LostClaimError
-from leadline.lab.migrations import MIGRATIONS
+from leadline.lab.database import MIGRATIONS
 from leadline.lab.slotrows import SlotSet
 from leadline.lab.store import Store
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import leadline.load.cluster.hosts as hosts
-import leadline.load.cluster.merge as cluster_merge
+import leadline.load.cluster.run as cluster_merge
 import leadline.load.cluster.run as cluster_run
 from leadline.cli.live import load_text
 from leadline.host import process
@@ -24,8 +24,7 @@ from leadline.load.cluster.clock import Offset, offset
 from leadline.load.cluster.command import option_pairs
 from leadline.load.cluster.connection import Connection
 from leadline.load.cluster.files import scenario_files
-from leadline.load.cluster.merge import Part, merge
-from leadline.load.cluster.run import Cluster, Job, seen_from
+from leadline.load.cluster.run import Cluster, Job, Part, merge, seen_from
 from leadline.load.cluster.spec import read_drivers
 from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.drivers import DriverHost, Drivers, shares

@@ -15,8 +15,7 @@ from leadline.model.knob import ApplyCost, Kind
 from leadline.model.load import load_at
 from leadline.model.workload import Workload
 from leadline.simulate.queueing import Station, closed
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 CLOSED, OPEN = Workload(users=4), Workload(arrivals="poisson", rate=4.0)
 STUDY = """

@@ -14,8 +14,7 @@ from leadline.host.files import LocalFiles
 from leadline.observe import procfs
 from leadline.observe.base import COLUMNS, ObserverContext
 from leadline.observe.frames import Frame, read_frames
-from leadline.observe.host import HostObserver
-from leadline.observe.host_series import UNITS, decode
+from leadline.observe.host import UNITS, HostObserver, decode
 
 STAT = """cpu  {user} 10 200 {idle} 50 0 5 {steal} 0 0
 cpu0 {user} 10 200 {idle} 50 0 5 {steal} 0 0

@@ -16,10 +16,10 @@ from leadline.lab.takein import take_block
 from leadline.lab.testbed import LocalTestbed, Testbed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import TrialState
-from leadline.pool.facts import facts_of
 from leadline.pool.files import Partition, SshHosts, read_pool
 from leadline.pool.job import BUNDLE, Ending, How, Job, job_of, look_at, read_ending, read_job, run_job
 from leadline.pool.kernels import BootedHost
+from leadline.pool.run import facts_of
 from leadline.simulate import SimulatedTestbed
 from leadline.simulate.truth import Truth
 

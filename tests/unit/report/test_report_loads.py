@@ -22,8 +22,7 @@ from leadline.report.document import document
 from leadline.report.glance import glance
 from leadline.report.page import render
 from leadline.report.text import table
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truthfile import parse_truth
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 TRUTH = "truth:\n  seed: 1\n  server: { cores: 2, demand: 3ms, database_demand: 1ms, delay: 2ms, think: 100ms }\n"
 STUDY = """\

@@ -14,7 +14,7 @@ from leadline.model.workload import Workload
 from leadline.report import page, view
 from leadline.report.files import TrialFiles, read
 from leadline.report.load_text import load_text
-from leadline.report.told import sentences
+from leadline.report.view import sentences
 
 KNOBS = {
     name: Knob(name, Kind.INTEGER, ApplyCost.RESTART, "")

@@ -17,9 +17,8 @@ from leadline.report.document import document
 from leadline.report.export import export
 from leadline.simulate.neighbour import busy, taken
 from leadline.simulate.observations import simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
+from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 from leadline.simulate.truth import Moved, Truth
-from leadline.simulate.truthfile import parse_truth
 
 KNOBS = [Knob("server.a", Kind.INTEGER, ApplyCost.RESTART, "a", default=10, minimum=0)]
 TRUTH = parse_truth(

@@ -15,7 +15,7 @@ from leadline.lab.planning import plan_study
 from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
-from leadline.stack.applications.brokerage import Brokerage, knobs
+from leadline.stack.applications.brokerage import Brokerage, application
 from leadline.stack.applications.health import ask
 from leadline.stack.registry import stack_catalogue
 
@@ -59,7 +59,7 @@ def test_a_mode_without_beans_refuses_remote_calls() -> None:
 
 def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
     assert Brokerage().deployment("direct", {"app.mode": "orm"}).properties == {"brokerage.mode": "orm"}
-    assert knobs.level("app.mode", {"mode": "session"}) == "session"
+    assert application.level("app.mode", {"mode": "session"}) == "session"
     text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
     with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, .*liberty"):
         plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))

@@ -8,7 +8,7 @@ import pytest
 
 from leadline import catalogue
 from leadline.model.knob import Kind, Knob, Level
-from leadline.stack import mariadb_knobs, postgres_knobs
+from leadline.stack import mariadb, postgres
 
 MB = 1024**2
 MARIADB, POSTGRES = catalogue.load("mariadb"), catalogue.load("postgres")
@@ -39,15 +39,15 @@ def read_by_mariadb(name: str, line: str) -> str:
 @pytest.mark.parametrize("knob", MARIADB.values(), ids=lambda knob: knob.name)
 def test_a_level_of_mariadb_survives_writing_and_reading(knob: Knob) -> None:
     for level in levels(knob):
-        line = mariadb_knobs.render(knob.name, level)
+        line = mariadb.render(knob.name, level)
         assert knob.names["mariadb"] in line
-        assert mariadb_knobs.parse(knob.name, read_by_mariadb(knob.name, line)) == level
+        assert mariadb.parse(knob.name, read_by_mariadb(knob.name, line)) == level
 
 
 @pytest.mark.parametrize("knob", POSTGRES.values(), ids=lambda knob: knob.name)
 def test_a_level_of_postgres_survives_writing_and_reading(knob: Knob) -> None:
     for level in levels(knob):
-        own, _, value = postgres_knobs.render(knob.name, level).partition(" = ")
+        own, _, value = postgres.render(knob.name, level).partition(" = ")
         assert own == knob.names["postgres"]
         text = value.strip("'")
         unit = None
@@ -56,11 +56,11 @@ def test_a_level_of_postgres_survives_writing_and_reading(knob: Knob) -> None:
         elif knob.kind is Kind.DURATION:
             unit = "ms" if text.endswith("ms") else "s"
             text = text.removesuffix(unit)
-        assert postgres_knobs.parse(knob.name, text, unit) == level
+        assert postgres.parse(knob.name, text, unit) == level
 
 
 def test_units_of_pg_settings() -> None:
-    parse = postgres_knobs.parse
+    parse = postgres.parse
     assert parse("database.shared_buffers", "16384", "8kB") == 128 * MB
     assert parse("database.max_wal_size", "1024", "MB") == 1024 * MB
     assert parse("database.work_mem", "4096", "kB") == 4 * MB
@@ -91,9 +91,9 @@ def test_a_level_that_would_be_rounded_is_refused_with_the_nearest(knob: Knob, l
 def test_knobs_of_others_are_unknown() -> None:
     assert POSTGRES["database.bgwriter_delay"].parse("11ms") == 0.011
     with pytest.raises(LookupError, match=r"mariadb has no knob database\.shared_buffers"):
-        mariadb_knobs.render("database.shared_buffers", 10)
+        mariadb.render("database.shared_buffers", 10)
     with pytest.raises(LookupError, match=r"no knob server\.threads\.max"):
-        postgres_knobs.render("server.threads.max", 10)
+        postgres.render("server.threads.max", 10)
 
 
 @pytest.mark.parametrize("knob", [*MARIADB.values(), *POSTGRES.values()], ids=lambda knob: knob.name)

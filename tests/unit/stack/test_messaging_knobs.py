@@ -20,10 +20,10 @@ from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageEr
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import places
-from leadline.stack.applications.brokerage import queue
+from leadline.stack.applications.brokerage import application
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
-from leadline.stack.servers import liberty_messaging, tomee_messaging, wildfly_messaging
+from leadline.stack.servers import liberty, tomee_messaging, wildfly_messaging
 
 
 def host(directory: Path) -> LocalHost:
@@ -41,7 +41,7 @@ def context(directory: Path, orders: str = "queue", subprotocol: str = "postgres
 
 
 def elements(directory: Path, settings: Settings) -> ElementTree.Element:
-    lines = liberty_messaging.elements(context(directory), settings)
+    lines = liberty.elements(context(directory), settings)
     return ElementTree.fromstring("\n".join(["<server>", *lines, "</server>"]))
 
 
@@ -113,9 +113,9 @@ def test_what_others_left_in_memory_is_not_touched(tmp_path: Path) -> None:
 
 def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Path) -> None:
     settings = {"server.messaging.reliability": "assured-persistent"}
-    assert liberty_messaging.elements(context(tmp_path, "direct"), settings) == []
+    assert liberty.elements(context(tmp_path, "direct"), settings) == []
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        liberty_messaging.level("server.messaging.reliability", {"configurations": {}}, context(tmp_path))
+        liberty.level("server.messaging.reliability", {"configurations": {}}, context(tmp_path))
 
 
 def wildfly(directory: Path, settings: Settings) -> tuple[str, dict[str, str]]:
@@ -322,8 +322,8 @@ class FakeTime:
 
 def drained(monkeypatch: pytest.MonkeyPatch, answers: Iterator[dict[str, Any]], timeout: float) -> tuple[Any, float]:
     clock = FakeTime()
-    monkeypatch.setattr(queue, "ask", lambda *_, **__: next(answers))
-    return queue.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
+    monkeypatch.setattr(application, "ask", lambda *_, **__: next(answers))
+    return application.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
 
 
 def test_a_queue_is_drained_when_everything_accepted_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:

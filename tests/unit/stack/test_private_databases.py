@@ -16,8 +16,7 @@ from leadline.model.knob import Level
 from leadline.stack import local, private, snapshots
 from leadline.stack.base import ServiceContext
 from leadline.stack.local import QueryError
-from leadline.stack.mariadb import MariaDb
-from leadline.stack.mariadb_bootstrap import script
+from leadline.stack.mariadb import MariaDb, script
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import mariadb_artefact

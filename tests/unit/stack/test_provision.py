@@ -19,8 +19,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.study import StackChoice
 from leadline.stack import provision
 from leadline.stack.downloads import download_seconds, downloads
-from leadline.stack.provision import Artefact, fetch, postgres_artefact
-from leadline.stack.unpack import UnpackError, unpack_zip
+from leadline.stack.provision import Artefact, UnpackError, fetch, postgres_artefact, unpack_zip
 
 
 class FakeMaven:

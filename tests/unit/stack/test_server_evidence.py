@@ -11,10 +11,10 @@ from leadline.host.files import listens
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.stack import local
+from leadline.stack.assembly import check, check_store
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
-from leadline.stack.refusals import check, check_store
 from leadline.stack.servers import evidence
 
 LIBERTY_PORT = """\

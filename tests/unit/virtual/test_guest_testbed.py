@@ -17,7 +17,7 @@ from leadline.lab.studyfile import StudyFile, parse_study
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import Guest
 from leadline.model.knob import Level
-from leadline.virtual import image, testbed
+from leadline.virtual import guests, testbed
 from leadline.virtual.capture import Captured, RecordingHost, Started
 from leadline.virtual.host import GuestHost
 from leadline.virtual.job import OVERLAYS, SETTINGS, USERS
@@ -241,7 +241,7 @@ def node(items: object, path: str) -> Node:
 
 
 def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: list[Path]) -> None:
-    items = image.contents([capture(tmp_path, 0, "1g")], driver, ["/proc/sys/vm/*"])
+    items = guests.contents([capture(tmp_path, 0, "1g")], driver, ["/proc/sys/vm/*"])
     server = USERS["server"]
     own = node(items, "/srv/stack/server/same.conf")
     assert (own.user, own.mode, own.content) == (server, 0o600, tmp_path / "capture-0/srv/stack/server/same.conf")
@@ -260,16 +260,16 @@ def test_files_keep_their_paths_owners_and_modes(tmp_path: Path, driver: list[Pa
 
 def test_other_levels_bring_only_what_differs(tmp_path: Path, driver: list[Path]) -> None:
     captures = [capture(tmp_path, 0, "1g"), capture(tmp_path, 1, "2g")]
-    items = image.contents(captures, driver, [])
+    items = guests.contents(captures, driver, [])
     assert [path for path in items if path.startswith(OVERLAYS)] == [f"{OVERLAYS}/1/srv/stack/server/heap.conf"]
     assert node(items, f"{OVERLAYS}/1/srv/stack/server/heap.conf").user == USERS["server"]
 
 
 def test_programs_bring_their_libraries(tmp_path: Path) -> None:
-    items = image.contents([capture(tmp_path, 0, "1g")], [Path("/bin/sleep").resolve()], [])
+    items = guests.contents([capture(tmp_path, 0, "1g")], [Path("/bin/sleep").resolve()], [])
     assert any(Path(path).name.startswith("libc.so") for path in items)
 
 
 def test_a_home_without_jlink_is_taken_whole(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    assert image.runtime(tmp_path) == tmp_path
+    assert guests.runtime(tmp_path) == tmp_path

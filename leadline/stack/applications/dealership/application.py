@@ -6,17 +6,116 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.host.base import Process
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
 from leadline.stack.applications.dealership import knobs
-from leadline.stack.applications.dealership.caller import BEAN, Caller
-from leadline.stack.applications.dealership.supplier import Supplier
+from leadline.stack.applications.dealership.beside import Beside
+from leadline.stack.applications.dealership.knobs import AGENTS
 from leadline.stack.applications.health import ask
 from leadline.stack.applications.java import JavaApplication
-from leadline.stack.base import AskedFor, Companion, Counts, Settings
-from leadline.stack.deployment import ConnectionFactory, DataSource, Deployment, Feature, Queue, Ready, Receiver
+from leadline.stack.base import AskedFor, Companion, CompanionContext, Counts, Settings
+from leadline.stack.deployment import (
+    ConnectionFactory,
+    DataSource,
+    Deployment,
+    Feature,
+    Queue,
+    Ready,
+    Receiver,
+    RemoteBean,
+)
+from leadline.stack.local import LOOPBACK
+
+# The supplier emulator of dealership: a process of its own that takes purchase orders and delivers them later.
+
+
+class Supplier(Beside):
+    """Restartable: its journal, kept until ``reset``, holds what it has taken and delivered."""
+
+    title = "the supplier emulator"
+    name = "supplier"
+    knob_names = (knobs.DELAY.name,)
+
+    def __init__(self, tools: Callable[[], Path], java_home: Path | None) -> None:
+        super().__init__(tools, java_home)
+        self._delay = float(str(knobs.DELAY.default))
+
+    def delay(self) -> float:
+        """Mean seconds to a delivery, as the running process says. Raises LookupError."""
+        try:
+            return float(ask(self.name, self.url, "/health", timeout=10.0)["delay"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise LookupError(f"{self.title} does not tell its delay: {error}") from error
+
+    def properties(self) -> Mapping[str, str]:
+        """System properties by which the server knows of it."""
+        return {"dealership.supplier": self.url}
+
+    def configure(self, context: CompanionContext, settings: Settings) -> None:
+        super().configure(context, settings)
+        self._delay = float(str(settings.get(knobs.DELAY.name, knobs.DELAY.default)))
+
+    def reset(self, directory: Path) -> None:
+        """Forget the orders of an earlier start in ``directory``; nothing runs."""
+        for journal in directory.glob("journal*"):
+            journal.unlink()
+
+    def start(self) -> Process:
+        context = self.context
+        beside = urlsplit(context.url).hostname == LOOPBACK  # of the server: nobody else calls it
+        words = ["emulate", "--host", LOOPBACK if beside else context.listen, "--port", str(context.port)]
+        words += ["--delay", f"{self._delay:g}"]
+        words += ["--seed", str(context.seed), "--deliver-to", context.url]
+        return self.run((), (), [*words, "--journal", str(context.directory / "journal")])
+
+    def counts(self) -> dict[str, Any]:
+        """Orders received, delivered, pending and failed as it says itself. Raises LookupError."""
+        if self._process is None and not self._elsewhere:
+            raise LookupError(f"{self.title} has not been started")
+        return ask(self.name, self.url, "/orders", timeout=10.0)
+
+
+# The remote caller of dealership: a process that does the plant's requests by remote calls of the server.
+
+
+BEAN = RemoteBean("PlantAgents", "leadline.dealership.remote.RemoteDealership")
+_POPULATION = "plant"  # of the scenario
+
+
+class Caller(Beside):
+    """The load driver plans, sends and measures the requests of the plant's agents as ever, and sends them here."""
+
+    title = "the remote caller"
+    name = "caller"
+    knob_names = (AGENTS.name,)
+
+    def takes(self) -> Mapping[str, str]:
+        """Population of the scenario -> where its requests go."""
+        return {_POPULATION: self.address}
+
+    def start(self) -> Process:
+        context, client = self.context, self.context.client
+        if client is None:
+            raise LeadlineError(f"{self.title} was given no way to call the server")
+        words = ["call", "--host", context.listen, "--port", str(context.port), "--bean", client.bean]
+        words += [word for key, value in client.naming.items() for word in ("--naming", f"{key}={value}")]
+        return self.run(client.options, client.class_path, words, client.reads)
+
+    def agents(self) -> str:
+        """``remote`` once the server has done a call for it; ``http`` where it does not run. Raises LookupError with
+        its own words where the server did not.
+        """
+        if self._process is None:
+            return "http"
+        agents_answer = ask(self.name, self.url, "/agents", timeout=30.0)
+        if "agents" not in agents_answer:
+            raise LookupError(f"{self.title} cannot call the server: {agents_answer.get('error')}")
+        return str(agents_answer["agents"])
+
 
 _PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
 _READY = Ready("/health", json={"status": "up"})
