@@ -115,10 +115,10 @@ def test_the_guide_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     shown = one_line(CliRunner().invoke(app, ["show", "gate", "--lab", "lab/simulated"]).output.splitlines()[0])
     told = json.loads(Path("report.json").read_text())
     assert told["answer"].startswith(shown)
-    assert "hurts: p99 +29 %" in shown
+    assert "hurts: p99 +29 %" in told["answer"]
     assert told["outcome"] == "failed"
     gate = subprocess.run([sys.executable, "gate.py"], capture_output=True, text=True, check=False)
-    assert (gate.returncode, gate.stdout.strip()) == (1, shown)
+    assert (gate.returncode, gate.stdout.strip()) == (1, told["answer"])
     suite = ElementTree.parse("junit.xml").getroot()[0]
     assert [one.get("classname") for one in suite.findall("testcase") if one.find("failure") is not None] == [
         "gate.p99"
