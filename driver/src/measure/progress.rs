@@ -96,6 +96,10 @@ fn tenths<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64((value * 10.0).round() / 10.0)
 }
 
+fn thousandths<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64((value * 1e3).round() / 1e3)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,8 +120,4 @@ mod tests {
         assert_eq!((all.bounded(all.p50_ms), all.bounded(all.p99_ms)), ("2.00".into(), ">= 1000.00".into()));
         assert!(serde_json::to_string(&all).expect("JSON").contains(r#""unanswered_from_ms":1000.0"#));
     }
-}
-
-fn thousandths<S: serde::Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64((value * 1e3).round() / 1e3)
 }
