@@ -44,8 +44,8 @@ def across_hosts(
     effects = []
     for name, part in zip(hosts.names, hosts.parts, strict=True):
         family = Family.of(part.fit, [part.model.effect(main) for main in part.model.mains], 1 - (1 - level) / count)
-        own = effects_of(part.table, part.sample, kind, scale, part.model, family, level, margin)
-        effects += [_named(effect, name, count) for effect in own]
+        host_effects = effects_of(part.table, part.sample, kind, scale, part.model, family, level, margin)
+        effects += [_named(effect, name, count) for effect in host_effects]
     spreads, p_value = _spreads(table, scale, model, hosts.parts)
     p_value = None if p_value is None else min(1.0, table.responses * p_value)
     differ = p_value is not None and p_value < ALPHA

@@ -84,19 +84,19 @@ def mean_contrasts(
     """As ``contrasts``, one change for each group of pairs: the mean of their changes, equally weighted, on the scale
     of the analysis (of positive responses the geometric mean of the ratios).
     """
-    whole, seen = as_one_factor(plan, observations)
+    whole, cells_run = as_one_factor(plan, observations)
     named = _names(plan, whole)
-    table = StudyTable.of(whole, seen, lambda _factor, value: str(value))
+    table = StudyTable.of(whole, cells_run, lambda _factor, value: str(value))
     sample, _ = sample_of(table, response)
     cells = {factor_level: number for number, factor_level in enumerate(_levels(table))}
     index = {treatment: cells[name] for treatment, name in named.items() if name in cells}
-    single = [[_counts(seen, whole, named, pair) for pair in group] for group in groups]
+    single = [[_counts(cells_run, whole, named, pair) for pair in group] for group in groups]
     counts = [_summed(pairs) for pairs in single]
     missing = [
         next(
-            (why for pair, count in zip(group, each, strict=True) if (why := _missing(sample, index, pair, count))), ""
+            (why for pair, count in zip(group, place, strict=True) if (why := _missing(sample, index, pair, count))), ""
         )
-        for group, each in zip(groups, single, strict=True)
+        for group, place in zip(groups, single, strict=True)
     ]
     if not groups or sample.size == 0 or all(missing):
         return [_nothing(count, why or "no trial gave a figure") for count, why in zip(counts, missing, strict=True)]
@@ -180,7 +180,12 @@ def _counts(
             for observation in observations
             if str(observation.treatment.as_dict().get(factor)) == named.get(treatment)
         ]
-        trials.append(({each.trial for each in mine}, {each.trial for each in mine if each.failure is None}))
+        trials.append(
+            (
+                {observation.trial for observation in mine},
+                {observation.trial for observation in mine if observation.failure is None},
+            )
+        )
     (every, good), (_, against) = trials
     return len(every), len(every - good), len(against)
 

@@ -11,11 +11,11 @@ from leadline.analysis.table import Floats
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """P values adjusted by Holm (1979) for all that are known, in the given order; None stays None."""
-    known = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
+    ranked = sorted((p_value, at) for at, p_value in enumerate(p_values) if p_value is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (p_value, at) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p_value))
+    for rank, (p_value, at) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p_value))
         adjusted[at] = largest
     return adjusted
 

@@ -59,22 +59,22 @@ def drift(scale: Scale, sample: Sample, level: float) -> Drift:
 
 def judged(drifts: Sequence[Drift]) -> list[Drift]:
     """The drifts of a study's responses, tested together at 5 %."""
-    adjusted = holm([one.p_value for one in drifts])
+    adjusted = holm([drift.p_value for drift in drifts])
     tests = sum(p_value is not None for p_value in adjusted)
-    return [_judged(one, p_value, tests) for one, p_value in zip(drifts, adjusted, strict=True)]
+    return [_judged(drift, p_value, tests) for drift, p_value in zip(drifts, adjusted, strict=True)]
 
 
 def _judged(slope: Drift, p_adjusted: float | None, tests: int) -> Drift:
     if p_adjusted is None:
         return slope
-    found = replace(slope, p_adjusted=p_adjusted, detected=p_adjusted < ALPHA)
+    drift = replace(slope, p_adjusted=p_adjusted, detected=p_adjusted < ALPHA)
     heads = {
         DriftVerdict.DETECTED: "A test at 5 % detects a drift",
         DriftVerdict.INCONCLUSIVE: "Too few or too noisy trials to detect a drift",
     }
-    head = heads.get(found.verdict, "No drift detected")
+    head = heads.get(drift.verdict, "No drift detected")
     over = f", adjusted for {tests} responses" if tests > 1 else ""
-    return replace(found, sentence=f"{head} {slope.sentence} (p = {p_adjusted:.2g}{over}).")
+    return replace(drift, sentence=f"{head} {slope.sentence} (p = {p_adjusted:.2g}{over}).")
 
 
 def _line(straight: Floats, values: Floats, blocks: Ints) -> tuple[Fit, bool]:

@@ -236,18 +236,20 @@ class Measured:
 
 def measured(table: StudyTable, responses: Sequence[str], level: float) -> list[Measured]:
     """The figures of all responses of a study, whose drifts are judged together."""
-    found = []
+    figures = []
     for response in responses:
         sample, broken = sample_of(table, response)
         reason = _hopeless(table, sample, response)
         if reason:
-            found.append(Measured(response, sample, broken, reason, None, no_drift(f"Drift cannot be seen: {reason}.")))
+            figures.append(
+                Measured(response, sample, broken, reason, None, no_drift(f"Drift cannot be seen: {reason}."))
+            )
             continue
         scale = scale_of(response_kind(response), sample)
         slope = no_drift(NO_ORDER) if table.exact else drift(scale, sample, level)
-        found.append(Measured(response, sample, broken, "", scale, slope))
-    drifts = judged([one.drift for one in found])
-    return [replace(one, drift=slope) for one, slope in zip(found, drifts, strict=True)]
+        figures.append(Measured(response, sample, broken, "", scale, slope))
+    drifts = judged([measured_.drift for measured_ in figures])
+    return [replace(measured_, drift=slope) for measured_, slope in zip(figures, drifts, strict=True)]
 
 
 def analyse_response(

@@ -28,7 +28,7 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
     Fisher's exact test against the factor's baseline level, one-sided, adjusted over the levels by Holm's method; the
     interval of the failure probability is Clopper and Pearson's (1934).
     """
-    found: list[tuple[float, tuple[int, int], tuple[int, int], tuple[int, int]]] = []
+    failed_levels: list[tuple[float, tuple[int, int], tuple[int, int], tuple[int, int]]] = []
     if all(trial.failure not in BLAMED for trial in table.observations):
         return ()
     from scipy import stats  # half a second
@@ -39,11 +39,11 @@ def failure_rates(table: StudyTable, level: float = 0.95) -> tuple[FailureRate, 
             p_value = 1.0
             if sum(theirs):
                 p_value = float(stats.fisher_exact(np.array([mine, theirs]), alternative="greater").pvalue)
-            found.append((p_value, (factor, chosen), mine, theirs))
+            failed_levels.append((p_value, (factor, chosen), mine, theirs))
     rates = []
     largest = 0.0
     compared = len(table.comparisons())
-    for rank, (p_value, main, mine, theirs) in enumerate(sorted(found)):
+    for rank, (p_value, main, mine, theirs) in enumerate(sorted(failed_levels)):
         largest = max(largest, min(1.0, p_value * (compared - rank)))
         of = table.factors[main[0]]
         classes = Counter(trial.failure.value for trial in table.of_levels(main) if trial.failure is not None)

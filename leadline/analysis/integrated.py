@@ -119,19 +119,19 @@ def mixture(
     for step in steps.T:
         below, above = (_reach(drop, best, sign * step) for sign in (-1, 1))
         axes.append(np.linspace(-below, above, points))
-    kept = []
+    draws = []
     for shift in product(*axes):
         at = np.clip(best + steps @ np.array(shift), low, high)
         evaluation = evaluate(at)
         if evaluation is not None and (evaluation[0] - centre[0]) / 2 < -np.log(_LIGHTEST):
-            kept.append(evaluation)
-    deviances = np.array([point[0] for point in kept])
+            draws.append(evaluation)
+    deviances = np.array([point[0] for point in draws])
     weights = np.exp(-(deviances - deviances.min()) / 2)
     return Mixture(
         weights / weights.sum(),
-        np.array([point[2] for point in kept]),
-        np.array([point[1] - centre[1] for point in kept]),
-        np.array([point[3] for point in kept]),
+        np.array([point[2] for point in draws]),
+        np.array([point[1] - centre[1] for point in draws]),
+        np.array([point[3] for point in draws]),
         basis,
         df,
     )

@@ -231,9 +231,9 @@ def _returns(
     smallest = next((step.level for step in steps if step.enough), None) if judged else None
     sentence = _sentence(factor, steps, factor.levels[best], smallest, differences.family, describe, margin)
     pairs = {
-        (factor.levels[one], factor.levels[other]): differences.percent(*found)
-        for one, other in permutations(known, 2)
-        if (found := differences.of(other, one)) is not None
+        (factor.levels[level], factor.levels[other]): differences.percent(*found)
+        for level, other in permutations(known, 2)
+        if (found := differences.of(other, level)) is not None
     }
     return Returns(factor.name, response, higher, tuple(steps), factor.levels[best], smallest, margin, sentence, pairs)
 

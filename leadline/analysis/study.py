@@ -22,13 +22,15 @@ def with_bounds(analysis: ResponseAnalysis, observations: Sequence[Observation])
     bounds it may be worse than it looks, where the baseline's are it may be better.
     """
     response = analysis.response
-    measured = [one for one in observations if one.failure is None and response in one.responses]
+    measured = [
+        observation for observation in observations if observation.failure is None and response in observation.responses
+    ]
     bounds = [one for one in measured if isinstance(one.responses[response], AtLeast)]
     if not bounds:
         return analysis
     counted = f"{len(bounds)} of {len(measured)} figures are lower bounds, as transactions got no answer in time"
     mean = analysis.baseline_mean
-    baseline_bound = mean is not None and any(one.role is not Role.TREATMENT for one in bounds)
+    baseline_bound = mean is not None and any(bound.role is not Role.TREATMENT for bound in bounds)
     return replace(
         analysis,
         baseline_mean=AtLeast(mean) if baseline_bound and mean is not None else mean,
@@ -40,7 +42,7 @@ def with_bounds(analysis: ResponseAnalysis, observations: Sequence[Observation])
 
 
 def _known(effect: Effect, bounds: Sequence[Observation]) -> Effect:
-    levels = {one.treatment.as_dict().get(effect.factor, effect.baseline) for one in bounds}
+    levels = {bound.treatment.as_dict().get(effect.factor, effect.baseline) for bound in bounds}
     if not levels & {effect.level, effect.baseline}:
         return effect
     doubted = {Verdict.EQUIVALENT, Verdict.IDENTICAL}

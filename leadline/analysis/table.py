@@ -55,8 +55,8 @@ class StudyTable:
         cells = (baseline, *sorted(cell for cell in planned if cell is not None))
         index = {cell: number for number, cell in enumerate(cells)}
         ordered = sorted(observations, key=lambda one: (one.position, one.trial, one.slot or 0))
-        found = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
-        used = [(observation, index[cell]) for observation, cell in found if cell in index]
+        rows = [(observation, cell_of(plan.factors, observation.treatment)) for observation in ordered]
+        used = [(observation, index[cell]) for observation, cell in rows if cell in index]
         layout = layout_of(plan)
         hosts = tuple(sorted({observation.host for observation, _ in used}))
         return cls(
@@ -64,7 +64,7 @@ class StudyTable:
             cells=cells,
             observations=tuple(observation for observation, _ in used),
             cell_of=tuple(cell for _, cell in used),
-            strangers=len(found) - len(used),
+            strangers=len(rows) - len(used),
             describe=describe,
             screening=plan.kind in KINDS and KINDS[plan.kind].screening,
             complete=_complete(plan),

@@ -125,9 +125,9 @@ def two_strata(
     inside = fit(inner, centred(values[:, None], starts)[:, 0], len(starts), float(np.linalg.norm(values)))
     sizes = np.diff(np.append(starts, len(values)))
     means = np.add.reduceat(design, starts, axis=0) / sizes[:, None]
-    held = np.where(outer, 0.0, means)
+    outer_part = np.where(outer, 0.0, means)
     columns = np.where(outer, means, 0.0)
-    figures = np.add.reduceat(values, starts) / sizes - held @ inside.beta
+    figures = np.add.reduceat(values, starts) / sizes - outer_part @ inside.beta
     between = fit(columns, figures)
     if min(inside.df, between.df) <= 0 or min(inside.sigma, between.sigma) == 0:
         return mixed
@@ -148,6 +148,6 @@ def two_strata(
         between=unequal(between, columns, figures, None, of_groups, between_crossed),
         outer=tuple(outer.astype(float)),
         columns=columns,
-        means=held,
+        means=outer_part,
         rest=values - np.where(outer, 0.0, design) @ inside.beta,
     )

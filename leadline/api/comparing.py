@@ -27,9 +27,9 @@ def compare_runs(first: StudyResult, second: StudyResult) -> Between:
     """What moved from the first to the second, with intervals, and which facts differ. Raises UsageError."""
     if (first.store.directory, first.record.id) == (second.store.directory, second.record.id):
         raise UsageError(f"{first.run} would be compared with itself; name two runs, such as {_others(first)}")
-    for one in (first, second):
-        if not one.answered:
-            raise UsageError(f"{one.run} is not finished, or every trial failed: there is nothing to compare")
+    for run in (first, second):
+        if not run.answered:
+            raise UsageError(f"{run.run} is not finished, or every trial failed: there is nothing to compare")
     return between(_run(first), _run(second))
 
 
@@ -48,8 +48,8 @@ def history_of(
     if level and not (factor and equals and value):
         raise UsageError(f"--level {level!r}: write factor=level, as the study file does")
     held = [run for lab in labs for run in lab.studies()] if known is None else known
-    found = [run for run in held if run.record.study.study == study]
-    runs = [_run(run) for run in found if run.answered]
+    runs_of_study = [run for run in held if run.record.study.study == study]
+    runs = [_run(run) for run in runs_of_study if run.answered]
     if not runs:
         names = sorted({run.record.study.study for run in held})
         raise UsageError(
@@ -93,6 +93,8 @@ def _run(result: StudyResult) -> Run:
 def _others(result: StudyResult) -> str:
     name = result.record.study.study
     others = [
-        f"{name}@{one.id}" for one in result.store.studies() if one.study.study == name and one.id != result.record.id
+        f"{name}@{study.id}"
+        for study in result.store.studies()
+        if study.study.study == name and study.id != result.record.id
     ]
     return f"{others[-1]} and {result.run}" if others else "another after `leadline run --new`"

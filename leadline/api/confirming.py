@@ -65,30 +65,33 @@ def confirmation(
     plan = place.plan(smallest).plan
     noise = noise_for(smallest.study, place.directory, source=first.run, response=name)
     setup = setup_for(smallest.study.design, smallest.study.workload, overhead_for(smallest.study, noise))
-    found = forecast(plan, noise, setup, effect=wanted, power=power)
-    if found.need is None or found.need.replicates is None:
-        why = found.reason or "no reasonable number of trials is enough"
+    outlook = forecast(plan, noise, setup, effect=wanted, power=power)
+    if outlook.need is None or outlook.need.replicates is None:
+        why = outlook.reason or "no reasonable number of trials is enough"
         raise UsageError(
             f"an effect of {wanted:+.2g} % on {name} cannot be confirmed: {why}; name a larger one (--effect)"
         )
-    replicates = max(FEWEST, found.need.replicates)
-    own = max(
+    replicates = max(FEWEST, outlook.need.replicates)
+    need_itself = max(
         setup_for(record.study.design, record.study.workload, setup.overhead).seconds(record.plan),
         smallest.study.budget or 0.0,
     )
     per_replicate = setup.seconds(plan) / FEWEST
-    if replicates > FEWEST and replicates * per_replicate > own:
-        within = max(FEWEST, int(own / per_replicate))
+    if replicates > FEWEST and replicates * per_replicate > need_itself:
+        within = max(FEWEST, int(need_itself / per_replicate))
         most = place.plan(confirmation_study(record, choices, name, within, budget))
-        _refuse(wanted, name, found.need, own, forecast(most.plan, noise, setup).smallest.get(0.8))
+        _refuse(wanted, name, outlook.need, need_itself, forecast(most.plan, noise, setup).smallest.get(0.8))
     return Study(confirmation_study(record, choices, name, replicates, budget))
 
 
 def _refuse(wanted: float, name: str, need: Need, own: float, smallest: float | None) -> NoReturn:
     """A confirmation takes no longer than the study whose choice it confirms."""
-    said = f"{need.trials:,} trials and {format_duration(need.seconds)}" if need.trials and need.seconds else "more"
+    needed_text = (
+        f"{need.trials:,} trials and {format_duration(need.seconds)}" if need.trials and need.seconds else "more"
+    )
     could = "" if smallest is None else f"; in that time an effect of {smallest:.2g} % could be confirmed"
     raise UsageError(
-        f"confirming {wanted:+.2g} % on {name} takes {said}, longer than the study itself ({format_duration(own)})"
+        f"confirming {wanted:+.2g} % on {name} takes {needed_text}, longer than the study itself "
+        f"({format_duration(own)})"
         f"{could}: name a larger one (--effect {max(smallest or 0.0, 2 * wanted):.2g}%), or allow the time (--budget)"
     )

@@ -91,12 +91,12 @@ class StudyResult:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
         study = self.record.study
         try:
-            own = (
+            knobs = (
                 study.command.knobs()
                 if study.command is not None
                 else [SERVER_KNOB, *stack_catalogue(study.stack), *load_knobs(study.workload)]
             )
-            return {knob.name: knob for knob in (*LocalHost().knobs(), *own)}
+            return {knob.name: knob for knob in (*LocalHost().knobs(), *knobs)}
         except UsageError:
             return {}
 

@@ -47,17 +47,17 @@ def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[
     """Path and text of a first stack file for a jar, or for a WAR or EAR on ``server``, ``NAME.stack.yaml`` in the
     current directory unless ``out`` says another. Raises UsageError, also where that file exists.
     """
-    found = read_artifact(artifact)
-    _check_server(found, server)
-    name = name_of(found)
+    artifact_ = read_artifact(artifact)
+    _check_server(artifact_, server)
+    name = name_of(artifact_)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
         raise UsageError(f"{path} exists; remove it, or name another file by --out")
     try:
-        word = str(found.file.resolve().relative_to(path.parent.resolve()))
+        word = str(artifact_.file.resolve().relative_to(path.parent.resolve()))
     except ValueError:
-        word = str(found.file.resolve())
-    text = first_file(found, name, word, server or "")
+        word = str(artifact_.file.resolve())
+    text = first_file(artifact_, name, word, server or "")
     write_private(path, text)
     path.chmod(0o644)
     return path, text
@@ -92,46 +92,46 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     from leadline.lab.real import RealSystem  # its libraries take seconds to import
 
     began = time.monotonic()
-    own = read_stack(expanded(str(file)))
-    check_java(own)
-    keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
+    stack = read_stack(expanded(str(file)))
+    check_java(stack)
+    keys = f"study: check\nquestion: Does it run?\nstack: {stack.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
     parsed = parse_study(keys, str(file))
-    loads = own.content.scenario is not None
+    loads = stack.content.scenario is not None
     if loads:
         check_load(parsed)
     study = parsed.study.model_copy(update={"observe": False})
-    on_step(Step("read the file", time.monotonic() - began, _counted(len(own.content.knobs), "knob", " of its own")))
+    on_step(Step("read the file", time.monotonic() - began, _counted(len(stack.content.knobs), "knob", " of its own")))
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
     knobs = own_knobs(study.stack)
     levels = {
         knob.name: knob.default
         for knob in knobs
-        if knob.default is not None and not own.content.attach and knob.name in own.content.knobs
+        if knob.default is not None and not stack.content.attach and knob.name in stack.content.knobs
     }
     with host.lease():
         require_none_running(lab, host)
         system = RealSystem(study, host, lab)
-        directory = lab / "check" / f"{own.content.stack}-{int(time.time())}"
+        directory = lab / "check" / f"{stack.content.stack}-{int(time.time())}"
         try:
             with steps.step("prepare what it needs"):
                 system.prepare(message)
             with steps.step("put the data back"):
                 system.reset(directory, 1)
-            with steps.step("find what runs" if own.content.attach else "start"):
+            with steps.step("find what runs" if stack.content.attach else "start"):
                 system.start_database(levels, directory)
                 system.start_server(levels, directory)
-            _read_knobs(knobs, levels, system.owners()[0], own, steps)
+            _read_knobs(knobs, levels, system.owners()[0], stack, steps)
             counts = _load(system, directory, steps) if loads else {}
-            if own.content.audits:
-                with steps.step("audits") as found:
+            if stack.content.audits:
+                with steps.step("audits") as step_:
                     failed = [
-                        f"{line_of(own, 'audits', one.name)}: {one.name}: {one.detail}"
-                        for one in system.audit(directory, counts)
-                        if not one.passed
+                        f"{line_of(stack, 'audits', audit.name)}: {audit.name}: {audit.detail}"
+                        for audit in system.audit(directory, counts)
+                        if not audit.passed
                     ]
-                    steps.told = _counted(len(own.content.audits), "audit")
-                    found.extend(failed)
+                    steps.told = _counted(len(stack.content.audits), "audit")
+                    step_.extend(failed)
         except RestoreError:
             raise
         except LeadlineError as failure:  # its step has told it
@@ -139,10 +139,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             if any(line.strip() not in str(failure) for line in evidence.splitlines()):
                 message(evidence)
         finally:
-            with steps.step("put levels back" if own.content.attach else "stop") as found:
+            with steps.step("put levels back" if stack.content.attach else "stop") as step_:
                 unclean = list(system.stop())
-                if own.content.attach:
-                    found.extend(unclean)
+                if stack.content.attach:
+                    step_.extend(unclean)
                 elif unclean:  # slow is not broken
                     steps.told = f"{'; '.join(unclean)}; `stop: {{ within: 90s }}` gives it longer before it is killed"
             with steps.step("put the host back"):
@@ -155,39 +155,39 @@ def _counted(number: int, what: str, more: str = "") -> str:
 
 
 def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:
-    with steps.step("load of 2 s by one user") as found:
-        counts = {name: dict(each) for name, each in system.load(directory, 1, lambda _: None).counts.items()}
-        ok, failed = (sum(each[how] for each in counts.values()) for how in ("ok", "failed"))
+    with steps.step("load of 2 s by one user") as step_:
+        counts = {name: dict(counters) for name, counters in system.load(directory, 1, lambda _: None).counts.items()}
+        ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
         steps.told = f"{ok} transactions"
         if not ok or failed:
-            found.append(f"{ok} transactions succeeded, {failed} failed")
+            step_.append(f"{ok} transactions succeeded, {failed} failed")
     return counts
 
 
 def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, own: OwnFile, steps: _Steps) -> None:
     for knob in knobs:
         where = f"{line_of(own, 'knobs', knob.name)}: " if knob.name in own.content.knobs else ""
-        with steps.step(f"read {knob.name}") as found:
+        with steps.step(f"read {knob.name}") as step_:
             try:
                 level = stack.read_back(knob.name)
             except LookupError as error:
                 if knob.name in levels or not knob.name.startswith("server."):
-                    found.append(f"{where}{error}")
+                    step_.append(f"{where}{error}")
                 steps.told = str(error)
                 continue
             steps.told = knob.format(level)
             if knob.name in levels and level != levels[knob.name]:
-                found.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
+                step_.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
 
 
 def own_knobs(choice: StackChoice) -> list[Knob]:
     """Those that the stack file itself declares, and of a WAR those of its server."""
     assert choice.own is not None
-    own = choice.own.content
+    declared = choice.own.content
     return [
         knob
         for knob in stack_catalogue(choice)
-        if knob.name in own.knobs or (own.war is not None and knob.name.startswith("server."))
+        if knob.name in declared.knobs or (declared.war is not None and knob.name.startswith("server."))
     ]
 
 
@@ -201,16 +201,16 @@ class _Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[list[str]]:
-        begin, found, self.told = time.monotonic(), list[str](), ""
+        begin, lines, self.told = time.monotonic(), list[str](), ""
         step = Step(name, 0.0)
         try:
-            yield found
+            yield lines
         except RestoreError:
             raise
         except LeadlineError as error:
-            found.append(str(error))
+            lines.append(str(error))
             raise
         finally:
-            self.good = self.good and not found
-            wrong = "; ".join(found)
+            self.good = self.good and not lines
+            wrong = "; ".join(lines)
             self._on_step(replace(step, seconds=time.monotonic() - begin, told=self.told, wrong=wrong))

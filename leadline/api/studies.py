@@ -84,9 +84,9 @@ class Tuning:
 
 def read(reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study | Tuning:
     """A built-in study or tuning by its name, or a file of one. Raises UsageError with file and line."""
-    found = find_tuning(str(reference), overrides)
-    if found is None:
+    tuning = find_tuning(str(reference), overrides)
+    if tuning is None:
         return Study.read(reference, overrides, factors)
     if factors:
         raise UsageError(f"--factor works on studies only; {reference} is a tuning, whose knobs are in its steps")
-    return Tuning(found)
+    return Tuning(tuning)

@@ -124,13 +124,13 @@ def measured(
             f"{name} has good trials at {len(loads)} load{'s' if len(loads) > 1 else ''}, {some}{also}: a model needs "
             f"3 or more, from light load to beyond the knee; run it with --factor {load}=..."
         )
-    known = [role for role in ROLES if all(role in point.cpu for point in points)]
-    if "server" not in known:
+    known_roles = [role for role in ROLES if all(role in point.cpu for point in points)]
+    if "server" not in known_roles:
         raise UsageError(f"{name} has no CPU by process (`observe: false`?): demands cannot be told")
-    stations, roles = _stations(record, known, cpus)
+    stations, roles = _stations(record, known_roles, cpus)
     if cpus is None and list(stations) == ["cpu"]:
         points = with_rest(points, stations["cpu"])
-        roles = {"cpu": tuple(role for role in (*known, REST) if all(role in point.cpu for point in points))}
+        roles = {"cpu": tuple(role for role in (*known_roles, REST) if all(role in point.cpu for point in points))}
     return Measured(
         tuple(points), load, stations, roles, levels_text, pool, failed, agents=tuple((agents or {}).get(load, ()))
     )
@@ -142,11 +142,11 @@ def with_rest(points: Sequence[Point], cpus: float) -> list[Point]:
     """
     if not all("host_cpu" in point.more for point in points):
         return list(points)
-    found = []
+    points_ = []
     for point in points:
         busy = cpus * (point.more["host_cpu"] - point.taken) / point.throughput
-        found.append(replace(point, cpu={**point.cpu, REST: max(0.0, busy - sum(point.cpu.values()))}))
-    return found
+        points_.append(replace(point, cpu={**point.cpu, REST: max(0.0, busy - sum(point.cpu.values()))}))
+    return points_
 
 
 def _point(

@@ -67,7 +67,10 @@ def _section(knobs: Sequence[Knob], shared: Mapping[str, str]) -> list[str]:
     rows = [
         [
             f"`{knob.name}`",
-            ", ".join(f"{program}: {own}" if len(programs) > 1 else own for program, own in knob.names.items()),
+            ", ".join(
+                f"{program}: {program_name}" if len(programs) > 1 else program_name
+                for program, program_name in knob.names.items()
+            ),
             f"{text.range_of(knob)}{text.unit_behind(knob)}",
             text.default_of(knob),
             f"{knob.apply_cost.value}, {text.risk_of(knob)}",

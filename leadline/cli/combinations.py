@@ -83,11 +83,11 @@ def hold(command: Any, name: str) -> Any:
         parse = parser.parse_args
 
         def parse_once(args: list[str]) -> Any:
-            found = parse(args)
-            for parameter, times in Counter(found[2]).items():
+            arguments = parse(args)
+            for parameter, times in Counter(arguments[2]).items():
                 if times > 1 and not parameter.multiple and (not parameter.is_flag or parameter.secondary_opts):
                     raise UsageError(f"{_shown(parameter)} is given {times} times; keep one")
-            return found
+            return arguments
 
         parser.parse_args = parse_once
         return parser

@@ -21,14 +21,14 @@ from leadline.model.units import format_duration, format_number
 def _ended(record: TrialRecord, label: str) -> str:
     if record.failure:
         return f"failed ({record.failure.value}): {record.failure_message}"
-    found = record.responses
-    shown = [
-        f"{format_number(1000 * found['wall'], 4)} ms" if "wall" in found else "",
-        f"{found['throughput']:.1f}/s" if "throughput" in found else "",
-        f"p50 {format_number(found['p50'])} ms" if "p50" in found else "",
-        f"p99 {format_number(found['p99'])} ms" if "p99" in found else "",
+    responses = record.responses
+    figures = [
+        f"{format_number(1000 * responses['wall'], 4)} ms" if "wall" in responses else "",
+        f"{responses['throughput']:.1f}/s" if "throughput" in responses else "",
+        f"p50 {format_number(responses['p50'])} ms" if "p50" in responses else "",
+        f"p99 {format_number(responses['p99'])} ms" if "p99" in responses else "",
     ]
-    return f"{label}: " + ", ".join(part for part in shown if part)
+    return f"{label}: " + ", ".join(part for part in figures if part)
 
 
 SILENT = 30.0  # seconds, after which a log hears that the run goes on
@@ -61,8 +61,8 @@ class PlainWatcher:
     def _keep_saying(self) -> None:
         while not self._over.wait(max(0.0, self._said + self._silent - time.monotonic())):
             if time.monotonic() >= self._said + self._silent:
-                left = self._progress.left_text(time.monotonic()) if self._progress.trials else ""
-                self._line("  " + "; ".join(filter(None, [self._step or "preparing", self._load, left])))
+                left_text = self._progress.left_text(time.monotonic()) if self._progress.trials else ""
+                self._line("  " + "; ".join(filter(None, [self._step or "preparing", self._load, left_text])))
 
     def _line(self, text: str) -> None:
         self._said = time.monotonic()

@@ -55,7 +55,7 @@ def output_directory(given: str | Path) -> Path:
         if not str(given):
             raise UsageError("'' is no directory; . is this one")
         target = Path(os.path.realpath(path))
-        above = next(each for each in (target, *target.parents) if os.path.lexists(each))
+        above = next(parent for parent in (target, *target.parents) if os.path.lexists(parent))
         if not above.is_dir():
             raise UsageError(f"{quoted(str(given), 200)} cannot be written: {above} is no directory")
         _try(above)

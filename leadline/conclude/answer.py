@@ -85,12 +85,12 @@ class _Setting:
         return is_load(self.effects[0][1].factor)
 
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
-        return [(one, effect) for one, effect in self.effects if effect.verdict in verdicts]
+        return [(pair, effect) for pair, effect in self.effects if effect.verdict in verdicts]
 
     def where(self, holds: bool, analysis: StudyAnalysis) -> _Setting:
         """Of the changes only those that hold beside all others, or only those that do not."""
-        kept = [pair for pair in self.effects if pair[1].verdict not in _TOLD or _holds(pair[1], analysis) is holds]
-        return _Setting(self.name, tuple(kept))
+        pairs = [pair for pair in self.effects if pair[1].verdict not in _TOLD or _holds(pair[1], analysis) is holds]
+        return _Setting(self.name, tuple(pairs))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     taken_out = others is not None and others.taken_out
     if not taken_out:
         sentences += disturbed
-    scopes = {effect.scope for one in analysis.responses for effect in one.effects}
+    scopes = {effect.scope for response in analysis.responses for effect in response.effects}
     if Scope.THIS_INSTANCE in scopes:
         sentences.append("Of this server instance alone, as no other was started")
     if Scope.THIS_WORLD in scopes:
@@ -126,7 +126,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     settings, first = _settings(analysis, facts.describe), len(sentences) + 1
     caveats: list[str] = []
     if analysis.confirmations:
-        sentences += [one.sentence.removesuffix(".") for one in analysis.confirmations]
+        sentences += [confirmation.sentence.removesuffix(".") for confirmation in analysis.confirmations]
         sentences += _elsewhere(analysis, settings)
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
@@ -140,96 +140,100 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
 
 
 def _settings(analysis: StudyAnalysis, describe: Describe) -> list[_Setting]:
-    found: dict[tuple[str, str], list[tuple[ResponseAnalysis, Effect]]] = {}
-    for one in analysis.responses:
-        for effect in one.effects:
-            found.setdefault((effect.factor, describe(effect.factor, effect.level)), []).append((one, effect))
-    return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in found.items()]
+    pairs: dict[tuple[str, str], list[tuple[ResponseAnalysis, Effect]]] = {}
+    for response in analysis.responses:
+        for effect in response.effects:
+            pairs.setdefault((effect.factor, describe(effect.factor, effect.level)), []).append((response, effect))
+    return [_Setting(f"{factor}={level}", tuple(effects)) for (factor, level), effects in pairs.items()]
 
 
 def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting]) -> tuple[list[str], list[str]]:
     """All sentences, and those of them that limit what the others say."""
-    silent = [one for one in analysis.responses if one.reason and not _judged(one)]
+    silent = [response for response in analysis.responses if response.reason and not _judged(response)]
     if len(silent) == len(analysis.responses):
         return [*_of_failures(settings), *_nothing(silent)], []
     if facts.loads:
         return [*facts.loads, *_of_cold(facts), *_of_failures(settings)], list(facts.loads[1:])
     first = analysis.responses[0]
-    asked = _asked(analysis, facts)
-    told = [one for one in settings if one.of(*_TOLD)]
-    moved = [firm for one in told if (firm := one.where(True, analysis)).of(*_TOLD)]
+    questions = _asked(analysis, facts)
+    settings_moved = [setting for setting in settings if setting.of(*_TOLD)]
+    moved = [firm for setting in settings_moved if (firm := setting.where(True, analysis)).of(*_TOLD)]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    found = _plain(asked, moved, analysis)
-    if not found and not any(one.verdict in _SAME for one in first.effects):
-        found = unknown([one for one in asked if one.question is not Question.HOW_FAR])
-    found += [_matters(one, first, analysis) for one in moved[:MOST]]
-    found += on_hosts(analysis, facts.describe)
+    plain = _plain(questions, moved, analysis)
+    if not plain and not any(effect.verdict in _SAME for effect in first.effects):
+        plain = unknown([question for question in questions if question.question is not Question.HOW_FAR])
+    plain += [_matters(setting, first, analysis) for setting in moved[:MOST]]
+    plain += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
-        found.append(f"Changed as well: {listed(one.name for one in moved[MOST:])}")
-    found += _of_cold(facts) if moved else []
-    found += (luck := _luck(moved))
-    found += [text for text in _of_interactions(analysis) if text not in found]
-    found += _of_failures(settings)
-    found += (perhaps := _perhaps(told, analysis))
-    still = [one for one in settings if one not in told]
-    if len(asked) == 1 and len(asked[0].factor.levels) == 2:
-        still = [_Setting(instead(asked[0], one.effects[0][1]), one.effects) for one in still]
-    found += _same(analysis, still)
-    found += (unknown_ := _open(analysis, facts, settings, bool(told)))
-    found += _nothing([one for one in silent if one.baseline_mean != 0])  # no error in any trial is no news
-    return found, [*luck, *perhaps, *unknown_]
+        plain.append(f"Changed as well: {listed(setting.name for setting in moved[MOST:])}")
+    plain += _of_cold(facts) if moved else []
+    plain += (luck := _luck(moved))
+    plain += [text for text in _of_interactions(analysis) if text not in plain]
+    plain += _of_failures(settings)
+    plain += (perhaps := _perhaps(settings_moved, analysis))
+    still = [setting for setting in settings if setting not in settings_moved]
+    if len(questions) == 1 and len(questions[0].factor.levels) == 2:
+        still = [_Setting(instead(questions[0], setting.effects[0][1]), setting.effects) for setting in still]
+    plain += _same(analysis, still)
+    plain += (unknown_ := _open(analysis, facts, settings, bool(settings_moved)))
+    plain += _nothing(
+        [response for response in silent if response.baseline_mean != 0]
+    )  # no error in any trial is no news
+    return plain, [*luck, *perhaps, *unknown_]
 
 
 def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:
     names = plain_names(facts.factors)
-    returns = {(one.factor, one.response): one for one in facts.returns}
-    judged = [one for one in analysis.responses if not one.reason or _judged(one)]
-    found = []
+    returns = {(returns_.factor, returns_.response): returns_ for returns_ in facts.returns}
+    judged = [response for response in analysis.responses if not response.reason or _judged(response)]
+    questions = []
     for factor in facts.factors:
         ranked = tuple(
             ranking(one, factor, returns.get((factor.name, one.response)), lambda effect: _holds(effect, analysis))
             for one in judged
         )
-        found.append(Asked(factor, names[factor.name], ranked, facts.describe))
-    return found
+        questions.append(Asked(factor, names[factor.name], ranked, facts.describe))
+    return questions
 
 
 def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
     """A sentence for each factor of which something is known: those that move most first, at most three."""
-    by_factor = {one.effects[0][1].factor: one for one in reversed(moved)}
-    order = [one.effects[0][1].factor for one in moved]
-    found = []
+    by_factor = {setting.effects[0][1].factor: setting for setting in reversed(moved)}
+    order = [setting.effects[0][1].factor for setting in moved]
+    sentences = []
     for one in sorted(asked, key=lambda one: order.index(one.factor.name) if one.factor.name in order else len(order)):
         setting = by_factor.get(one.factor.name)
         if one.question is Question.HOW_FAR or not one.rankings:
             continue
         joint = [pair.sentence for pair in _interactions(analysis) if one.factor.name in pair.factors]
         if joint:
-            found.append(joint[0])
+            sentences.append(joint[0])
         elif len(one.factor.levels) > 2:
-            found.append(plain_sentence(one))
+            sentences.append(plain_sentence(one))
         elif setting is not None:
-            found.append(plain_change(one, setting.of(*_TOLD)))
-    return list(dict.fromkeys(text for text in found if text))[:MOST]
+            sentences.append(plain_change(one, setting.of(*_TOLD)))
+    return list(dict.fromkeys(text for text in sentences if text))[:MOST]
 
 
 def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
     """Whether a verdict holds beside those on all other responses (Bonferroni over families of comparisons), so that at
     most 5 in 100 answers have a false one. Each response has a family of effects, and one of interactions.
     """
-    families = sum(bool(one.effects) + bool(one.interactions) for one in analysis.responses)
+    families = sum(bool(response.effects) + bool(response.interactions) for response in analysis.responses)
     return families == 1 or effect.p_adjusted is None or families * effect.p_adjusted <= _ALPHA
 
 
 def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
     """What differs among the comparisons of its own response, and not when all responses are taken together."""
-    weak = [(one.name, one.where(False, analysis).of(*_TOLD)) for one in settings]
-    names = [f"{name} ({_changes(found)})" for name, found in weak if found]
+    weak = [(setting.name, setting.where(False, analysis).of(*_TOLD)) for setting in settings]
+    names = [f"{name} ({_changes(effects_)})" for name, effects_ in weak if effects_]
     if not names:
         return []
-    found = listed(names if len(names) <= MOST else [*names[:MOST], f"{len(names) - MOST} more"])
+    names_text = listed(names if len(names) <= MOST else [*names[:MOST], f"{len(names) - MOST} more"])
     responses = _count(len(analysis.responses), "response")
-    return [f"Not significant after correction for all comparisons of {responses}: {found}; fresh trials would tell"]
+    return [
+        f"Not significant after correction for all comparisons of {responses}: {names_text}; fresh trials would tell"
+    ]
 
 
 def _of_cold(facts: Facts) -> list[str]:
@@ -237,8 +241,8 @@ def _of_cold(facts: Facts) -> list[str]:
     cold, done = facts.judgement.cold, facts.judgement.done
     if not cold or 2 * cold < done:
         return []
-    told = f"In {cold} of {_count(done, 'trial')} the server was still warming up"
-    return [f"{told}: this holds for its first {format_duration(facts.load)}, and a longer ramp_up tells of later"]
+    sentence = f"In {cold} of {_count(done, 'trial')} the server was still warming up"
+    return [f"{sentence}: this holds for its first {format_duration(facts.load)}, and a longer ramp_up tells of later"]
 
 
 def _judged(one: ResponseAnalysis) -> bool:
@@ -260,21 +264,23 @@ def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis
         text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"
     if others := _partners(setting, analysis):
         text += f", averaged over the levels of {listed(others)}"
-    same = [one for one, _ in setting.of(Verdict.EQUIVALENT) if one is first]
+    same = [response for response, _ in setting.of(Verdict.EQUIVALENT) if response is first]
     return text + (f"; {noun(first.response)} stays within {first.margin:g} %" if same else "")
 
 
 def _partners(setting: _Setting, analysis: StudyAnalysis) -> list[str]:
     """Factors on whose levels the setting's effects depend."""
-    own = setting.effects[0][1]
+    effect = setting.effects[0][1]
     pairs = _interactions(analysis)
-    both = [(pair.factors, pair.factors[side]) for pair in pairs for side in (0, 1) if pair.levels[side] == own.level]
-    own_pairs = [names for names, factor in both if factor == own.factor]
-    return list(dict.fromkeys(name for names in own_pairs for name in names if name != own.factor))
+    both = [
+        (pair.factors, pair.factors[side]) for pair in pairs for side in (0, 1) if pair.levels[side] == effect.level
+    ]
+    own_pairs = [names for names, factor in both if factor == effect.factor]
+    return list(dict.fromkeys(name for names in own_pairs for name in names if name != effect.factor))
 
 
 def _changes(found: Sequence[tuple[ResponseAnalysis, Effect]]) -> str:
-    return changes([(one.response, effect) for one, effect in found])
+    return changes([(response.response, effect) for response, effect in found])
 
 
 def changes(found: Sequence[tuple[str, Effect | Change]]) -> str:
@@ -296,67 +302,78 @@ def _luck(moved: Sequence[_Setting]) -> list[str]:
     gains = [pair for setting in moved if not setting.is_load for pair in setting.of(Verdict.BETTER)]
     if not gains:
         return []
-    one = gains[0][0]
-    if one.luck is None or one.luck.comparisons < 2:
+    first = gains[0][0]
+    if first.luck is None or first.luck.comparisons < 2:
         return ["Confirm the gain by fresh trials"]
     return [
-        f"Confirm the gain by fresh trials: luck alone would give the best of {one.luck.comparisons} about "
-        f"{size(one.luck.expected_gain)} % of {noun(one.response)}"
+        f"Confirm the gain by fresh trials: luck alone would give the best of {first.luck.comparisons} about "
+        f"{size(first.luck.expected_gain)} % of {noun(first.response)}"
     ]
 
 
 def _of_interactions(analysis: StudyAnalysis) -> list[str]:
-    told: dict[tuple[object, ...], str] = {}
+    sentences: dict[tuple[object, ...], str] = {}
     for pair in _interactions(analysis):
-        told.setdefault((*pair.factors, *pair.levels), pair.sentence)
-    return list(told.values())[:MOST]
+        sentences.setdefault((*pair.factors, *pair.levels), pair.sentence)
+    return list(sentences.values())[:MOST]
 
 
 def _interactions(analysis: StudyAnalysis) -> list[Interaction]:
-    every = [pair for one in analysis.responses for pair in one.interactions]
+    every = [pair for response in analysis.responses for pair in response.interactions]
     return [pair for pair in every if pair.sentence and _holds(pair, analysis)]
 
 
 def _of_failures(settings: Sequence[_Setting]) -> list[str]:
     """Settings without a figure: by their own doing, or by what judges no setting."""
-    own = [one for one in settings if one.effects[0][1].verdict is Verdict.FAILED]
-    lost = [one for one in settings if one not in own and 0 < one.effects[0][1].trials == one.effects[0][1].failures]
-    found = [f"Every trial of {listed(one.name for one in own)} failed ({_classes(own)})"] if own else []
-    return found + [f"{one.name} has no figure: {one.effects[0][1].reason}" for one in lost]
+    failed = [setting for setting in settings if setting.effects[0][1].verdict is Verdict.FAILED]
+    lost = [
+        setting
+        for setting in settings
+        if setting not in failed and 0 < setting.effects[0][1].trials == setting.effects[0][1].failures
+    ]
+    sentences = (
+        [f"Every trial of {listed(setting.name for setting in failed)} failed ({_classes(failed)})"] if failed else []
+    )
+    return sentences + [f"{setting.name} has no figure: {setting.effects[0][1].reason}" for setting in lost]
 
 
 def _classes(failed: Sequence[_Setting]) -> str:
-    reasons = [one.effects[0][1].reason for one in failed]
+    reasons = [setting.effects[0][1].reason for setting in failed]
     return ", ".join(kind.value for kind in BLAMED if any(kind.value in reason for reason in reasons))
 
 
 def _same(analysis: StudyAnalysis, still: Sequence[_Setting]) -> list[str]:
     """``b=2 and c=3 make no difference to throughput (within 2 %)``, responses with the same settings together."""
     groups = _by_settings(analysis, still, Verdict.EQUIVALENT)
-    found = []
+    sentences = []
     for names, responses in _by_settings(analysis, still, Verdict.IDENTICAL):
         every = len(responses) == len(analysis.responses)
-        what = "nothing" if every else f"nothing of {listed(noun(one.response) for one in responses)}"
+        what = "nothing" if every else f"nothing of {listed(noun(response.response) for response in responses)}"
         verb = "changes" if len(names) == 1 else "change"
-        found.append(f"{listed(names)} {verb} {what}, to the last digit in every world")
+        sentences.append(f"{listed(names)} {verb} {what}, to the last digit in every world")
     for names, responses in groups:
         every = len(responses) == len(analysis.responses)
-        what = "" if every and len(responses) > 1 else f" to {listed(noun(one.response) for one in responses)}"
+        what = (
+            "" if every and len(responses) > 1 else f" to {listed(noun(response.response) for response in responses)}"
+        )
         verb = "makes" if len(names) == 1 else "make"
-        found.append(f"{listed(names)} {verb} no difference{what} (within {responses[0].margin:g} %)")
-    return found[:MOST]
+        sentences.append(f"{listed(names)} {verb} no difference{what} (within {responses[0].margin:g} %)")
+    return sentences[:MOST]
 
 
 def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], moved: bool) -> list[str]:
     """What is inconclusive, and what it would take."""
-    judged = [one for one in settings if one.of(*Verdict) and one.effects[0][1].verdict is not Verdict.FAILED]
+    judged = [
+        setting for setting in settings if setting.of(*Verdict) and setting.effects[0][1].verdict is not Verdict.FAILED
+    ]
     groups = _by_settings(analysis, judged, Verdict.UNDETERMINED)
     if not groups:
         return []
     every = len(groups) == 1 and len(groups[0][0]) == len(settings) and not moved
     if every and len(groups[0][1]) == len(analysis.responses):
         text = (
-            f"No change of {listed((noun(one.response) for one in groups[0][1]), 'or')} is distinguishable from noise"
+            f"No change of {listed((noun(group.response) for group in groups[0][1]), 'or')} is distinguishable "
+            "from noise"
         )
         return [text + _takes(groups[0][1], facts), *_best_of_rest(analysis.responses[0], facts.describe)]
     takes = _takes([one for _, many in groups for one in many], facts)
@@ -365,20 +382,22 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
     parts = []
     for names, responses in groups:
         who = "all settings" if len(names) == len(settings) > 1 else listed(names)
-        parts.append(f"{listed(noun(one.response) for one in responses)} of {who}")
+        parts.append(f"{listed(noun(response.response) for response in responses)} of {who}")
     return [f"Not known: {'; '.join(parts[:MOST])}" + takes]
 
 
 def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
     """What the design detects, and what half of that costs: four times the trials."""
-    known = {one.response: one.detectable for one in responses if one.detectable is not None}
-    if not known:
+    detectables = {response.response: response.detectable for response in responses if response.detectable is not None}
+    if not detectables:
         return ""
-    least = {name: f"{size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in known.items()}
-    found = listed(f"{percent} of {noun(name)}" for name, percent in least.items())
+    least = {
+        name: f"{size(percent)} %" if percent <= 100 else "more than 100 %" for name, percent in detectables.items()
+    }
+    needs = listed(f"{percent} of {noun(name)}" for name, percent in least.items())
     trials = 4 * (facts.judgement.done or facts.judgement.trials)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
-    return f". This design detects changes of {found} (80 % power); half of that takes {trials} trials{time}"
+    return f". This design detects changes of {needs} (80 % power); half of that takes {trials} trials{time}"
 
 
 def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
@@ -400,41 +419,41 @@ def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:
 
 def _nothing(silent: Sequence[ResponseAnalysis]) -> list[str]:
     reasons: dict[str, list[str]] = {}
-    for one in silent:
-        reasons.setdefault(one.reason, []).append(noun(one.response))
+    for response in silent:
+        reasons.setdefault(response.reason, []).append(noun(response.response))
     return [f"Nothing can be said about {listed(names)}: {reason}" for reason, names in reasons.items()]
 
 
 def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[str]:
     """What a confirmed setting does to the other responses."""
-    confirmed = {one.response for one in analysis.confirmations}
-    found, others = [], []
+    confirmed = {confirmation.response for confirmation in analysis.confirmations}
+    sentences, others = [], []
     for setting in settings:
         others.append(
             _Setting(setting.name, tuple(pair for pair in setting.effects if pair[0].response not in confirmed))
         )
         if firm := others[-1].where(True, analysis).of(*_TOLD):
             who = f" of {setting.name}" if len(settings) > 1 else ""
-            found.append(f"Elsewhere{who}: {_changes(firm)}")
-    return found + _perhaps(others, analysis)
+            sentences.append(f"Elsewhere{who}: {_changes(firm)}")
+    return sentences + _perhaps(others, analysis)
 
 
 def _by_settings(
     analysis: StudyAnalysis, settings: Sequence[_Setting], verdict: Verdict
 ) -> list[tuple[list[str], list[ResponseAnalysis]]]:
     """Names of the settings with the verdict, with the responses for which they are these."""
-    found: dict[tuple[str, ...], list[ResponseAnalysis]] = {}
-    for one in analysis.responses:
-        if one.reason and not _judged(one):
+    names_by_responses: dict[tuple[str, ...], list[ResponseAnalysis]] = {}
+    for response in analysis.responses:
+        if response.reason and not _judged(response):
             continue
-        names = tuple(setting.name for setting in settings if one.response in _names(setting.of(verdict)))
+        names = tuple(setting.name for setting in settings if response.response in _names(setting.of(verdict)))
         if names:
-            found.setdefault(names, []).append(one)
-    return [(list(names), responses) for names, responses in found.items()]
+            names_by_responses.setdefault(names, []).append(response)
+    return [(list(names), responses) for names, responses in names_by_responses.items()]
 
 
 def _names(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> list[str]:
-    return [one.response for one, _ in found]
+    return [response.response for response, _ in found]
 
 
 def _largest(found: Iterable[tuple[ResponseAnalysis, Effect]]) -> float:

@@ -88,10 +88,12 @@ class History:
 def between(first: Run, second: Run) -> Between:
     """Raises UsageError for runs that cannot be compared."""
     _check(first, second)
-    theirs = {one.response: one for one in second.analysis.responses}
-    common = [(one, theirs[one.response]) for one in first.analysis.responses if one.response in theirs]
+    theirs = {response.response: response for response in second.analysis.responses}
+    common = [
+        (response, theirs[response.response]) for response in first.analysis.responses if response.response in theirs
+    ]
     if not common:
-        names = [", ".join(one.response for one in run.analysis.responses) for run in (first, second)]
+        names = [", ".join(response.response for response in run.analysis.responses) for run in (first, second)]
         raise UsageError(f"{first.name} has the responses {names[0]}; {second.name} has {names[1]}: none in common")
     same_baseline = _baseline(first) == _baseline(second)
     moved = tuple(row for pair in common for row in _response(first, *pair, same_baseline))
@@ -120,13 +122,13 @@ def history(runs: Sequence[Run], response: str, factor: str = "", level: str = "
     what = f"{factor}={level}" if factor else BASELINE
     if not runs:
         raise UsageError("no finished run of this study")
-    found: list[tuple[Run, float, Interval | None]] = []
+    values: list[tuple[Run, float, Interval | None]] = []
     for run in sorted(runs, key=lambda each: each.record.created):
-        one = next((one for one in run.analysis.responses if one.response == response), None)
-        figure = None if one is None else _figure(run.record, one, factor, level)
+        analysed = next((response_ for response_ in run.analysis.responses if response_.response == response), None)
+        figure = None if analysed is None else _figure(run.record, analysed, factor, level)
         if figure is not None:
-            found.append((run, *figure))
-    if not found:
+            values.append((run, *figure))
+    if not values:
         raise UsageError(_unknown(runs, response, what))
     points = tuple(
         Point(
@@ -134,13 +136,13 @@ def history(runs: Sequence[Run], response: str, factor: str = "", level: str = "
             run.record.created,
             value,
             interval,
-            differences(found[at - 1][0].record, run.record) if at else (),
+            differences(values[at - 1][0].record, run.record) if at else (),
         )
-        for at, (run, value, interval) in enumerate(found)
+        for at, (run, value, interval) in enumerate(values)
     )
     unit = "%" if factor else RESPONSES[response].unit if response in RESPONSES else ""
     moved = tuple(changes([point.value for point in points]))
-    last = found[-1][0]
+    last = values[-1][0]
     answer = _told_history(response, what, unit, points, moved)
     if last.analysis.simulated:
         answer = SIMULATED + answer
@@ -164,8 +166,12 @@ def _baseline(run: Run) -> dict[str, Any]:
 
 
 def _response(run: Run, first: ResponseAnalysis, second: ResponseAnalysis, same_baseline: bool) -> Iterable[Moved]:
-    keyed = {(one.factor, one.level, one.baseline): one for one in second.effects}
-    pairs = [(one, keyed[key]) for one in first.effects if (key := (one.factor, one.level, one.baseline)) in keyed]
+    keyed = {(effect.factor, effect.level, effect.baseline): effect for effect in second.effects}
+    pairs = [
+        (effect, keyed[key])
+        for effect in first.effects
+        if (key := (effect.factor, effect.level, effect.baseline)) in keyed
+    ]
     margin = first.margin if first.margin == second.margin else None
     kind = RESPONSES.get(first.response)
     count = len(pairs) + same_baseline
@@ -179,10 +185,10 @@ def _response(run: Run, first: ResponseAnalysis, second: ResponseAnalysis, same_
             count,
             margin,
         )
-    for one, other in pairs:
-        what = f"{one.factor}={level_text(run.record.study, one.factor, one.level)}"
-        estimates = (_effect(one), _effect(other))
-        yield _moved(first.response, what, "%", (one.percent, other.percent), estimates, count, margin)
+    for effect, other in pairs:
+        what = f"{effect.factor}={level_text(run.record.study, effect.factor, effect.level)}"
+        estimates = (_effect(effect), _effect(other))
+        yield _moved(first.response, what, "%", (effect.percent, other.percent), estimates, count, margin)
 
 
 def _moved(
@@ -198,14 +204,14 @@ def _moved(
     if first is None or second is None:
         reason = f"no interval in the {'first' if first is None else 'second'} run"
         return Moved(response, what, unit, *values, None, "undetermined", reason)
-    found = ratio(first, second, count)
-    bound = found.simultaneous
+    moved = ratio(first, second, count)
+    bound = moved.simultaneous
     verdict = "undetermined"
     if margin is not None and -margin <= bound.low and bound.high <= margin:
         verdict = "equivalent"
     elif not bound.contains(0.0):
-        verdict = "higher" if found.percent > 0 else "lower"
-    return Moved(response, what, unit, *values, found, verdict)
+        verdict = "higher" if moved.percent > 0 else "lower"
+    return Moved(response, what, unit, *values, moved, verdict)
 
 
 def _mean(one: ResponseAnalysis) -> Estimate | None:
@@ -243,10 +249,10 @@ def _figure(
 
 def _unknown(runs: Sequence[Run], response: str, what: str) -> str:
     last = runs[-1]
-    responses = ", ".join(one.response for one in last.analysis.responses)
+    responses = ", ".join(response.response for response in last.analysis.responses)
     levels = [
-        f"{one.factor}={level_text(last.record.study, one.factor, one.level)}"
-        for one in (last.analysis.responses[0].effects if last.analysis.responses else ())
+        f"{effect.factor}={level_text(last.record.study, effect.factor, effect.level)}"
+        for effect in (last.analysis.responses[0].effects if last.analysis.responses else ())
     ]
     return (
         f"no run of {last.record.study.study} has {what} of {response}; "
@@ -263,15 +269,15 @@ def _answer(first: Run, second: Run, moved: Sequence[Moved], differs: Sequence[s
         subject = f"the baseline's {row.response}" if row.what == BASELINE else f"{row.what} on {row.response}"
         words.append(f"{subject} {signed(row.ratio.percent)} % [{signed(bound.low)}, {signed(bound.high)}]")
     same = sum(row.verdict == "equivalent" for row in moved)
-    left = sum(row.verdict == "undetermined" for row in moved)
-    told = f"From {first.name} to {second.name}: " + ("; ".join(words) if words else "no figure is told apart")
+    undetermined = sum(row.verdict == "undetermined" for row in moved)
+    sentence = f"From {first.name} to {second.name}: " + ("; ".join(words) if words else "no figure is told apart")
     counts = [f"{same} of {len(moved)} figures equivalent"] if same else []
-    counts += [f"{left} undetermined"] if left else []
+    counts += [f"{undetermined} undetermined"] if undetermined else []
     more = f" ({', '.join(counts)})" if counts else ""
     facts = (
         f" {len(differs)} facts differ." if len(differs) > 1 else f" {len(differs)} fact differs." if differs else ""
     )
-    return f"{SIMULATED if first.analysis.simulated else ''}{told}{more}.{facts}"
+    return f"{SIMULATED if first.analysis.simulated else ''}{sentence}{more}.{facts}"
 
 
 def _told_history(response: str, what: str, unit: str, points: Sequence[Point], moved: Sequence[Change]) -> str:
@@ -281,13 +287,13 @@ def _told_history(response: str, what: str, unit: str, points: Sequence[Point], 
         return f"{subject}: {runs}; a change can be told from luck from {FEWEST} runs on."
     if not moved:
         return f"{subject}: no change point in {runs}."
-    told = []
-    for one in moved:
-        place = points[one.at].run
-        if (one.from_, one.until) != (one.at, one.at):
-            place += f" (95 %: {points[one.from_].run} to {points[one.until].run})"
-        told.append(f"from {one.before:.4g} to {one.after:.4g} {unit} with {place}")
-    return f"{subject}: changed {'; '.join(told)}."
+    sentences = []
+    for point in moved:
+        place = points[point.at].run
+        if (point.from_, point.until) != (point.at, point.at):
+            place += f" (95 %: {points[point.from_].run} to {points[point.until].run})"
+        sentences.append(f"from {point.before:.4g} to {point.after:.4g} {unit} with {place}")
+    return f"{subject}: changed {'; '.join(sentences)}."
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> Iterable[tuple[str, Any]]:

@@ -15,7 +15,7 @@ def percent(effect: Effect | None, log: bool) -> Percent | None:
     """Percent of the end A of a ratio, hundredths of a share; None where the interval is not known."""
     if effect is None or not math.isfinite(effect.low):
         return None
-    low, value, high = (min(each, 20.0) for each in (effect.low, effect.value, effect.high))
+    low, value, high = (min(bound, 20.0) for bound in (effect.low, effect.value, effect.high))
     return (_percent(value, log), _percent(low, log), _percent(high, log))
 
 
@@ -32,8 +32,8 @@ def sentence(state: Bisection, response: str, log: bool, ordered: bool, change: 
     ends = _told(percent(difference, log), log)
     if state.found is Found.NONE:
         return f"No change can be told: the ends differ in {response} by {ends}, {after}."
-    told = [(share, change(group)) for share, group in zip(state.probabilities.tolist(), state.groups, strict=True)]
-    likely = sorted(told, reverse=True)
+    pairs = [(share, change(group)) for share, group in zip(state.probabilities.tolist(), state.groups, strict=True)]
+    likely = sorted(pairs, reverse=True)
     if state.found is Found.ONE:
         share, words = likely[0]
         size = _told(percent(state.effect, log), log)
@@ -62,6 +62,6 @@ def _share(share: float) -> str:
 def _told(size: Percent | None, log: bool) -> str:
     if size is None:
         return "an unknown amount"
-    value, low, high = (f"{each:+.2g}" for each in size)
+    value, low, high = (f"{bound:+.2g}" for bound in size)
     unit = " %" if log else " points"
     return f"{value}{unit}" if low == high else f"{value}{unit} [{low}, {high}]"

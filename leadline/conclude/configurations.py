@@ -16,14 +16,14 @@ def configuration_names(study: Study, plan: Plan) -> dict[Treatment, str]:
         return {}
     raws: dict[str, Sequence[RawLevel]] = {**study.factors, **study.pseudo_factors}
     baseline = plan.baseline.as_dict()
-    found = {}
+    names = {}
     for name, levels in study.design.configurations.items():
         held = dict(baseline)
         for factor in plan.factors:
             if factor.name in levels:
                 held[factor.name] = planned_level(factor, raws[factor.name], levels[factor.name])
-        found[Treatment.of(held)] = name
-    return found
+        names[Treatment.of(held)] = name
+    return names
 
 
 def planned_level(factor: Factor, raws: Sequence[RawLevel], level: RawLevel) -> Level:

@@ -24,25 +24,27 @@ _WORDS = {
 
 def confirmations_of(record: StudyRecord, analysis: StudyAnalysis) -> tuple[Confirmation, ...]:
     """One for each setting that the study confirms; none for a study of another kind."""
-    asked = record.study.confirms
-    one = next((each for each in analysis.responses if asked and each.response == asked.response), None)
-    if asked is None or one is None:
+    confirmed = record.study.confirms
+    of_response = next(
+        (response for response in analysis.responses if confirmed and response.response == confirmed.response), None
+    )
+    if confirmed is None or of_response is None:
         return ()
-    found = []
-    for first in asked.settings:
-        single = len(asked.settings) == 1 and len(one.effects) == 1
-        effect = one.effects[0] if single else _of(first, one.effects, record)
+    confirmations = []
+    for first in confirmed.settings:
+        single = len(confirmed.settings) == 1 and len(of_response.effects) == 1
+        effect = of_response.effects[0] if single else _of(first, of_response.effects, record)
         if effect is not None:
-            found.append(_confirmation(effect, first, asked.run, one.baseline_trials))
-    return tuple(found)
+            confirmations.append(_confirmation(effect, first, confirmed.run, of_response.baseline_trials))
+    return tuple(confirmations)
 
 
 def _of(first: FirstEstimate, effects: Sequence[Effect], record: StudyRecord) -> Effect | None:
-    factors = {each.name: each for each in record.plan.factors}
-    for each in effects:
-        raw = first.levels.get(each.factor)
-        if raw is not None and raw_level(record.study, factors[each.factor], each.level) == raw:
-            return each
+    factors = {factor.name: factor for factor in record.plan.factors}
+    for effect in effects:
+        raw = first.levels.get(effect.factor)
+        if raw is not None and raw_level(record.study, factors[effect.factor], effect.level) == raw:
+            return effect
     return None
 
 
@@ -51,13 +53,14 @@ def _confirmation(effect: Effect, first: FirstEstimate, run: str, baseline_trial
     if first.low is not None and first.high is not None:
         interval = Interval(first.low, first.high)
     fresh = effect.simultaneous
-    seen = "no figure" if effect.percent is None else f"{signed(effect.percent)} %"
+    figure = "no figure" if effect.percent is None else f"{signed(effect.percent)} %"
     if fresh is not None:
-        seen += f" [{signed(fresh.low)}, {signed(fresh.high)}]"
+        figure += f" [{signed(fresh.low)}, {signed(fresh.high)}]"
     before = f"{signed(first.percent)} %" + (f" [{signed(interval.low)}, {signed(interval.high)}]" if interval else "")
     without = "" if first.shrunken is None else f", {signed(first.shrunken)} % without its luck"
     sentence = (
-        f"{_WORDS[effect.verdict]}: {said(first.levels)} changes {effect.response} by {seen} in {effect.trials} fresh "
+        f"{_WORDS[effect.verdict]}: {said(first.levels)} changes {effect.response} by {figure} in {effect.trials} "
+        "fresh "
         f"trials against {baseline_trials} of the baseline; {run}, on which it was chosen, had {before}{without}."
     )
     if effect.reason and effect.verdict is not Verdict.EQUIVALENT:

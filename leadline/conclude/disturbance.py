@@ -35,7 +35,7 @@ def disturbance_of(
     if not shares:
         return None
     waits = [step for trial in trials.values() for step in trial.steps if step.name == QUIET]
-    found = Disturbance(
+    disturbance = Disturbance(
         shares,
         disturbed(shares),
         "",
@@ -44,19 +44,21 @@ def disturbance_of(
         waited=sum((step.ended or step.started) - step.started for step in waits),
         not_quiet=sum(step.detail.startswith(NOT_QUIET) for step in waits),
     )
-    if not found.found:
+    if not disturbance.found:
         most, usual = _percent(max(shares.values())), _percent(statistics.median(shares.values()))
         sentence = f"Other programs used {usual} of the CPUs in the median trial, at most {most}."
-        return replace(found, sentence=_with_measures(sentence, found))
+        return replace(disturbance, sentence=_with_measures(sentence, disturbance))
     used = Counter[str]()
-    for trial in found.trials:
+    for trial in disturbance.trials:
         used.update(dict(uses[trial].programs))
-    least = _OF_IT * sum(shares[trial] for trial in found.trials)
-    most_used = {name: share / len(found.trials) for name, share in used.most_common(_PROGRAMS) if share >= least}
-    phases = [phase for trial in found.trials if (phase := trials[trial].phases) is not None]
-    when = (min(one.steady_from for one in phases), max(one.steady_until for one in phases)) if phases else None
-    found = replace(found, programs=tuple(most_used), used=most_used, when=when, wider=wider, taken_out=taken_out)
-    return replace(found, sentence=_with_measures(_sentence(found), found))
+    least = _OF_IT * sum(shares[trial] for trial in disturbance.trials)
+    most_used = {name: share / len(disturbance.trials) for name, share in used.most_common(_PROGRAMS) if share >= least}
+    phases = [phase for trial in disturbance.trials if (phase := trials[trial].phases) is not None]
+    when = (min(phase.steady_from for phase in phases), max(phase.steady_until for phase in phases)) if phases else None
+    disturbance = replace(
+        disturbance, programs=tuple(most_used), used=most_used, when=when, wider=wider, taken_out=taken_out
+    )
+    return replace(disturbance, sentence=_with_measures(_sentence(disturbance), disturbance))
 
 
 def width_cost(plan: Plan, observations: Sequence[Observation], analysis: StudyAnalysis) -> float | None:
@@ -66,8 +68,8 @@ def width_cost(plan: Plan, observations: Sequence[Observation], analysis: StudyA
     if not analysis.responses:
         return None
     response = analysis.responses[0].response
-    asked = analyse(plan, observations, [response], verdicts_only=True, covariates=[OTHERS]).responses[0]
-    narrower = asked.covariates[0].narrower if asked.covariates else None
+    analysed = analyse(plan, observations, [response], verdicts_only=True, covariates=[OTHERS]).responses[0]
+    narrower = analysed.covariates[0].narrower if analysed.covariates else None
     return None if narrower is None or narrower < _NOTICED else 1 / (1 - narrower)
 
 
@@ -81,22 +83,22 @@ def _sentence(found: Disturbance) -> str:
         named = ", ".join(str(trial) for trial in trials[:_MOST]) + (" ..." if len(trials) > _MOST else "")
         where = f"{len(trials)} of {len(shares)} trials ({'trial' if len(trials) == 1 else 'trials'} {named})"
     by = f" ({', '.join(found.programs)})" if found.programs else ""
-    told = f"Other programs{by} used {said} of the CPUs in {where}"
+    sentence = f"Other programs{by} used {said} of the CPUs in {where}"
     if found.when is not None and found.when[0] > _DAY:
-        told += f", {clock_times(found.when)}"
+        sentence += f", {clock_times(found.when)}"
     if found.wider is not None:
-        told += f", which makes intervals about {found.wider:.1f} times as wide"
+        sentence += f", which makes intervals about {found.wider:.1f} times as wide"
     if found.taken_out:
-        return f"{told}; what they did is taken out by analysis of covariance."
+        return f"{sentence}; what they did is taken out by analysis of covariance."
     other = "" if found.asked else f", or with `covariates: [{OTHERS}]`"
     remedy = f"Run the study again on a quiet machine (less than {_percent(BOUND)}){other}."
-    return f"{told}: what changed may be their doing. {remedy}"
+    return f"{sentence}: what changed may be their doing. {remedy}"
 
 
 def _with_measures(sentence: str, found: Disturbance) -> str:
     """What was done about them."""
-    told = measures(found)
-    return f"{sentence} {told[0].upper()}{told[1:]}." if told else sentence
+    measures_ = measures(found)
+    return f"{sentence} {measures_[0].upper()}{measures_[1:]}." if measures_ else sentence
 
 
 def measures(found: Disturbance) -> str:

@@ -14,7 +14,7 @@ _OPPOSITE = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 
 def scope_of_hosts(analysis: StudyAnalysis) -> str:
     """For which hosts the intervals hold; empty on one host."""
-    across = next((one.across_hosts for one in analysis.responses if one.across_hosts is not None), None)
+    across = next((response.across_hosts for response in analysis.responses if response.across_hosts is not None), None)
     if across is None:
         return ""
     count = len(across.hosts)
@@ -25,27 +25,27 @@ def on_hosts(analysis: StudyAnalysis, describe: Describe) -> list[str]:
     """A sentence for each setting with a verdict, of its first response that has one: on how many hosts it holds. Then
     one for each setting that loses on a host what it keeps on the mean.
     """
-    told: dict[tuple[str, Level], str] = {}
+    sentences: dict[tuple[str, Level], str] = {}
     losses: dict[tuple[str, Level], str] = {}
-    for one in analysis.responses:
-        for effect in one.effects if one.across_hosts is not None else ():
+    for response in analysis.responses:
+        for effect in response.effects if response.across_hosts is not None else ():
             setting = (effect.factor, effect.level)
             if effect.verdict in _OPPOSITE:
-                told.setdefault(setting, _wins(one, effect, describe))
-            elif text := _loses(one, effect, describe):
+                sentences.setdefault(setting, _wins(response, effect, describe))
+            elif text := _loses(response, effect, describe):
                 losses.setdefault(setting, text)
-    return [*list(told.values())[:MOST], *list(losses.values())[:MOST]]
+    return [*list(sentences.values())[:MOST], *list(losses.values())[:MOST]]
 
 
 def holding(across: AcrossHosts, effect: Effect, verdict: Verdict) -> list[HostEffect]:
     """The hosts on which a level has a verdict."""
-    return [each for each in across.of(effect.factor, effect.level) if each.verdict is verdict]
+    return [effect_ for effect_ in across.of(effect.factor, effect.level) if effect_.verdict is verdict]
 
 
 def _wins(one: ResponseAnalysis, effect: Effect, describe: Describe) -> str:
     assert one.across_hosts is not None
-    same, other = (holding(one.across_hosts, effect, each) for each in (effect.verdict, _OPPOSITE[effect.verdict]))
-    measured = [each for each in one.across_hosts.of(effect.factor, effect.level) if each.percent is not None]
+    same, other = (holding(one.across_hosts, effect, kind) for kind in (effect.verdict, _OPPOSITE[effect.verdict]))
+    measured = [effect_ for effect_ in one.across_hosts.of(effect.factor, effect.level) if effect_.percent is not None]
     verb, against = ("wins", "loses") if effect.verdict is Verdict.BETTER else ("loses", "wins")
     name, what = f"{effect.factor}={describe(effect.factor, effect.level)}", noun(one.response)
     text = f"Host by host {name} {verb} on {len(same)} of {len(measured)} ({what})"
@@ -62,7 +62,7 @@ def _loses(one: ResponseAnalysis, effect: Effect, describe: Describe) -> str:
 
 def _places(found: Sequence[HostEffect]) -> str:
     """``app3, −6.1 % [−9, −3]``, the first ones."""
-    return listed(f"{each.host or 'this host'}, {_change(each)}" for each in found)
+    return listed(f"{place.host or 'this host'}, {_change(place)}" for place in found)
 
 
 def _change(effect: HostEffect) -> str:

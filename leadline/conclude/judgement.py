@@ -75,9 +75,9 @@ def judged(
         return "" if effect.percent is None else few(effect) or (TOO_NOISY if _too_wide(effect) else "")
 
     withheld = [
-        (f"{effect.factor}={describe(effect.factor, effect.level)}", one.response, reason)
-        for one in analysis.responses
-        for effect in one.effects
+        (f"{effect.factor}={describe(effect.factor, effect.level)}", response.response, reason)
+        for response in analysis.responses
+        for effect in response.effects
         if (reason := why(effect))
     ]
     responses = tuple(
@@ -93,10 +93,12 @@ def judged(
     )
     figures = _has_figures(record, plan, count, responses)
     if not figures:
-        responses = tuple(replace(one, groups=(), luck=None, detectable=None, notes=(), cells=()) for one in responses)
+        responses = tuple(
+            replace(response, groups=(), luck=None, detectable=None, notes=(), cells=()) for response in responses
+        )
     quantiles = tuple(_without_figures(effect, why(effect)) for effect in analysis.quantiles)
-    found = replace(analysis, responses=responses, quantiles=quantiles)
-    return replace(found, judgement=_judgement(record, count, unit, found, plan, withheld, figures))
+    analysis_ = replace(analysis, responses=responses, quantiles=quantiles)
+    return replace(analysis_, judgement=_judgement(record, count, unit, analysis_, plan, withheld, figures))
 
 
 def _count(record: StudyRecord, plan: Plan, observations: Sequence[Observation]) -> _Count:
@@ -105,11 +107,16 @@ def _count(record: StudyRecord, plan: Plan, observations: Sequence[Observation])
         for trial in record.trials
         if trial.state in (TrialState.DONE, TrialState.FAILED) and not trial.is_left
     }
-    asked = Counter[Treatment]()
+    wanted = Counter[Treatment]()
     for trial in plan.trials:
         if trial.position in over:
-            asked.update([slot.treatment for slot in trial.slots] or [trial.treatment])
-    return _Count(asked, Counter(one.treatment for one in observations if one.responses and not one.failure))
+            wanted.update([slot.treatment for slot in trial.slots] or [trial.treatment])
+    return _Count(
+        wanted,
+        Counter(
+            observation.treatment for observation in observations if observation.responses and not observation.failure
+        ),
+    )
 
 
 def _few(plan: Plan, count: _Count, unit: str) -> Callable[[Effect], str]:
@@ -118,7 +125,7 @@ def _few(plan: Plan, count: _Count, unit: str) -> Callable[[Effect], str]:
     against all that has its factor's baseline level.
     """
     base = plan.baseline
-    alone = all(sum(base[name] != level for name, level in one.levels) <= 1 for one in count.asked)
+    alone = all(sum(base[name] != level for name, level in treatment.levels) <= 1 for treatment in count.asked)
 
     def short(measured: int, asked: int, what: str) -> str:
         return f"{measured} of {asked} {unit}s of {what} measured" if measured < ENOUGH * asked else ""
@@ -128,9 +135,9 @@ def _few(plan: Plan, count: _Count, unit: str) -> Callable[[Effect], str]:
         if isinstance(effect, Interaction):
             levels = zip(effect.factors, effect.levels, effect.baselines, strict=True)
             pairs = {factor: (level, baseline) for factor, level, baseline in levels}
-        own = count.of(lambda one: all(one[name] == level for name, (level, _) in pairs.items()))
-        if told := short(*own, "this level"):
-            return told
+        pair = count.of(lambda one: all(one[name] == level for name, (level, _) in pairs.items()))
+        if reason := short(*pair, "this level"):
+            return reason
         if alone:
             return short(*count.of(lambda one: one == base), "the baseline")
         return short(
@@ -171,14 +178,14 @@ def _without_figures(effect: E, reason: str) -> E:
 
 def _has_figures(record: StudyRecord, plan: Plan, count: _Count, responses: Sequence[ResponseAnalysis]) -> bool:
     """Whether some comparison has a figure, or a level failed by its own doing while the baseline ran."""
-    measured, asked = count.of(lambda _: True)
+    measured, wanted = count.of(lambda _: True)
     if not measured:
         return False
     if len(plan.factors) == 1 and load_of(record) is not None:
         return True  # how far it goes is told load by load
-    effects = [effect for one in responses for effect in one.effects]
+    effects = [effect for response in responses for effect in response.effects]
     if not effects:
-        return measured >= ENOUGH * asked
+        return measured >= ENOUGH * wanted
     return any(effect.percent is not None or effect.verdict is Verdict.FAILED for effect in effects)
 
 
@@ -192,14 +199,16 @@ def _judgement(
     figures: bool,
 ) -> Judgement:
     ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
-    measured, asked = count.of(lambda _: True)
+    measured, wanted = count.of(lambda _: True)
     base = count.of(lambda one: one == plan.baseline)
-    verdicts = {effect.verdict for one in analysis.responses for effect in one.effects if not is_load(effect.factor)}
-    found = Judgement(
+    verdicts = {
+        effect.verdict for response in analysis.responses for effect in response.effects if not is_load(effect.factor)
+    }
+    judgement = Judgement(
         unit=unit,
-        asked=asked,
+        asked=wanted,
         measured=measured,
-        lost=_lost(record, asked - measured),
+        lost=_lost(record, wanted - measured),
         trials=sum(trial.state != TrialState.SKIPPED for trial in record.trials),
         done=len(ran),
         left=sum(trial.is_left for trial in record.trials),
@@ -214,9 +223,9 @@ def _judgement(
         withheld=tuple(dict.fromkeys(name for name, _, _ in withheld)),
         figures=figures,
     )
-    found = replace(found, remedy=_remedy(record, found))
-    found = replace(found, limits=tuple(_limits(analysis, found, withheld)))
-    return replace(found, sentence=_sentence(record, analysis, found))
+    judgement = replace(judgement, remedy=_remedy(record, judgement))
+    judgement = replace(judgement, limits=tuple(_limits(analysis, judgement, withheld)))
+    return replace(judgement, sentence=_sentence(record, analysis, judgement))
 
 
 def _lost(record: StudyRecord, total: int) -> dict[str, int]:
@@ -260,11 +269,11 @@ def _words(record: StudyRecord, found: Judgement) -> str:
         return ""
     kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
     first = next(iter(found.lost))
-    own = [(trial, slot) for trial, slot in _failures(record) if _cause(record, trial, slot) == first]
+    lost = [(trial, slot) for trial, slot in _failures(record) if _cause(record, trial, slot) == first]
     if first == LATE:
-        said = f"levels were in force up to {max(_delay(slot) for _, slot in own if slot):.1f} s after a slot began"
-    elif own:
-        trial, slot = own[0]
+        said = f"levels were in force up to {max(_delay(slot) for _, slot in lost if slot):.1f} s after a slot began"
+    elif lost:
+        trial, slot = lost[0]
         message = " ".join((slot.failure_message if slot is not None else trial.failure_message).split())
         said = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
     else:
@@ -286,13 +295,13 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) ->
     elif found.measured < ENOUGH * found.asked:
         head = f"{found.measured} of {_plural(found.asked, found.unit)} were measured"
     else:
-        reasons = [effect.reason for one in analysis.responses for effect in one.effects if effect.reason]
-        reasons += [one.reason for one in analysis.responses if one.reason]
+        reasons = [effect.reason for response in analysis.responses for effect in response.effects if effect.reason]
+        reasons += [response.reason for response in analysis.responses if response.reason]
         head = (reasons or ["nothing can be compared"])[0].rstrip(".")
     parts = ["; ".join(filter(None, [f"No answer: {head}", _words(record, found)]))]
     if found.left:
-        left = f"{found.left} of {_plural(found.trials, 'trial')} not finished"
-        parts.append("; ".join(filter(None, [left, _cut(record)])))
+        unfinished = f"{found.left} of {_plural(found.trials, 'trial')} not finished"
+        parts.append("; ".join(filter(None, [unfinished, _cut(record)])))
     others = analysis.disturbance
     if others is not None and others.found:
         most = 100 * max(others.shares.values())
@@ -342,17 +351,17 @@ def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Sequence[tuple[
     if found.lost:
         kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
         yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({kinds})."
-    for noisy, told in ((False, "Too little was measured"), (True, "The noise is too large")):
+    for noisy, sentence in ((False, "Too little was measured"), (True, "The noise is too large")):
         responses: dict[str, list[str]] = {}
         for name, response, reason in withheld:
             if (reason == TOO_NOISY) is noisy:
                 responses.setdefault(name, []).append(response)
         parts = [
-            name if len(own) == len(analysis.responses) else f"{listed(map(noun, own))} of {name}"
-            for name, own in responses.items()
+            name if len(count) == len(analysis.responses) else f"{listed(map(noun, count))} of {name}"
+            for name, count in responses.items()
         ]
         if parts:
-            yield f"{told} for a figure of {listed(parts)}."
+            yield f"{sentence} for a figure of {listed(parts)}."
     others = analysis.disturbance
     if others is not None and others.found:
         yield others.sentence

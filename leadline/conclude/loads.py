@@ -41,8 +41,8 @@ class _Load:
         return [trial.responses[response] for trial in self.good if response in trial.responses]
 
     def mean(self, response: str) -> float | None:
-        found = self.values(response)
-        return fmean(found) if 0 < len(found) == len(self.good) else None
+        values = self.values(response)
+        return fmean(values) if 0 < len(values) == len(self.good) else None
 
     @property
     def follows(self) -> bool:
@@ -51,8 +51,8 @@ class _Load:
     @property
     def broken(self) -> _Load:
         """With its good trials that did not keep their limits; all of them where throughput does not follow."""
-        own = [trial for trial in self.good if not self.follows or trial.responses.get("limit_use", 0.0) > 1]
-        return replace(self, good=tuple(own))
+        trials = [trial for trial in self.good if not self.follows or trial.responses.get("limit_use", 0.0) > 1]
+        return replace(self, good=tuple(trials))
 
     @property
     def kept(self) -> int:
@@ -82,13 +82,13 @@ def of_loads(record: StudyRecord, describe: Describe) -> list[str]:
     loads = _loads(record, factor, describe)
     if len(loads) < _FEWEST or not any(load.good for load in loads):
         return []
-    told = [_reach(loads)]
+    sentences = [_reach(loads)]
     if any(load.values("limit_use") for load in loads):
-        told.append(_limits(loads))
-        reach, kept = (_first(loads, holds)[0] for holds in (_follows, _keeps))
-        if reach is not None and (kept is None or loads.index(kept) < loads.index(reach)):
-            told.reverse()
-    return [*told, *_resource(loads)]
+        sentences.append(_limits(loads))
+        reach, within = (_first(loads, holds)[0] for holds in (_follows, _keeps))
+        if reach is not None and (within is None or loads.index(within) < loads.index(reach)):
+            sentences.reverse()
+    return [*sentences, *_resource(loads)]
 
 
 def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -> list[_Load]:
@@ -99,14 +99,14 @@ def _loads(record: StudyRecord, factor: str, describe: Describe = plain_level) -
         ran = trial.failure in BLAMED or (trial.failure is None and trial.responses.get("throughput", 0.0) > 0)
         if ran and isinstance(level, int | float):
             trials.setdefault(float(level), []).append(trial)
-    found, rate = list[_Load](), 0.0
-    for level, own in sorted(trials.items()):
-        good = tuple(trial for trial in own if trial.failure is None)
-        each = fmean(trial.responses["throughput"] for trial in good) / level if good else 0.0
-        rate = each if not found else rate
-        name = loaded(factor, describe(factor, own[0].planned.treatment[factor]))
-        found.append(_Load(name, good, len(own) - len(good), each / rate if rate else 0.0))
-    return found
+    loads, rate = list[_Load](), 0.0
+    for level, trials_of_level in sorted(trials.items()):
+        good = tuple(trial for trial in trials_of_level if trial.failure is None)
+        per_unit = fmean(trial.responses["throughput"] for trial in good) / level if good else 0.0
+        rate = per_unit if not loads else rate
+        name = loaded(factor, describe(factor, trials_of_level[0].planned.treatment[factor]))
+        loads.append(_Load(name, good, len(trials_of_level) - len(good), per_unit / rate if rate else 0.0))
+    return loads
 
 
 def _follows(load: _Load) -> bool:
@@ -123,22 +123,26 @@ def _reach(loads: Sequence[_Load]) -> str:
         return (
             f"{loads[0].name} are too many: {loads[0].failed} of {loads[0].trials} trials failed at this lightest load"
         )
-    told = f"The system carries {last.name} ({_range(last)})"
+    sentence = f"The system carries {last.name} ({_range(last)})"
     if beyond is None:
-        return f"{told}: that is the heaviest load tried, and its end was not reached"
+        return f"{sentence}: that is the heaviest load tried, and its end was not reached"
     parts = [f"throughput is {100 * beyond.share:.0f} % of what that asks"] if beyond.good else []
     parts += [f"{beyond.failed} of {beyond.trials} trials failed"] if beyond.failed else []
-    return f"{told}, not {beyond.name}: there {', and '.join(parts)}"
+    return f"{sentence}, not {beyond.name}: there {', and '.join(parts)}"
 
 
 def _limits(loads: Sequence[_Load]) -> str:
     last, beyond = _first(loads, _keeps)
     if beyond is None:
         return "All loads kept the limits"
-    told = f"at {beyond.name} {beyond.kept} of {beyond.trials} trials did"
+    sentence = f"at {beyond.name} {beyond.kept} of {beyond.trials} trials did"
     if uses := beyond.values("limit_use"):
-        told += f", the worst used {size(max(uses))} times its limit"
-    return f"The limits are kept to {last.name}; {told}" if last is not None else f"No load keeps all limits; {told}"
+        sentence += f", the worst used {size(max(uses))} times its limit"
+    return (
+        f"The limits are kept to {last.name}; {sentence}"
+        if last is not None
+        else f"No load keeps all limits; {sentence}"
+    )
 
 
 def _resource(loads: Sequence[_Load]) -> list[str]:
@@ -153,15 +157,16 @@ def _resource(loads: Sequence[_Load]) -> list[str]:
         return []
     shares = [(role, beyond.mean(f"{role}_cpu_per_transaction")) for role in _ROLES]
     parts = ", ".join(f"{role} {size(share)} ms" for role, share in shares if share is not None)
-    told = f"{100 * busy:.0f} % busy at {beyond.name}" + (f", of a transaction {parts}" if parts else "")
+    sentence = f"{100 * busy:.0f} % busy at {beyond.name}" + (f", of a transaction {parts}" if parts else "")
     others = fmean((trial.machine.taken if trial.machine else None) or 0.0 for trial in beyond.good)
     if busy < _BUSY:
-        return [f"The CPUs did not give out: {told}; `leadline advise` tells what waits"]
+        return [f"The CPUs did not give out: {sentence}; `leadline advise` tells what waits"]
     if others > BOUND:
         return [
-            f"What gave out first cannot be told: the CPUs were {told}, but other programs took {100 * others:.0f} %"
+            f"What gave out first cannot be told: the CPUs were {sentence}, but other programs took "
+            f"{100 * others:.0f} %"
         ]
-    return [f"The CPUs gave out first: {told}"]
+    return [f"The CPUs gave out first: {sentence}"]
 
 
 def _first(loads: Sequence[_Load], holds: Callable[[_Load], bool]) -> tuple[_Load | None, _Load | None]:

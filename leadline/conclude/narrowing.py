@@ -51,29 +51,29 @@ def narrowing(record: StudyRecord, response: str, known: MutableMapping[int, Loo
     """Every comparison of a response over the complete blocks. ``known`` keeps looks by their blocks."""
     plan = record.plan
     every = 1 + max(trial.block for trial in plan.trials)
-    left = [trial.planned.block for trial in record.trials if trial.is_left]
-    complete = min(left, default=every)
+    blocks_left = [trial.planned.block for trial in record.trials if trial.is_left]
+    complete = min(blocks_left, default=every)
     nothing = Watching(response, (), (complete, every))
     try:
         blocks = schedule(plan, "watched")
     except UsageError:
         return Watching(response, (), (complete, every), "this design can be judged at its end only")
-    number = due(plan, left, blocks)
+    number = due(plan, blocks_left, blocks)
     if not number:
         return Watching(response, (), nothing.blocks, f"intervals begin after {blocks[0]} of {every} blocks")
     looks = known if known is not None else {}
     observations, margin = record.observations(), 100 * record.study.equivalence
-    for each in _spread(number):
-        if blocks[each - 1] not in looks:
-            looks[blocks[each - 1]] = look(plan, observations, response, blocks, each, margin=margin, watch=True)
+    for number_ in _spread(number):
+        if blocks[number_ - 1] not in looks:
+            looks[blocks[number_ - 1]] = look(plan, observations, response, blocks, number_, margin=margin, watch=True)
     chosen = [looks[blocks[each - 1]] for each in _spread(number)]
     rows = []
     for at, settling in enumerate(chosen[-1].settlings):
         moments = []
-        for one in chosen:
-            then = one.settlings[at]
+        for look_ in chosen:
+            then = look_.settlings[at]
             bounds = (None, None) if then.interval is None else (then.interval.low, then.interval.high)
-            moments.append(Moment(one.blocks, then.percent, *bounds))
+            moments.append(Moment(look_.blocks, then.percent, *bounds))
         level = level_text(record.study, settling.comparison.factor, settling.comparison.level)
         rows.append(Narrowing(settling.comparison.factor, level, settling.verdict.value, tuple(moments)))
     return Watching(response, tuple(rows), (complete, every))

@@ -45,35 +45,40 @@ def over_modes(tuning: Tuning, progress: Progress, results: Mapping[str, Measure
         return {}
     level = 1 - FALSE_KEEP / len(tuning.steps)
     steps = {step.name: step for step in tuning.steps}
-    found: dict[str, list[OverModes]] = {response: [] for response in tuning.responses}
+    averages: dict[str, list[OverModes]] = {response: [] for response in tuning.responses}
     for part in progress.done:
         if part.stage is not Stage.STEP:
             continue
-        step, known = steps[part.step], results[part.key]
-        modes, at = modes_of(tuning, step), known.treatments
+        step, result = steps[part.step], results[part.key]
+        modes, at = modes_of(tuning, step), result.treatments
         numbers = range(1, step.candidates + 1)
         groups = [
             [(at[candidate_name(mode, step, number)], at[f"{mode} before"]) for mode in modes] for number in numbers
         ]
         beside = [other for other in progress.done if other.key != part.key] if shares_noise(tuning, step) else []
-        for response, rows in found.items():
+        for response, rows in averages.items():
             others = noise_of_others(sharing(tuning, beside, results), response)
             means, single = (
-                mean_contrasts(known.plan, known.observations, response, asked, family_level=level, others=others)
+                mean_contrasts(result.plan, result.observations, response, asked, family_level=level, others=others)
                 for asked in (groups, [[pair] for group in groups for pair in group])
             )
             for at_group, (number, change) in enumerate(zip(numbers, means, strict=True)):
                 mine = single[at_group * len(modes) : (at_group + 1) * len(modes)]
                 by_mode = dict(zip(modes, mine, strict=True))
                 rows.append(OverModes(step.name, number, describe(step, number), tuple(modes), change, by_mode))
-    return found
+    return averages
 
 
 def told_over_modes(tuning: Tuning, averages: Averages) -> list[str]:
     """A sentence for the steps that change the first response over their modes."""
     response = tuning.responses[0]
-    moved = [one for one in averages.get(response, ()) if one.change.verdict in (Verdict.BETTER, Verdict.WORSE)]
-    found = [f"{one.setting} over {', '.join(one.modes)}: {changes([(response, one.change)])}" for one in moved[:MOST]]
+    moved = [
+        average for average in averages.get(response, ()) if average.change.verdict in (Verdict.BETTER, Verdict.WORSE)
+    ]
+    sentences = [
+        f"{average.setting} over {', '.join(average.modes)}: {changes([(response, average.change)])}"
+        for average in moved[:MOST]
+    ]
     if len(moved) > MOST:
-        found.append(f"{len(moved) - MOST} more steps change {response} over their modes")
-    return found
+        sentences.append(f"{len(moved) - MOST} more steps change {response} over their modes")
+    return sentences

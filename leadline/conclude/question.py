@@ -85,12 +85,12 @@ def ranking(
     best = max(better, key=lambda effect: abs(effect.percent or 0.0), default=None)
     if best is not None:
         short[factor.baseline] = 100 / (1 + (best.percent or 0.0) / 100) - 100
-    known = [
+    differences = [
         factor.baseline,
         *(effect.level for effect in effects),
     ]  # others failed, or too little of them was measured
-    if returns is not None and returns.smallest is not None and returns.best in known and len(known) > 1:
-        steps = {step.level: step for step in returns.steps if step.level in known}
+    if returns is not None and returns.smallest is not None and returns.best in differences and len(differences) > 1:
+        steps = {step.level: step for step in returns.steps if step.level in differences}
         losses = {level: step.against_best or 0.0 for level, step in steps.items() if step.short}
         short = short | losses if factor.baseline in losses else losses | short
         enough = tuple(level for level, step in steps.items() if step.enough and level not in short)
@@ -118,7 +118,12 @@ class Asked:
 
     @cached_property
     def levels(self) -> list[Level]:
-        seen = {effect.level for one in self.rankings for effect in one.response.effects if self._is_figure(effect)}
+        seen = {
+            effect.level
+            for ranking_ in self.rankings
+            for effect in ranking_.response.effects
+            if self._is_figure(effect)
+        }
         levels = [level for level in self.factor.levels if level == self.factor.baseline or level in seen]
         return sorted(levels, key=float) if is_size(self.factor) else levels
 
@@ -128,11 +133,11 @@ class Asked:
     @cached_property
     def leading(self) -> list[Ranking]:
         """Responses that tell levels apart, else the first one."""
-        return [one for one in self.rankings if one.short] or list(self.rankings[:1])
+        return [ranking_ for ranking_ in self.rankings if ranking_.short] or list(self.rankings[:1])
 
     @cached_property
     def costly(self) -> list[Level]:
-        return [level for level in self.levels if any(level in one.short for one in self.leading)]
+        return [level for level in self.levels if any(level in ranking_.short for ranking_ in self.leading)]
 
     @cached_property
     def good(self) -> list[Level]:
@@ -140,7 +145,7 @@ class Asked:
         return [
             level
             for level in self.levels
-            if level not in self.costly and all(level in one.enough for one in self.leading)
+            if level not in self.costly and all(level in ranking_.enough for ranking_ in self.leading)
         ]
 
     def text(self, level: Level) -> str:
@@ -162,12 +167,14 @@ class Asked:
     def costs(self, levels: Sequence[Level]) -> str:
         """``cost throughput (5: −12 %)``: what levels lose against the best, by the first response in which they do."""
         by: dict[str, list[Level]] = {}
-        shown = {one.response.response: one for one in self.leading}
+        rankings = {ranking_.response.response: ranking_ for ranking_ in self.leading}
         for level in levels:
-            by.setdefault(next(name for name, one in shown.items() if level in one.short), []).append(level)
+            by.setdefault(next(name for name, ranking_ in rankings.items() if level in ranking_.short), []).append(
+                level
+            )
         parts = []
-        for name, own in by.items():
-            changes = ", ".join(f"{self.text(level)}: {signed(shown[name].short[level])} %" for level in own)
+        for name, levels_ in by.items():
+            changes = ", ".join(f"{self.text(level)}: {signed(rankings[name].short[level])} %" for level in levels_)
             parts.append(f"{plain(name)} ({changes})")
         return f"hurt {listed(parts)}"
 
@@ -177,16 +184,19 @@ class Asked:
 
     def loss(self, level: Level) -> str:
         """What a level that is not shown to be enough can lose at most; empty where nothing bounds it."""
-        (one, *_) = self.leading
-        ends = [one.pairs.get((level, other), (None, None))[1] for other in self.levels if other != level]
+        (ranking_, *_) = self.leading
+        ends = [ranking_.pairs.get((level, other), (None, None))[1] for other in self.levels if other != level]
         if any(end is None for end in ends):
             return ""
-        most = max((-end.low if one.higher else end.high) for end in ends if end is not None)
-        return f": {self.text(level)} lose{_s(self, [level])} at most {size(most)} % of {plain(one.response.response)}"
+        most = max((-end.low if ranking_.higher else end.high) for end in ends if end is not None)
+        return (
+            f": {self.text(level)} lose{_s(self, [level])} at most {size(most)} % of "
+            f"{plain(ranking_.response.response)}"
+        )
 
     @property
     def within(self) -> str:
-        names = listed(plain(one.response.response) for one in self.leading)
+        names = listed(plain(ranking_.response.response) for ranking_ in self.leading)
         return f"{names} within {self.leading[0].response.margin:g} %"
 
 
@@ -195,7 +205,9 @@ def plain_sentence(asked: Asked) -> str:
     if not asked.costly and asked.good != asked.levels:
         return ""
     if len(asked.costly) == len(asked.levels):
-        best = [f"{plain(one.response.response)} is best with {asked.best(one)}" for one in asked.leading]
+        best = [
+            f"{plain(ranking_.response.response)} is best with {asked.best(ranking_)}" for ranking_ in asked.leading
+        ]
         return f"No {asked.name} is best for everything: {listed(best)}"
     return _how_large(asked) if asked.question is Question.HOW_LARGE else _which_of(asked)
 
@@ -211,7 +223,7 @@ def _how_large(asked: Asked) -> str:
     nothing = [
         level
         for level in above
-        if level not in asked.costly and all(one.gains_nothing(level, enough) for one in asked.leading)
+        if level not in asked.costly and all(ranking_.gains_nothing(level, enough) for ranking_ in asked.leading)
     ]
     parts = [f"{fewer} {_verb(asked.costs(costly[0]), s)}"] if costly[0] else []
     parts += [] if below else [f"{fewer} {'was' if s else 'were'} not tried"]
@@ -231,8 +243,8 @@ def _how_large(asked: Asked) -> str:
 
 def _bounds(asked: Asked) -> str:
     """Which levels are shown to be too small or too large, where none is shown to be enough."""
-    left = [level for level in asked.levels if level not in asked.costly]
-    first, last = asked.levels.index(left[0]), asked.levels.index(left[-1])
+    levels_left = [level for level in asked.levels if level not in asked.costly]
+    first, last = asked.levels.index(levels_left[0]), asked.levels.index(levels_left[-1])
     words = ("too few", "too many") if asked.counted else ("too small", "too large")
     parts = []
     for word, side in zip(words, (asked.levels[:first], asked.levels[last + 1 :]), strict=True):
@@ -240,11 +252,12 @@ def _bounds(asked: Asked) -> str:
             parts.append(f"{asked.sized(level)} {word}")
     parts += [f"{asked.sized(level)} worse" for level in asked.levels[first:last] if level in asked.costly]
     s = _s(asked, asked.costly)
-    found = f"{_upper(listed(parts))}: {'it' if s else 'they'} {_verb(asked.costs(asked.costly), s)}"
-    if len(left) == 1:
-        return found
+    bounds = f"{_upper(listed(parts))}: {'it' if s else 'they'} {_verb(asked.costs(asked.costly), s)}"
+    if len(levels_left) == 1:
+        return bounds
     return (
-        f"{found}; which of {listed(asked.text(level) for level in left)} is enough is not known{asked.loss(left[0])}"
+        f"{bounds}; which of {listed(asked.text(level) for level in levels_left)} is enough is not "
+        f"known{asked.loss(levels_left[0])}"
     )
 
 
@@ -254,16 +267,16 @@ def _s(asked: Asked, levels: Sequence[Level]) -> str:
 
 
 def _which_of(asked: Asked) -> str:
-    left = [level for level in asked.levels if level not in asked.costly]
-    names = [asked.text(level) for level in left]
+    levels_left = [level for level in asked.levels if level not in asked.costly]
+    names = [asked.text(level) for level in levels_left]
     if not asked.costly:
         return f"It makes no difference which {asked.name}: {listed(names)} are equal ({asked.within})"
-    one = len(asked.costly) == 1
-    others = asked.text(asked.costly[0]) if one else "the others"
-    costs = f"{others} {_verb(asked.costs(asked.costly), 's' if one else '')}"
-    if len(left) == 1:
+    is_single = len(asked.costly) == 1
+    others = asked.text(asked.costly[0]) if is_single else "the others"
+    costs = f"{others} {_verb(asked.costs(asked.costly), 's' if is_single else '')}"
+    if len(levels_left) == 1:
         return f"The best {asked.name} is {names[0]}: {costs}"
-    if asked.good == left:
+    if asked.good == levels_left:
         return f"The best {asked.name}s are {listed(names)}, which are equal ({asked.within}): {costs}"
     return f"The best {asked.name} is {listed(names, 'or')}, and which of them is not known: {costs}"
 
@@ -273,7 +286,7 @@ def plain_change(asked: Asked, setting: Sequence[tuple[ResponseAnalysis, Effect]
     effect = setting[0][1]
     level, baseline = asked.text(effect.level), asked.text(effect.baseline)
     gains, losses = (
-        [_change(one, effect) for one, effect in setting if effect.verdict is verdict][:_MOST]
+        [_change(response, effect) for response, effect in setting if effect.verdict is verdict][:_MOST]
         for verdict in (Verdict.BETTER, Verdict.WORSE)
     )
     if asked.question is Question.DID_IT_CHANGE:
@@ -312,18 +325,21 @@ def _change(one: ResponseAnalysis, effect: Effect) -> str:
 def unknown(asked: Sequence[Asked]) -> list[str]:
     """What a study asked that nothing answers, in a sentence."""
     if len(asked) != 1:
-        return [f"Not known: whether {listed((one.name for one in asked), 'or')} matters"] if asked else []
-    (one,) = asked
-    first, *rest = (one.text(level) for level in (one.factor.baseline, *one.factor.levels))
-    if one.question is Question.HOW_LARGE:
-        what = f"how many {one.counted} are enough" if one.counted else f"how large a {one.name} is enough"
-    elif one.question is Question.WHICH_OF:
-        what = f"which {one.name} is best"
-    elif one.question is Question.DID_IT_CHANGE:
-        what = f"whether {one.name} {next(level for level in rest if level != first)} differs from {first}"
+        return [f"Not known: whether {listed((question.name for question in asked), 'or')} matters"] if asked else []
+    (question,) = asked
+    first, *rest = (question.text(level) for level in (question.factor.baseline, *question.factor.levels))
+    if question.question is Question.HOW_LARGE:
+        what = (
+            f"how many {question.counted} are enough" if question.counted else f"how large a {question.name} is enough"
+        )
+    elif question.question is Question.WHICH_OF:
+        what = f"which {question.name} is best"
+    elif question.question is Question.DID_IT_CHANGE:
+        what = f"whether {question.name} {next(level for level in rest if level != first)} differs from {first}"
     else:
         what = (
-            f"whether {one.name} {next((level for level in rest if level != first), first)} instead of {first} matters"
+            f"whether {question.name} {next((level for level in rest if level != first), first)} instead of "
+            f"{first} matters"
         )
     return [f"Not known: {what}"]
 

@@ -91,33 +91,33 @@ class SoakAnswer:
     @property
     def sentence(self) -> str:
         """The verdict, after what limits it."""
-        told = [self.judged.sentence]
+        sentences = [self.judged.sentence]
         if self.failure:
-            told.append(f"It failed after {duration_text(self.measured)} of load: {self.failure}.")
+            sentences.append(f"It failed after {duration_text(self.measured)} of load: {self.failure}.")
         elif not self.complete:
-            told.append(f"Measured so far: {duration_text(self.measured)} of {duration_text(self.wanted)}.")
+            sentences.append(f"Measured so far: {duration_text(self.measured)} of {duration_text(self.wanted)}.")
         if self.gaps:
-            told.append(
+            sentences.append(
                 f"{len(self.gaps)} gap{'' if len(self.gaps) == 1 else 's'}, "
                 f"{duration_text(math.fsum(gap.end - gap.begin for gap in self.gaps))} in all."
             )
-        return " ".join(told)
+        return " ".join(sentences)
 
     def lines(self) -> list[str]:
         """What was measured, the gaps, and each series with its trend."""
         seconds = max(self.measured, 1e-9)
-        told = [
+        lines = [
             f"{duration_text(self.measured)} of load in {len(self.stretches)} "
             f"start{'' if len(self.stretches) == 1 else 's'}: {self.ok} transactions ({self.ok / seconds:.1f}/s), "
             f"{self.failed} failed"
         ]
-        told += [
+        lines += [
             f"gap of {duration_text(gap.end - gap.begin)} after {duration_text(gap.begin - self.begin)}: {gap.why}"
             for gap in self.gaps
         ]
         width = max((len(drift.series.name) for drift in self.judged.drifts), default=0)
-        told += self.notes
-        return told + [f"  {drift.series.name:<{width}}  {trend_text(drift)}" for drift in self.judged.drifts]
+        lines += self.notes
+        return lines + [f"  {drift.series.name:<{width}}  {trend_text(drift)}" for drift in self.judged.drifts]
 
     def document(self) -> dict[str, Any]:
         """As JSON types."""
@@ -159,7 +159,7 @@ def conclude_soak(
     """The verdict on all intervals. Each start of the stack is judged by itself, as memory and handles begin anew with
     it; the correction is for the series of all of them together. ``evened``: the same as intervals of one length.
     """
-    stretches = [(found[0].begin, found[-1].end) for found in by_stretch(intervals)]
+    stretches = [(stretch[0].begin, stretch[-1].end) for stretch in by_stretch(intervals)]
     return SoakAnswer(
         judge(series_of(evened, intervals[0].begin if intervals else 0.0), chance),
         tuple(gaps(intervals, ends)),
@@ -184,20 +184,20 @@ def _bounds(intervals: Sequence[Interval]) -> list[str]:
 
 def by_stretch(intervals: Sequence[Interval]) -> list[list[Interval]]:
     """Intervals of each start of the stack."""
-    found: dict[int, list[Interval]] = {}
+    stretches: dict[int, list[Interval]] = {}
     for interval in intervals:
-        found.setdefault(interval.stretch, []).append(interval)
-    return list(found.values())
+        stretches.setdefault(interval.stretch, []).append(interval)
+    return list(stretches.values())
 
 
 def series_of(intervals: Sequence[Interval], zero: float) -> list[Series]:
     """All series that are tested, of each stretch; times in seconds from ``zero``."""
     stretches = by_stretch(intervals)
-    found = []
+    series = []
     for number, stretch in enumerate(stretches):
         suffix = f" (start {number + 1})" if len(stretches) > 1 else ""
-        found += list(_series(stretch, zero, suffix))
-    return found
+        series += list(_series(stretch, zero, suffix))
+    return series
 
 
 def _series(stretch: Sequence[Interval], zero: float, suffix: str) -> Iterator[Series]:
@@ -205,15 +205,17 @@ def _series(stretch: Sequence[Interval], zero: float, suffix: str) -> Iterator[S
     times = [interval.begin + interval.seconds / 2 - zero for interval in stretch]
 
     def made(name: str, unit: str, values: Sequence[float], **more: Any) -> Series:
-        known = [(at, value) for at, value in zip(times, values, strict=True) if math.isfinite(value)]
-        at, kept = zip(*known, strict=True) if known else ((), ())
-        return Series(name + suffix, unit, at, kept, origin=origin, rank=KINDS.index(more.pop("kind", "")), **more)
+        points = [(at, value) for at, value in zip(times, values, strict=True) if math.isfinite(value)]
+        at, values_ = zip(*points, strict=True) if points else ((), ())
+        return Series(name + suffix, unit, at, values_, origin=origin, rank=KINDS.index(more.pop("kind", "")), **more)
 
     rates = [interval.ok / interval.seconds for interval in stretch]
     yield made("throughput", "transactions/s", rates, worse="falling")
     yield made("p99", "ms", [interval.p99 for interval in stretch])
     ended = [interval.ok + interval.failed for interval in stretch]
-    shares = [100 * one.failed / count if count else math.nan for one, count in zip(stretch, ended, strict=True)]
+    shares = [
+        100 * interval.failed / count if count else math.nan for interval, count in zip(stretch, ended, strict=True)
+    ]
     yield made("failed transactions", "%", shares)
     names = sorted({name for interval in stretch for name in interval.gauges})
     heap = [_summed(interval, "heap.committed", _MEAN) / MIB for interval in stretch]

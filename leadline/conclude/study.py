@@ -65,13 +65,17 @@ class StoppingRule:
             return None
         record, observations = self.record, self.record.observations()
         if record.study.design.looks == "watched":
-            found = watched(record.plan_that_ran, observations, response)
-            return NOTHING if found is None else found.interim()
+            look_ = watched(record.plan_that_ran, observations, response)
+            return NOTHING if look_ is None else look_.interim()
         blocks = schedule(record.plan, record.study.design.looks)
-        left = [trial.planned.block for trial in record.trials if trial.is_left]
-        number = max(due(record.plan, left, blocks), 1)
-        if not left and any(trial.state == TrialState.SKIPPED for trial in record.trials):
-            number = next(k for k, end in enumerate(blocks, 1) if end >= 1 + max(each.block for each in observations))
+        blocks_left = [trial.planned.block for trial in record.trials if trial.is_left]
+        number = max(due(record.plan, blocks_left, blocks), 1)
+        if not blocks_left and any(trial.state == TrialState.SKIPPED for trial in record.trials):
+            number = next(
+                k
+                for k, end in enumerate(blocks, 1)
+                if end >= 1 + max(observation.block for observation in observations)
+            )
         return boundary_of(record.plan_that_ran, observations, response, blocks, number).interim(number)
 
     def notes(self) -> tuple[str, ...]:
@@ -116,8 +120,8 @@ def within_margin(one: ResponseAnalysis) -> ResponseAnalysis:
 
 
 def _settled(effect: E, margin: float | None) -> E:
-    told = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
-    if not told or not inside(effect.simultaneous, margin) or HIDDEN in effect.reason:
+    is_told = effect.verdict in (Verdict.BETTER, Verdict.WORSE)
+    if not is_told or not inside(effect.simultaneous, margin) or HIDDEN in effect.reason:
         return effect
     small, rest = f"but less than {margin:g} %", f"{effect.verdict.value}, but by less than {margin:g} %"
     return replace(effect, verdict=Verdict.EQUIVALENT, reason=effect.reason.replace(small, rest, 1))
@@ -131,17 +135,17 @@ SHOWN = (Verdict.BETTER, Verdict.WORSE)
 
 def in_words(one: ResponseAnalysis, describe: Describe) -> ResponseAnalysis:
     """The analysis with a sentence for each interaction that is distinguishable from none."""
-    told = tuple(
+    sentences = tuple(
         replace(pair, sentence=_sentence(one, pair, describe)) if pair.verdict in SHOWN else pair
         for pair in one.interactions
     )
-    return replace(one, interactions=told)
+    return replace(one, interactions=sentences)
 
 
 def _sentence(one: ResponseAnalysis, pair: Interaction, describe: Describe) -> str:
     """Told of the level whose effect the other switches on or off, of the first where neither does."""
-    found = [_of(one, pair, describe, side) for side in (0, 1)]
-    return next((text for only, text in found if only), found[0][1])
+    sentences = [_of(one, pair, describe, side) for side in (0, 1)]
+    return next((text for only, text in sentences if only), sentences[0][1])
 
 
 def _of(one: ResponseAnalysis, pair: Interaction, describe: Describe, side: int) -> tuple[bool, str]:
@@ -152,7 +156,7 @@ def _of(one: ResponseAnalysis, pair: Interaction, describe: Describe, side: int)
         f"{pair.factors[other]}={describe(pair.factors[other], found)}"
         for found in (pair.levels[other], pair.baselines[other])
     )
-    with_it, alone = (_change(one, pair, side, found) for found in (pair.levels[other], pair.baselines[other]))
+    with_it, alone = (_change(one, pair, side, cell) for cell in (pair.levels[other], pair.baselines[other]))
     noun = one.response.replace("_", " ")
     if with_it is None or alone is None:
         return False, f"the effects of {level} and {beside} on {noun} depend on each other"
@@ -178,8 +182,8 @@ def _change(one: ResponseAnalysis, pair: Interaction, side: int, beside: Level) 
 
     def mean(level: Level) -> float | None:
         wanted = (level, beside) if side == 0 else (beside, level)
-        found = (cell for cell in one.cells if cell.factors == pair.factors and cell.levels == wanted)
-        return next((cell.mean for cell in found), None)
+        cells = (cell for cell in one.cells if cell.factors == pair.factors and cell.levels == wanted)
+        return next((cell.mean for cell in cells), None)
 
     base, changed = mean(pair.baselines[side]), mean(pair.levels[side])
     if base is None or changed is None or base <= 0 or not math.isfinite(changed / base):
@@ -196,11 +200,11 @@ class Series:
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
     """What the trials that have run so far say, under the stopping rule of the study's file."""
-    seen, rule = series or Series(), StoppingRule(record)
+    series_, rule = series or Series(), StoppingRule(record)
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
-    found = analyse(
+    analysis_ = analyse(
         plan,
         observations,
         study.responses,
@@ -209,15 +213,15 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
         covariates=study.covariates,
         interim=rule.interim,
     )
-    settled = settled_wash_out(record, seen.slots)
+    settled = settled_wash_out(record, series_.slots)
     noted = [settled.sentence] if settled is not None else []
-    found = replace(
-        found,
-        responses=tuple(in_words(within_margin(one), describe) for one in found.responses),
+    analysis_ = replace(
+        analysis_,
+        responses=tuple(in_words(within_margin(response), describe) for response in analysis_.responses),
         failures=_failures(record),
-        warnings=(*rule.notes(), *found.warnings, *noted),
+        warnings=(*rule.notes(), *analysis_.warnings, *noted),
         simulated=record.simulated,
-        disturbance=_disturbance(record, plan, observations, found),
+        disturbance=_disturbance(record, plan, observations, analysis_),
         quantiles=quantile_effects(
             plan,
             observations,
@@ -227,11 +231,11 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
             covariates=study.covariates,
         ),
     )
-    found = replace(found, confirmations=confirmations_of(record, found))
-    found = judged(record, plan, observations, found, describe)
+    analysis_ = replace(analysis_, confirmations=confirmations_of(record, analysis_))
+    analysis_ = judged(record, plan, observations, analysis_, describe)
     returns = _returns(record, plan, observations, describe)
-    told = answer(found, Facts.of(record, found.judgement, describe, plan.factors, returns))
-    return replace(found, answer=told.text, headline=told.head, caveats=told.caveats)
+    answer_ = answer(analysis_, Facts.of(record, analysis_.judgement, describe, plan.factors, returns))
+    return replace(analysis_, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)
 
 
 def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation], describe: Describe) -> list[Returns]:
@@ -244,9 +248,9 @@ def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation
         return []
     level = 1 - 0.05 / (len(factors) * len(study.responses))
     return [
-        one
+        diminishing_return
         for response in study.responses
-        for one in diminishing_returns(
+        for diminishing_return in diminishing_returns(
             plan,
             observations,
             response,
@@ -255,7 +259,7 @@ def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation
             100 * study.equivalence,
             lambda factor: factor.name in factors,
         )
-        if not one.under
+        if not diminishing_return.under
     ]
 
 
@@ -265,11 +269,11 @@ def _disturbance(
     observations: Sequence[Observation],
     analysis: StudyAnalysis,
 ) -> Disturbance | None:
-    found = disturbance_of([record])
-    if found is None or not found.found:
-        return found
-    told = analysis.responses[0].covariates if analysis.responses else ()
-    used = any(one.used and one.name == OTHERS for one in told)
+    disturbance = disturbance_of([record])
+    if disturbance is None or not disturbance.found:
+        return disturbance
+    covariates = analysis.responses[0].covariates if analysis.responses else ()
+    used = any(covariate.used and covariate.name == OTHERS for covariate in covariates)
     return disturbance_of([record], width_cost(plan, observations, analysis), used)
 
 

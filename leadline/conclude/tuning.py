@@ -49,7 +49,7 @@ def conclude_tuning(
     elif progress.next is None:
         sentences.append("No step was kept, so there is nothing to compare")
     else:
-        kept = sum(one.kept for one in progress.decisions)
+        kept = sum(decision.kept for decision in progress.decisions)
         count = f"{kept} {'step' if kept == 1 else 'steps'}"
         sentences.append(f"Not finished: {count} kept so far; the comparison of untuned and tuned is still to run")
     tried = _tried(tuning, progress, results)
@@ -68,13 +68,13 @@ def _gains(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) 
     part = next((part for part in progress.done if part.stage is Stage.COMPARE), None)
     if part is None or progress.comparison is None:
         return {}
-    known = results[part.key]
-    found: dict[str, Mapping[str, Change]] = {tuning.responses[0]: progress.comparison.gains}
+    result = results[part.key]
+    gains: dict[str, Mapping[str, Change]] = {tuning.responses[0]: progress.comparison.gains}
     modes = list(progress.comparison.gains)
-    pairs = [(known.treatments[f"{mode} {TUNED}"], known.treatments[f"{mode} {UNTUNED}"]) for mode in modes]
+    pairs = [(result.treatments[f"{mode} {TUNED}"], result.treatments[f"{mode} {UNTUNED}"]) for mode in modes]
     for response in tuning.responses[1:]:
-        found[response] = dict(zip(modes, contrasts(known.plan, known.observations, response, pairs), strict=True))
-    return found
+        gains[response] = dict(zip(modes, contrasts(result.plan, result.observations, response, pairs), strict=True))
+    return gains
 
 
 def _of_mode(tuning: Tuning, progress: Progress, gains: Gains, mode: str) -> str:
@@ -111,26 +111,30 @@ def _kind(tuning: Tuning, change: Change) -> Verdict:
 def _tried(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Tried:
     """Candidates against the best so far: simultaneous over all steps, 95 %."""
     level = 1 - FALSE_KEEP / len(tuning.steps)
-    found: dict[str, dict[tuple[str, str, int], Change]] = {response: {} for response in tuning.responses}
+    tried: dict[str, dict[tuple[str, str, int], Change]] = {response: {} for response in tuning.responses}
     for part in progress.done:
         if part.stage is not Stage.STEP:
             continue
         step = next(step for step in tuning.steps if step.name == part.step)
-        asked = [(mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)]
-        known = results[part.key]
-        at = known.treatments
-        pairs = [(at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in asked]
-        for response, by_step in found.items():
-            judged = contrasts(known.plan, known.observations, response, pairs, family_level=level)
-            for (mode, candidate), change in zip(asked, judged, strict=True):
+        trials_of_steps = [
+            (mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)
+        ]
+        result = results[part.key]
+        at = result.treatments
+        pairs = [
+            (at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in trials_of_steps
+        ]
+        for response, by_step in tried.items():
+            judged = contrasts(result.plan, result.observations, response, pairs, family_level=level)
+            for (mode, candidate), change in zip(trials_of_steps, judged, strict=True):
                 by_step[step.name, mode, candidate] = change
-    return found
+    return tried
 
 
 def _not_kept(tuning: Tuning, progress: Progress, tried: Tried) -> list[str]:
     """Candidates that were tried, not kept, and changed some response."""
-    found = []
-    kept = {(one.step, one.mode) for one in progress.decisions if one.kept}
+    sentences = []
+    kept = {(decision.step, decision.mode) for decision in progress.decisions if decision.kept}
     steps = {step.name: step for step in tuning.steps}
     for name, mode, candidate in tried[tuning.responses[0]]:
         step = steps[name]
@@ -142,7 +146,7 @@ def _not_kept(tuning: Tuning, progress: Progress, tried: Tried) -> list[str]:
         where = f" in {mode}" if len(tuning.modes) > 1 else ""
         what = f"Not kept: {describe(step, candidate)}{where}"
         if better and worse:
-            found.append(f"{what} helps: {changes(better)}; at the cost of {changes(worse)}")
+            sentences.append(f"{what} helps: {changes(better)}; at the cost of {changes(worse)}")
         elif better or worse:
-            found.append(f"{what} {'helps' if better else 'hurts'}: {changes(better or worse)}")
-    return found
+            sentences.append(f"{what} {'helps' if better else 'hurts'}: {changes(better or worse)}")
+    return sentences

@@ -57,18 +57,18 @@ def settled_wash_out(record: StudyRecord, slots: Mapping[int, Sequence[SlotSecon
     switchback = record.study.design.switchback
     if switchback is None:
         return None
-    found, levels = _estimates(record, slots)
-    needed = _longest(found, levels)
+    estimates, levels = _estimates(record, slots)
+    needed = _longest(estimates, levels)
     if switchback.wash_out is not None:
-        given = switchback.wash_out
-        if needed is None or needed.seconds <= math.ceil(given):
+        stated = switchback.wash_out
+        if needed is None or needed.seconds <= math.ceil(stated):
             return None
-        text = f"The wash-out of {format_duration(given)} is too short: {_would_do(needed, switchback.slot)}"
-        return SettledWashOut(given, given, f"{text} {needed.sentence}")
+        text = f"The wash-out of {format_duration(stated)} is too short: {_would_do(needed, switchback.slot)}"
+        return SettledWashOut(stated, stated, f"{text} {needed.sentence}")
     assumed = assumed_wash_out(switchback)
     if needed is None:
-        unknown = all(one.seconds is None for one in found.values())
-        text = found["throughput"].sentence if unknown else "No carry-over can be seen within slots."
+        unknown = all(wash_out.seconds is None for wash_out in estimates.values())
+        text = estimates["throughput"].sentence if unknown else "No carry-over can be seen within slots."
         return SettledWashOut(
             assumed, assumed, f"{text} The first {format_duration(assumed)} of every slot are left out."
         )
@@ -91,12 +91,12 @@ def _estimates(
 ) -> tuple[dict[str, WashOut], dict[str, tuple[LevelWashOut, ...]]]:
     """By response: of all slots together, and by the level that was changed to."""
     trials = [(trial, slots.get(trial.id, ())) for trial in record.trials if trial.state == TrialState.DONE]
-    found, levels = {}, {}
+    estimates, levels = {}, {}
     for name in RESPONSES:
         rows = [row for trial, series in trials for row in _series(trial, {s.slot: s for s in series}, name)]
-        found[name] = estimate([SlotSeries(one.values, _key(one.before), _key(one.after) or "") for one in rows])
+        estimates[name] = estimate([SlotSeries(row.values, _key(row.before), _key(row.after) or "") for row in rows])
         levels[name] = by_level(rows, ALPHA / _TESTS)
-    return found, levels
+    return estimates, levels
 
 
 def _key(levels: Mapping[str, str] | None) -> str | None:
@@ -104,13 +104,15 @@ def _key(levels: Mapping[str, str] | None) -> str | None:
 
 
 def _longest(found: Mapping[str, WashOut], levels: Mapping[str, tuple[LevelWashOut, ...]]) -> _Needed | None:
-    seen = [
-        _Needed(one.seconds, f"Wash-out, by the {name}: {one.sentence}")
-        for name, one in found.items()
-        if one.detected and one.seconds is not None and (one.p_value or 0.0) * _TESTS < ALPHA
+    needed = [
+        _Needed(wash_out.seconds, f"Wash-out, by the {name}: {wash_out.sentence}")
+        for name, wash_out in found.items()
+        if wash_out.detected and wash_out.seconds is not None and (wash_out.p_value or 0.0) * _TESTS < ALPHA
     ]
-    seen += [_Needed(one.seconds, _of_level(name, one)) for name, many in levels.items() for one in many]
-    return max(seen, key=lambda one: one.seconds, default=None)
+    needed += [
+        _Needed(wash_out.seconds, _of_level(name, wash_out)) for name, many in levels.items() for wash_out in many
+    ]
+    return max(needed, key=lambda one: one.seconds, default=None)
 
 
 def _of_level(name: str, one: LevelWashOut) -> str:
@@ -125,24 +127,24 @@ def _series(trial: TrialRecord, seconds: Mapping[int, SlotSeconds], name: str) -
     """Slots second by second from their planned start, in shares of the trial's median. NaN where a second is missing;
     a slot after one that failed does not know what came before.
     """
-    every = np.array([value for one in seconds.values() for value in one.values.get(name, ())], dtype=np.float64)
+    every = np.array([value for second in seconds.values() for value in second.values.get(name, ())], dtype=np.float64)
     finite = every[np.isfinite(every)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     if middle <= 0:
         return []
     rows = []
     for slot in trial.slots:
-        one = seconds.get(slot.index)
-        if one is None:
+        slot_seconds = seconds.get(slot.index)
+        if slot_seconds is None:
             continue
         values = [math.nan] * round(slot.seconds)
-        for second, value in zip(one.seconds, one.values.get(name, ()), strict=False):
+        for second, value in zip(slot_seconds.seconds, slot_seconds.values.get(name, ()), strict=False):
             place = round(second + (slot.set_at or 0.0) - (slot.due or 0.0))
             if 0 <= place < len(values):
                 values[place] = value / middle
         before = trial.slots[slot.index - 1] if slot.index else None
-        known = before is not None and before.failure is None
-        rows.append(LevelledSlot(tuple(values), _levels(before) if before and known else None, _levels(slot)))
+        is_known = before is not None and before.failure is None
+        rows.append(LevelledSlot(tuple(values), _levels(before) if before and is_known else None, _levels(slot)))
     return rows
 
 

@@ -75,7 +75,7 @@ class Agent:
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Request -> what is done."""
-        own: tuple[Callable[..., Any], ...] = (
+        methods: tuple[Callable[..., Any], ...] = (
             *(
                 self.about,
                 self.guard,
@@ -99,9 +99,9 @@ class Agent:
             ),
             *(self.forget, self.place, self.open_entries, self.source_address, self.listens_on),
         )
-        found: dict[str, Callable[..., Any]] = {each.__name__: each for each in own}
-        found |= {f"host.{name}": getattr(self._host, name) for name in _HOST}
-        return found | {f"stack.{name}": self._of_stack(name) for name in _STACK}
+        requests: dict[str, Callable[..., Any]] = {method.__name__: method for method in methods}
+        requests |= {f"host.{name}": getattr(self._host, name) for name in _HOST}
+        return requests | {f"stack.{name}": self._of_stack(name) for name in _STACK}
 
     def _of_stack(self, name: str) -> Callable[..., Any]:
         return lambda *given: getattr(self._running(), name)(*given)
@@ -148,15 +148,15 @@ class Agent:
 
     def doctor(self) -> Sequence[Any]:
         """Findings of ``leadline doctor`` there, without those that matter only to who runs leadline."""
-        return [found for found in findings(self._host) if found.name not in ("maven", "driver")]
+        return [finding for finding in findings(self._host) if finding.name not in ("maven", "driver")]
 
     def today(self) -> Mapping[str, tuple[Level, str]]:
         """Each knob of the host: today's level, and why it cannot be set; those left out that its kernel lacks."""
-        found: dict[str, tuple[Level, str]] = {}
+        levels: dict[str, tuple[Level, str]] = {}
         for knob in self._host.knobs():
             with contextlib.suppress(LookupError, OSError):
-                found[knob.name] = (self._host.read_back(knob.name), self._host.writable(knob.name))
-        return found
+                levels[knob.name] = (self._host.read_back(knob.name), self._host.writable(knob.name))
+        return levels
 
     def source_address(self, address: str) -> str:
         """The address of this host from which it reaches ``address``."""
@@ -194,12 +194,12 @@ class Agent:
 
     def open_stack(self, choice: StackChoice, options: Mapping[str, Any]) -> None:
         """Make the stack, not started; its home and its trials lie in the directory of the study."""
-        given = dict(options)
-        self._observe, self._choice = bool(given["observe"]), choice
-        given["http_names"] = tuple(given["http_names"])
-        given["database_clients"] = tuple(given["database_clients"])
-        given["web_servers"], given["roles"] = tuple(given["web_servers"]), tuple(given["roles"])
-        self._stack = Stack(choice, self._host, self._work / "services", StackOptions(**given))
+        options_ = dict(options)
+        self._observe, self._choice = bool(options_["observe"]), choice
+        options_["http_names"] = tuple(options_["http_names"])
+        options_["database_clients"] = tuple(options_["database_clients"])
+        options_["web_servers"], options_["roles"] = tuple(options_["web_servers"]), tuple(options_["roles"])
+        self._stack = Stack(choice, self._host, self._work / "services", StackOptions(**options_))
 
     def provision(self) -> None:
         """Raises Absent for the first distribution that is not in the cache."""
@@ -268,7 +268,7 @@ class Agent:
         stack = self._running()
         processes: dict[str, Process] = dict(stack.processes())
         self._observers = ObserverSet(
-            [one for one in observers_of(self._observe, self._host, stack) if _fits(one.name, processes)]
+            [observer for observer in observers_of(self._observe, self._host, stack) if _fits(observer.name, processes)]
         )
         java = Path(self._choice.java) if self._choice.java else None
         self._observers.start(ObserverContext(self._trial(key), processes, java))
@@ -288,10 +288,10 @@ class Agent:
 @cache
 def kinds() -> Mapping[str, Any]:
     """Request -> the type of its answer, as its method says."""
-    own = {name: method for name, method in vars(Agent).items() if callable(method) and not name.startswith("_")}
+    methods = {name: method for name, method in vars(Agent).items() if callable(method) and not name.startswith("_")}
     of_host = {f"host.{name}": getattr(LocalHost, name) for name in _HOST}
     of_stack = {f"stack.{name}": getattr(Stack, name) for name in _STACK}
-    return {name: get_type_hints(method).get("return") for name, method in (own | of_host | of_stack).items()}
+    return {name: get_type_hints(method).get("return") for name, method in (methods | of_host | of_stack).items()}
 
 
 _NEEDS = {"gc": "server", "pools": "server", "database": "database", "web": "web"}  # observer -> role
@@ -307,7 +307,7 @@ def _absent(artefact: Artefact) -> None:
 
 def serve(source: BinaryIO, sink: BinaryIO, disposable: bool) -> None:
     """Answer requests, one after the other, until the input ends. Returns never: the process ends."""
-    lock, asked = threading.Lock(), queue.Queue[dict[str, Any]]()
+    lock, requests = threading.Lock(), queue.Queue[dict[str, Any]]()
     current: list[int] = [0]
 
     def send(message: Mapping[str, Any]) -> None:
@@ -331,17 +331,17 @@ def serve(source: BinaryIO, sink: BinaryIO, disposable: bool) -> None:
             if message is None:  # the controller is gone, or silent for too long: its watchdog takes over
                 os._exit(0)
             if message:
-                asked.put(message)
+                requests.put(message)
 
     threading.Thread(target=listen, name="controller", daemon=True).start()
     while True:
-        request = asked.get()
+        request = requests.get()
         current[0] = int(request["id"])
         try:
             work = table.get(str(request["do"]))
             if work is None:
                 raise LeadlineError(f"the agent knows no {request['do']!r}")
-            value = wire.packed(work(*(wire.unpacked(each) for each in request["with"])))
+            value = wire.packed(work(*(wire.unpacked(argument) for argument in request["with"])))
         except Exception as error:
             send({"id": current[0], "error": wire.packed_error(error)})
         else:
@@ -350,10 +350,10 @@ def serve(source: BinaryIO, sink: BinaryIO, disposable: bool) -> None:
 
 def _reader(source: BinaryIO) -> Callable[[int], bytes]:
     def read(size: int) -> bytes:
-        found = b""
-        while len(found) < size and (part := os.read(source.fileno(), size - len(found))):
-            found += part
-        return found
+        reader = b""
+        while len(reader) < size and (part := os.read(source.fileno(), size - len(reader))):
+            reader += part
+        return reader
 
     return read
 

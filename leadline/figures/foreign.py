@@ -194,8 +194,8 @@ def read_rows(rows: Sequence[Row], kind: ResponseKind) -> ResultTable:
     """
     if not rows:
         raise UsageError("the table has no row")
-    own = sorted({name for row in rows for name in row.cells if name.startswith(OWN)})
-    parameters, levels, notes = _by_columns(rows, own) if own else _by_factor(rows)
+    own_columns = sorted({name for row in rows for name in row.cells if name.startswith(OWN)})
+    parameters, levels, notes = _by_columns(rows, own_columns) if own_columns else _by_factor(rows)
     systems = ordered(row.cells.get("system") or "this system" for row in rows)
     blocks = ordered(row.cells.get("block", "") for row in rows)
     runs = []
@@ -266,7 +266,7 @@ def is_jmh(document: Any) -> bool:
     return (
         isinstance(document, list)
         and bool(document)
-        and all(isinstance(one, dict) and "benchmark" in one and "primaryMetric" in one for one in document)
+        and all(isinstance(entry, dict) and "benchmark" in entry and "primaryMetric" in entry for entry in document)
     )
 
 
@@ -275,8 +275,8 @@ def rows_of_jmh(document: Sequence[Mapping[str, Any]], source: str) -> list[Row]
     Benchmarks and their parameters are factors. Raises UsageError where there are not two of one unit.
     """
     try:
-        units = ordered(f"{one['benchmark']} in {one['primaryMetric']['scoreUnit']}" for one in document)
-        kinds = {(one["primaryMetric"]["scoreUnit"], one.get("mode", "")) for one in document}
+        units = ordered(f"{entry['benchmark']} in {entry['primaryMetric']['scoreUnit']}" for entry in document)
+        kinds = {(entry["primaryMetric"]["scoreUnit"], entry.get("mode", "")) for entry in document}
         if len(kinds) > 1 or len(document) < 2:
             raise UsageError(
                 f"{source}: nothing to compare: {', '.join(units)}; it takes two or more results of JMH in one unit: "
@@ -285,12 +285,12 @@ def rows_of_jmh(document: Sequence[Mapping[str, Any]], source: str) -> list[Row]
         return [
             Row(
                 f"{source}, result {number}, fork {fork}",
-                {OWN + "benchmark": str(one["benchmark"]), "response": str(sum(times) / len(times))}
-                | {f"{OWN}{name}": str(value) for name, value in (one.get("params") or {}).items()},
-                ResponseKind("score", one["primaryMetric"]["scoreUnit"], one.get("mode") == "thrpt", "JMH's score"),
+                {OWN + "benchmark": str(entry["benchmark"]), "response": str(sum(times) / len(times))}
+                | {f"{OWN}{name}": str(value) for name, value in (entry.get("params") or {}).items()},
+                ResponseKind("score", entry["primaryMetric"]["scoreUnit"], entry.get("mode") == "thrpt", "JMH's score"),
             )
-            for number, one in enumerate(document, 1)
-            for fork, times in enumerate(one["primaryMetric"]["rawData"], 1)
+            for number, entry in enumerate(document, 1)
+            for fork, times in enumerate(entry["primaryMetric"]["rawData"], 1)
         ]
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         raise UsageError(

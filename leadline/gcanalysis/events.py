@@ -187,8 +187,8 @@ class GcLog:
             return "this log has no pauses: Epsilon does not collect"
         collections = sum(len(jvm.ids) for jvm in self.jvms)
         if self.cycles or collections:
-            told = _plural(max(collections, len(self.cycles)), "collection")
-            return f"this log has {told} and no line of a pause: what was logged leaves them out; use -Xlog:gc*"
+            plural = _plural(max(collections, len(self.cycles)), "collection")
+            return f"this log has {plural} and no line of a pause: what was logged leaves them out; use -Xlog:gc*"
         if self.unknown:
             return "this log has no pause that could be read"
         return "this log has no collection: it says nothing of pauses"
@@ -196,46 +196,46 @@ class GcLog:
     def of(self, jvm: int) -> GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
         part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
-        part.pauses = [replace(one, jvm=0) for one in self.pauses if one.jvm == jvm]
-        part.cycles = [replace(one, jvm=0) for one in self.cycles if one.jvm == jvm]
-        part.cleanups = [replace(one, jvm=0) for one in self.cleanups if one.jvm == jvm]
-        part.stalls = [replace(one, jvm=0) for one in self.stalls if one.jvm == jvm]
-        part.safepoints = [replace(one, jvm=0) for one in self.safepoints if one.jvm == jvm]
+        part.pauses = [replace(pause, jvm=0) for pause in self.pauses if pause.jvm == jvm]
+        part.cycles = [replace(cycle, jvm=0) for cycle in self.cycles if cycle.jvm == jvm]
+        part.cleanups = [replace(cleanup, jvm=0) for cleanup in self.cleanups if cleanup.jvm == jvm]
+        part.stalls = [replace(stall, jvm=0) for stall in self.stalls if stall.jvm == jvm]
+        part.safepoints = [replace(safepoint, jvm=0) for safepoint in self.safepoints if safepoint.jvm == jvm]
         part.cpu = [replace(one, jvm=0) for one in self.cpu if one.jvm == jvm]
         return part
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
-        found = list(self.notes)
+        warnings_ = list(self.notes)
         if self.silent:
-            found.append(self.silent)
+            warnings_.append(self.silent)
         if self.unknown:
             first, count = self.unknown[0], len(self.unknown) + self.more_unknown
             lines = "1 line about a pause is" if count == 1 else f"{count} lines about pauses are"
-            found.append(
+            warnings_.append(
                 f"{lines} not known, so every figure may be short of {'it' if count == 1 else 'them'}; the first is "
                 f"line {first.number}: {first.text}"
             )
         if self.damaged:
             first, count = self.damaged[0], len(self.damaged) + self.more_damaged
             lines = "1 line is damaged and was" if count == 1 else f"{count} lines are damaged and were"
-            found.append(f"{lines} left out; the first is line {first.number}: {first.text}")
+            warnings_.append(f"{lines} left out; the first is line {first.number}: {first.text}")
         if self.alternating:
-            found.append(
+            warnings_.append(
                 "lines of several JVMs alternate and cannot be told apart: the pauses are those of all, and nothing "
                 "that needs a time is told; log each to a file of its own, or with the decorators uptime and time"
             )
         elif len(self.jvms) > 1:
-            found.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
+            warnings_.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
         for number, jvm in enumerate(() if self.alternating else self.jvms):
             who = f"JVM {number + 1}: " if len(self.jvms) > 1 else ""
-            found += [f"{who}{text}" for text in _gaps(jvm)]
+            warnings_ += [f"{who}{text}" for text in _gaps(jvm)]
         if self.timeless and not self.alternating and (self.pauses or self.cycles):
-            found.append("the lines have no time: nothing that needs one is told")
+            warnings_.append("the lines have no time: nothing that needs one is told")
         if self.truncated:
-            found.append("the last line is cut")
-        return tuple(found)
+            warnings_.append("the last line is cut")
+        return tuple(warnings_)
 
 
 CANCELLED = "cancelled before it began"
@@ -243,24 +243,24 @@ CANCELLED = "cancelled before it began"
 
 def _gaps(jvm: Jvm) -> list[str]:
     """Collections that must have been and are not in the log: ids count up from 0 without a gap."""
-    found = []
+    gaps = []
     if jvm.ids:
         low, high = min(jvm.ids), max(jvm.ids)
         if low:
-            found.append(f"the log begins with collection {low}: the first {low} are not in it")
-        missing = [[one + 1, other - 1] for one, other in pairwise(sorted(jvm.ids)) if other - one > 1]
+            gaps.append(f"the log begins with collection {low}: the first {low} are not in it")
+        missing = [[gc_id + 1, other - 1] for gc_id, other in pairwise(sorted(jvm.ids)) if other - gc_id > 1]
         if missing:
             count = sum(last - first + 1 for first, last in missing)
             # Shenandoah numbers a concurrent cycle before it looks whether an allocation has failed meanwhile.
             or_not = f", or {CANCELLED}" if jvm.collector.startswith("Shenandoah") else ""
-            found.append(f"{_plural(count, 'collection')} missing in the middle{or_not}: {_written(missing)}")
+            gaps.append(f"{_plural(count, 'collection')} missing in the middle{or_not}: {_written(missing)}")
         # The last collection of a JVM that was killed, or of a log still being written, is no gap.
         lost = sorted(number for number in jvm.begun if number < high)
         if lost:
-            found.append(
+            gaps.append(
                 f"{_plural(len(lost), 'pause')} began and did not end in the log: collections {_written(_runs(lost))}"
             )
-    return found
+    return gaps
 
 
 def shown(text: str) -> str:

@@ -58,10 +58,10 @@ class _Line:
 
     @staticmethod
     def of(times: Array, sizes: Array, unit: float) -> _Line:
-        found = trend(*thinned(times, sizes), (STEADY, BEHIND))
-        span, rise = float(times[-1] - times[0]), found.rise
+        slope_ = trend(*thinned(times, sizes), (STEADY, BEHIND))
+        span, rise = float(times[-1] - times[0]), slope_.rise
         low = min(rise.bound((1 - LEVEL) / 2), rise.value - unit) / span
-        return _Line(found, span, low, max(rise.bound((1 + LEVEL) / 2), rise.value + unit) / span)
+        return _Line(slope_, span, low, max(rise.bound((1 + LEVEL) / 2), rise.value + unit) / span)
 
     def rises(self, live: float) -> bool:
         return self.low * self.span > SMALLEST * live
@@ -69,7 +69,7 @@ class _Line:
     def goes_on(self, share: int) -> bool:
         """Surely, at a pace of this share (0: STEADY, 1: BEHIND) of the earlier one, and as no random walk would."""
         needed = (self.found.steps, self.found.keeps[share])
-        return all(one.bound(1 - SURE) > 0 for one in needed) and self.found.end.bound(1 - AT_END) > 0
+        return all(slope_.bound(1 - SURE) > 0 for slope_ in needed) and self.found.end.bound(1 - AT_END) > 0
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:
@@ -102,19 +102,19 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
     else:
         line = _Line.of(times[keep], sizes[keep], unit)
         leaks = line.rises(live) and line.goes_on(1)
-    found, span, low, high = line.found, line.span, line.low, line.high
-    slope, verdict, full = found.rise.value / span, "none", None
+    trend_, span, low, high = line.found, line.span, line.low, line.high
+    slope, verdict, full = trend_.rise.value / span, "none", None
     if leaks:
         verdict = "leak"
     elif line.rises(live):
-        verdict = "levels off" if found.keeps[0].bound(SURE) < 0 else "growing"
+        verdict = "levels off" if trend_.keeps[0].bound(SURE) < 0 else "growing"
     elif (high - low) * span > 2 * WIDEST * max(live, unit):
         return _undetermined(count, basis, "too short to tell: the noise could hide the live set's doubling")
     if verdict == "leak" and heap_max and slope > 0:
         full = max(0.0, (heap_max - float(sizes[-1])) / slope)
-    noise = ", of a random walk's drift" if found.walk else ""
-    if found.period is not None:
-        noise += f", beside a rhythm of {_duration(found.period)}"
+    noise = ", of a random walk's drift" if trend_.walk else ""
+    if trend_.period is not None:
+        noise += f", beside a rhythm of {_duration(trend_.period)}"
     interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %{noise})"
     if verdict == "leak":
         sentence = f"the live set grows by {_rate(slope)} MiB/h, {interval}, to the end of the log"
@@ -128,7 +128,7 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         sentence = f"the live set rises by less than {100 * SMALLEST:g} % over the log: {interval}"
     else:
         sentence = f"no growth of the live set is shown: {interval}"
-    return Leak(verdict, sentence, count, basis, slope, low, high, LEVEL, _p_value(found.rise), full)
+    return Leak(verdict, sentence, count, basis, slope, low, high, LEVEL, _p_value(trend_.rise), full)
 
 
 def _full_from(points: Sequence[LivePoint], limit: int | None) -> tuple[int, int] | None:

@@ -72,12 +72,12 @@ def _between_markings(pauses: Sequence[Pause], cycles: Sequence[Cycle]) -> list[
     after: list[Pause | Cycle] = [p for p in pauses if p.name not in ("Full", "Degenerated GC")]
     after += [cycle for cycle in cycles if cycle.heap]
     after.sort(key=lambda event: event.at)
-    found = []
+    points = []
     for begin, end in pairwise(ends):
         inside = [event for event in after if begin < event.at <= end and event.heap]
         if inside:
-            found.append(_point(min(inside, key=lambda event: event.heap.after if event.heap else 0)))
-    return found
+            points.append(_point(min(inside, key=lambda event: event.heap.after if event.heap else 0)))
+    return points
 
 
 def working_set(log: GcLog, points: Sequence[LivePoint], basis: str) -> WorkingSet | None:

@@ -26,9 +26,9 @@ def allocations(pauses: Sequence[Pause]) -> list[tuple[Pause, float, float]]:
 
     A pause before which the heap shrank (G1 frees regions beside the application) is left out.
     """
-    known = [(pause, pause.heap) for pause in pauses if pause.heap]
+    pauses_ = [(pause, pause.heap) for pause in pauses if pause.heap]
     grown: list[tuple[Pause, float, float]] = []
-    for (was, was_heap), (now, now_heap) in pairwise(known):
+    for (was, was_heap), (now, now_heap) in pairwise(pauses_):
         seconds = now.begin - was.at
         if was.jvm == now.jvm and seconds > 0 and now_heap.before >= was_heap.after:
             grown.append((now, float(now_heap.before - was_heap.after), seconds))
@@ -42,11 +42,13 @@ def allocation(log: GcLog, inside: Inside) -> Rate:
     """
     grown = seconds = 0.0
     for number, jvm in enumerate(log.jvms):
-        pauses = [one for one in log.pauses if one.jvm == number and inside(one)]
+        pauses = [pause for pause in log.pauses if pause.jvm == number and inside(pause)]
         if jvm.collector == "Z":
-            more, time = _by_reclaimed([one for one in log.cycles if one.jvm == number and inside(one)])
+            more, time = _by_reclaimed([cycle for cycle in log.cycles if cycle.jvm == number and inside(cycle)])
         elif jvm.collector == "Shenandoah":
-            more, time = _by_cleanups(pauses, [one for one in log.cleanups if one.jvm == number and inside(one)])
+            more, time = _by_cleanups(
+                pauses, [cleanup for cleanup in log.cleanups if cleanup.jvm == number and inside(cleanup)]
+            )
         else:
             found = allocations(pauses)
             more, time = sum(item[1] for item in found), sum(item[2] for item in found)
@@ -71,21 +73,21 @@ def left_out(log: GcLog, found: Rate, span: float) -> str:
 
 def _by_reclaimed(cycles: Sequence[Cycle]) -> tuple[float, float]:
     """ZGC collects beside the application: allocated = growth of the heap + all that was given back meanwhile."""
-    known = sorted(
+    collections = sorted(
         (one.at - (one.ms or 0.0) / 1e3, one.heap.before, one.reclaimed)
         for one in cycles
         if one.heap and one.reclaimed is not None
     )
-    if len(known) < 2 or known[-1][0] <= known[0][0]:
+    if len(collections) < 2 or collections[-1][0] <= collections[0][0]:
         return 0.0, 0.0
-    freed = sum(one[2] for one in known[:-1])
-    return float(max(0, known[-1][1] - known[0][1] + freed)), known[-1][0] - known[0][0]
+    freed = sum(collection[2] for collection in collections[:-1])
+    return float(max(0, collections[-1][1] - collections[0][1] + freed)), collections[-1][0] - collections[0][0]
 
 
 def _by_cleanups(pauses: Sequence[Pause], cleanups: Sequence[Cleanup]) -> tuple[float, float]:
     """Shenandoah: from the end of one collection to the end of the next one's marking, before it makes copies."""
-    events = [(one.at, one.at, one.heap, one.copied, one.gc_id) for one in cleanups]
-    events += [(one.at, one.begin, one.heap, False, one.gc_id or 0) for one in pauses if one.heap]
+    events = [(cleanup.at, cleanup.at, cleanup.heap, cleanup.copied, cleanup.gc_id) for cleanup in cleanups]
+    events += [(pause.at, pause.begin, pause.heap, False, pause.gc_id or 0) for pause in pauses if pause.heap]
     events.sort(key=lambda event: event[0])
     grown = seconds = 0.0
     for was, now in pairwise(events):
@@ -100,13 +102,13 @@ def promotion(log: GcLog, inside: Inside, seconds: float) -> Rate:
     """Growth of the old generation in young collections over ``seconds`` of log; mixed collections are left out."""
     if log.timeless or seconds <= 0:
         return Rate(None, "the lines have no time" if log.timeless else "the log has no length")
-    by_pause = [one.promoted for one in log.pauses if one.promoted is not None and inside(one)]
-    by_cycle = [one.promoted for one in log.cycles if one.promoted is not None and inside(one)]
+    by_pause = [pause.promoted for pause in log.pauses if pause.promoted is not None and inside(pause)]
+    by_cycle = [cycle.promoted for cycle in log.cycles if cycle.promoted is not None and inside(cycle)]
     if by_pause or by_cycle:
         size = float(sum(by_pause) + sum(by_cycle))
         return Rate(size / seconds, size=size)
     if any(jvm.collector == "Shenandoah" for jvm in log.jvms):
         return Rate(None, "Shenandoah's log does not tell what was promoted")
-    if any(jvm.collector == "Z" for jvm in log.jvms) and not any("Minor" in one.kind for one in log.cycles):
+    if any(jvm.collector == "Z" for jvm in log.jvms) and not any("Minor" in cycle.kind for cycle in log.cycles):
         return Rate(None, "ZGC in one generation promotes nothing")
     return Rate(None, "no young collection tells of the old generation (log gc*, not only gc)")

@@ -42,5 +42,5 @@ def heap_line(heaps: Sequence[float], intervals_s: Sequence[float]) -> HeapLine 
     slope, live = np.polyfit(x, y, 1)
     if slope <= 0 or live < 0:
         return None
-    left = float(((y - live - slope * x) ** 2).sum())
-    return HeapLine(float(live), float(slope), 1 - left / float(((y - y.mean()) ** 2).sum()))
+    residual = float(((y - live - slope * x) ** 2).sum())
+    return HeapLine(float(live), float(slope), 1 - residual / float(((y - y.mean()) ** 2).sum()))

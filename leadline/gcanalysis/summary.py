@@ -45,24 +45,24 @@ def utilisation(
         stop = min(stop, end)
         if stop > start:
             merged.append((start, stop))
-    starts, stops_at = np.array([one[0] for one in merged]), np.array([one[1] for one in merged])
+    starts, stops_at = np.array([stop[0] for stop in merged]), np.array([stop[1] for stop in merged])
     lengths = stops_at - starts
     # Time stopped since the beginning, at each edge; linear between.
     edges = np.ravel(np.column_stack((starts, stops_at)))
     total = np.ravel(np.column_stack((np.cumsum(lengths) - lengths, np.cumsum(lengths))))
-    found = []
+    shares = []
     for window_ms in windows_ms:
         window = window_ms / 1e3
         if window > end - begin or window <= 0:
-            found.append(Utilisation(window_ms, None))
+            shares.append(Utilisation(window_ms, None))
             continue
         if not merged:
-            found.append(Utilisation(window_ms, 1.0))
+            shares.append(Utilisation(window_ms, 1.0))
             continue
         at = np.clip(np.concatenate((starts, stops_at - window)), begin, end - window)
         stopped = np.interp(at + window, edges, total) - np.interp(at, edges, total)
-        found.append(Utilisation(window_ms, float(np.clip(1 - stopped.max() / window, 0.0, 1.0))))
-    return found
+        shares.append(Utilisation(window_ms, float(np.clip(1 - stopped.max() / window, 0.0, 1.0))))
+    return shares
 
 
 __all__ = ["Durations", "GcSummary", "HeapAfter", "Intervals", "allocations", "durations", "summary"]
@@ -181,7 +181,7 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     intervals = None if log.timeless else _intervals(pauses)
     mean = math.fsum(pause.ms for pause in pauses) / len(pauses) / 1e3 if pauses else 0.0
     shares = overhead(intervals.mean_s, mean) if intervals else None
-    cpu = [one for one in log.cpu if inside(one)]
+    cpu = [is_single for is_single in log.cpu if inside(is_single)]
     collectors = dict.fromkeys(jvm.collector for jvm in log.jvms if jvm.collector)
     versions = dict.fromkeys(jvm.version for jvm in log.jvms if jvm.version)
     cycles: defaultdict[str, int] = defaultdict(int)
@@ -191,9 +191,9 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     heap_max = log.jvms[0].heap_max if len(log.jvms) == 1 else None
     points, basis = live_points(log)
     points = [point for point in points if inside(point)]
-    one = len(log.jvms) == 1
-    working = working_set(log, points, basis) if one else None
-    apart = one and not log.alternating
+    is_single = len(log.jvms) == 1
+    working = working_set(log, points, basis) if is_single else None
+    apart = is_single and not log.alternating
     grown = (
         leak(points, basis, _limit(log, heap_max))
         if apart
@@ -209,9 +209,9 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         "mmu": silent or (no_time if log.timeless else ""),
         "allocation_rate": allocated.reason,
         "promotion_rate": promoted.reason,
-        "heap_max": "" if heap_max else "the log does not say" if one else _NOT_ONE_JVM,
+        "heap_max": "" if heap_max else "the log does not say" if is_single else _NOT_ONE_JVM,
         "heap_after": "" if heap_after else "no collection tells of the heap",
-        "working_set": "" if working else "no collection tells of the heap" if one else _NOT_ONE_JVM,
+        "working_set": "" if working else "no collection tells of the heap" if is_single else _NOT_ONE_JVM,
         "cpu_s": "" if cpu else "no line tells the CPU time of a pause (log gc*, not only gc)",
     }
     for name in ("interval_s", "share_cycle", "share_interval"):
@@ -236,7 +236,7 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         cycles=dict(cycles),
         stalls=durations(stall.ms for stall in stalls),
         stalls_by_kind=_grouped((stall.kind, stall.ms) for stall in stalls),
-        safepoints=durations(one.total_ms for one in log.safepoints if inside(one)),
+        safepoints=durations(safepoint.total_ms for safepoint in log.safepoints if inside(safepoint)),
         heap_max=heap_max,
         heap_after=heap_after,
         working_set=working,
@@ -244,8 +244,10 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         allocation_rate=allocated.rate,
         allocation_leaves_out=left_out(log, allocated, span),
         promotion_rate=promoted.rate,
-        cpu_s=sum(one.user + one.system for one in cpu) if cpu else None,
-        starved=sum(one.real >= 0.02 and one.user + one.system < one.real - 0.005 for one in cpu),
+        cpu_s=sum(is_single.user + is_single.system for is_single in cpu) if cpu else None,
+        starved=sum(
+            is_single.real >= 0.02 and is_single.user + is_single.system < is_single.real - 0.005 for is_single in cpu
+        ),
         unknown=tuple(f"{line.number}: {line.text}" for line in log.unknown),
         truncated=log.truncated,
         jvms=len(log.jvms),
@@ -279,7 +281,7 @@ def _intervals(pauses: Sequence[Pause]) -> Intervals | None:
 def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> list[Utilisation]:
     """Of several JVMs the worst of each window's size."""
     unix = window is not None and clock == "unix"
-    found: list[list[Utilisation]] = []
+    utilisations: list[list[Utilisation]] = []
     for number, jvm in enumerate(log.jvms):
         stops = []
         for pause in log.pauses:
@@ -287,10 +289,10 @@ def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> 
             if pause.jvm == number and end is not None:
                 stops.append((end - pause.ms / 1e3, end))
         begin, end = window or (jvm.first, jvm.last)
-        found.append(utilisation(stops, begin, end))
+        utilisations.append(utilisation(stops, begin, end))
     worst = []
-    for same in zip(*found, strict=True):
-        shares = [one.share for one in same if one.share is not None]
+    for same in zip(*utilisations, strict=True):
+        shares = [utilisation_.share for utilisation_ in same if utilisation_.share is not None]
         worst.append(Utilisation(same[0].window_ms, min(shares) if shares else None))
     return worst
 

@@ -82,7 +82,7 @@ def trend(times: Array, values: Array, shares: Sequence[float] = ()) -> Trend:
     keeps = tuple(_times(_linear(halves, values, together, [0, 1 - share, 1]), scale) for share in shares)
     end = _linear(bent, values, together, [0, 1, 1])
     period = None if cycles is None else float(times[-1] - times[0]) / cycles
-    rise, steps, end = (_times(one, scale) for one in (rise, steps, end))
+    rise, steps, end = (_times(estimate, scale) for estimate in (rise, steps, end))
     return Trend(rise, steps, keeps, end, len(at), together == 1.0, period)
 
 
@@ -133,11 +133,11 @@ def _rests(base: Array, at: Array, values: Array, cycles: Array) -> Array:
     season = np.stack([part for power in powers for part in (power.real, power.imag)], axis=1)
     basis = np.linalg.qr(base)[0]
     season -= (season @ basis) @ basis.T
-    left = values - basis @ (basis.T @ values)
+    rest = values - basis @ (basis.T @ values)
     gram = season @ season.swapaxes(1, 2) + 1e-9 * count * np.eye(2 * harmonics)
-    shared = season @ left
-    found = np.linalg.solve(gram, shared[:, :, None])[:, :, 0]
-    rests: Array = float(left @ left) - np.sum(shared * found, axis=1)
+    shared = season @ rest
+    solution = np.linalg.solve(gram, shared[:, :, None])[:, :, 0]
+    rests: Array = float(rest @ rest) - np.sum(shared * solution, axis=1)
     return rests
 
 
@@ -148,8 +148,8 @@ def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     places = np.array([float(at[part].mean()) for part in parts])
     base = np.ones((len(means), 1))
     season = [np.diff(term) for term in _season(places, cycles, len(at))]
-    left, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
-    total = float(left @ left)
+    residual, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
+    total = float(residual @ residual)
     spare = len(means) - 1 - len(season)
     return (
         spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (4 * cycles)
@@ -173,7 +173,7 @@ def _season(at: Array, cycles: float | None, count: int) -> list[Array]:
     if cycles is None:
         return []
     turns = [2 * math.pi * cycles * (n + 1) * at for n in range(_harmonics(count))]
-    return [one for turn in turns for one in (np.sin(turn), np.cos(turn))]
+    return [wave for turn in turns for wave in (np.sin(turn), np.cos(turn))]
 
 
 def _above(at: Array, knot: float) -> Array:
@@ -181,21 +181,21 @@ def _above(at: Array, knot: float) -> Array:
 
 
 def _left(design: Array, values: Array) -> Array:
-    found: Array = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
-    return found
+    array: Array = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
+    return array
 
 
 def _together(design: Array, values: Array) -> float:
     """The coefficient of the autoregression, freed of the bias that the fit gives it; 1 where it may be 1."""
     count, terms = design.shape
-    left = _left(design, values)
-    power = float(left @ left)
+    rest = _left(design, values)
+    power = float(rest @ rest)
     if power <= 1e-18 * count:
         return 0.0
-    raw = float(left[1:] @ left[:-1]) / float(left[:-1] @ left[:-1])
+    raw = float(rest[1:] @ rest[:-1]) / float(rest[:-1] @ rest[:-1])
     # Independent noise upon a random walk hides it from neighbours, not from points farther apart.
     for apart in (2, 4):
-        shared = float(left[apart:] @ left[:-apart]) / power
+        shared = float(rest[apart:] @ rest[:-apart]) / power
         if apart < count / 8 and shared > _PLAIN / math.sqrt(count):
             raw = max(raw, shared ** (1 / apart))
     freed = (count * raw + terms) / max(1, count - terms - 2)
@@ -216,15 +216,15 @@ def _linear(design: Array, values: Array, together: float, weights: Sequence[flo
         values = np.concatenate([first * values[:1], values[1:] - together * values[:-1]])
     count, terms = design.shape
     inverse = np.linalg.pinv(design.T @ design)
-    found = inverse @ design.T @ values
-    left = values - design @ found
+    solution = inverse @ design.T @ values
+    rest = values - design @ solution
     lever = np.clip(np.einsum("ij,jk,ik->i", design, inverse, design), 0.0, 0.95)
-    spread = inverse @ (design.T * (left / (1 - lever)) ** 2) @ design @ inverse
+    spread = inverse @ (design.T * (rest / (1 - lever)) ** 2) @ design @ inverse
     chosen = np.zeros(terms)
     chosen[: len(weights)] = weights
-    even = float(left @ left) / max(1, count - terms) * float(chosen @ inverse @ chosen)
+    even = float(rest @ rest) / max(1, count - terms) * float(chosen @ inverse @ chosen)
     variance = max(even, float(chosen @ spread @ chosen))
-    return Estimate(float(chosen @ found), math.sqrt(max(0.0, variance)), max(1, count - terms))
+    return Estimate(float(chosen @ solution), math.sqrt(max(0.0, variance)), max(1, count - terms))
 
 
 def _times(one: Estimate, scale: float) -> Estimate:
@@ -247,11 +247,11 @@ def thinned(times: Array, values: Array, most: int = MOST) -> tuple[Array, Array
     """At most ``most`` points: medians of neighbours, equally many each."""
     if len(times) <= most:
         return times, values
-    each, more = divmod(len(times), most)
-    first = (each + 1) * more
+    group, more = divmod(len(times), most)
+    first = (group + 1) * more
 
     def medians(of: Array) -> Array:
-        parts = (of[:first].reshape(-1, each + 1), of[first:].reshape(-1, each))
+        parts = (of[:first].reshape(-1, group + 1), of[first:].reshape(-1, group))
         return np.concatenate([np.median(part, axis=1) for part in parts])
 
     return medians(times), medians(values)

@@ -198,8 +198,8 @@ def _locked(progress: Progress) -> AbstractContextManager[None]:
 
 def _cached() -> list[sealed.Facts]:
     """Of kernels of Debian, the newest of each name last."""
-    found = [facts for path in _directory().glob("*_*") if (facts := sealed.facts_of(path))]
-    return sorted(found, key=lambda facts: _age(facts["version"]))
+    facts_ = [facts for path in _directory().glob("*_*") if (facts := sealed.facts_of(path))]
+    return sorted(facts_, key=lambda facts: _age(facts["version"]))
 
 
 def _of_cache(facts: sealed.Facts) -> Listed:
@@ -230,13 +230,13 @@ def _opened(directory: Path, name: str) -> Kernel:
 def _chosen(name: str, progress: Progress, age: float) -> Listed:
     """By lists not older than ``age`` seconds."""
     packages = _archive().packages(progress, age)
-    known = newest(packages)
-    if name in known:
-        return known[name]
+    kernels_ = newest(packages)
+    if name in kernels_:
+        return kernels_[name]
     for listed in newest(packages, any_release=name).values():
         return listed
-    near = nearest(name, list(known))
-    names = (listed.name for listed in sorted(known.values(), key=_place))
+    near = nearest(name, list(kernels_))
+    names = (listed.name for listed in sorted(kernels_.values(), key=_place))
     hint = f"did you mean {near}?" if near else f"there is {', '.join(names)}"
     raise UsageError(
         f"no kernel {quoted(name)}; {hint} (or a path with a slash: a bzImage, a package or a build directory)"

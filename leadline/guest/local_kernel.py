@@ -46,8 +46,8 @@ def from_packages(files: Iterable[Path], work: Path) -> None:
     places = {"boot/vmlinuz-*": "vmlinuz", "**/modules/*/vmlinuz": "vmlinuz", "**/config-*": "config"}
     places["**/modules/*/config"] = "config"
     for pattern, name in places.items():
-        for found in tree.glob(pattern):
-            found.rename(work / name)
+        for path in tree.glob(pattern):
+            path.rename(work / name)
     for modules in [*tree.glob("lib/modules"), *tree.glob("usr/lib/modules")][:1]:
         (work / "lib").mkdir()
         modules.rename(work / "lib" / "modules")

@@ -102,8 +102,8 @@ def kernel_failure(console: str) -> TrialFailure | None:
         message = f"the guest ran out of memory: its kernel killed {killed[2]} (process {killed[1]})"
         return blamed(Evidence(Event.ENDED, Part.KERNEL, memory=Memory.OWN), message, tail(console))
     if panic := PANIC.search(console):
-        told = f"the guest's kernel panicked: {panic[1].strip()}"
-        return blamed(Evidence(Event.ENDED, Part.KERNEL), told, tail(console))
+        sentence = f"the guest's kernel panicked: {panic[1].strip()}"
+        return blamed(Evidence(Event.ENDED, Part.KERNEL), sentence, tail(console))
     if unpacking := UNPACKING.search(console):
         why = f"its initial file system could not be unpacked ({unpacking[1].strip()}): give `guest` more memory"
         return TrialFailure(FailureClass.CONFIGURATION, f"the guest has not all of its files: {why}", tail(console))

@@ -41,13 +41,13 @@ class Bystanders:
         whole = (time.monotonic() - self._began) * (os.cpu_count() or 1)
         if whole < _TICK:
             return None
-        own = procfs.family(table, {os.getpid(), *self._known})
+        family = procfs.family(table, {os.getpid(), *self._known})
         kernel = {pid for pid, stat in table.items() if _KTHREADD in (pid, stat.parent)}
-        spent = {pid: self._spent(stat, whole=pid in own) for pid, stat in table.items()}
-        ours = sum(spent[pid] for pid in own | kernel)
+        spent = {pid: self._spent(stat, whole=pid in family) for pid, stat in table.items()}
+        ours = sum(spent[pid] for pid in family | kernel)
         programs: dict[str, float] = {}
         for pid, seconds in spent.items():
-            if pid not in own and pid not in kernel and seconds > 0:
+            if pid not in family and pid not in kernel and seconds > 0:
                 programs[table[pid].name] = programs.get(table[pid].name, 0.0) + seconds / whole
         most = sorted(programs, key=lambda name: -programs[name])[:_NAMED]
         others = max(0.0, busy - self._busy - ours) / whole
@@ -68,12 +68,12 @@ def listening(port: int) -> set[int]:
         with suppress(OSError):
             rows = [line.split() for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
             sockets |= {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and row[1].endswith(f":{port:04X}")}
-    found = set()
+    inodes = set()
     for pid in procfs.all_processes() if sockets else ():
         with suppress(OSError):
-            if any(os.readlink(one.path) in sockets for one in os.scandir(f"/proc/{pid}/fd")):  # noqa: PTH115
-                found.add(pid)
-    return found
+            if any(os.readlink(descriptor.path) in sockets for descriptor in os.scandir(f"/proc/{pid}/fd")):  # noqa: PTH115
+                inodes.add(pid)
+    return inodes
 
 
 def _cpu(stat: procfs.ProcessStat, whole: bool) -> float:

@@ -81,10 +81,10 @@ def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    said = {process.stdout: bytearray(), process.stderr: bytearray()}
+    outputs = {process.stdout: bytearray(), process.stderr: bytearray()}
     unsent = memoryview(data)
     with selectors.DefaultSelector() as streams:
-        for stream in said:
+        for stream in outputs:
             streams.register(stream, selectors.EVENT_READ)
         os.set_blocking(process.stdin.fileno(), False)
         streams.register(process.stdin, selectors.EVENT_WRITE)
@@ -100,7 +100,7 @@ def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]
                     streams.unregister(process.stdin)
                     process.stdin.close()
                 elif part := os.read(key.fd, 1 << 16):
-                    heard = said[cast(IO[bytes], key.fileobj)]
+                    heard = outputs[cast(IO[bytes], key.fileobj)]
                     heard += part
                     if len(heard) > MOST_SAID:
                         raise OSError(errno.EFBIG, f"it said more than {MOST_SAID:,} bytes", str(process.args))
@@ -108,7 +108,7 @@ def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]
                     streams.unregister(key.fileobj)
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, deadline - time.monotonic()))
-        return bytes(said[process.stdout]), bytes(said[process.stderr])
+        return bytes(outputs[process.stdout]), bytes(outputs[process.stderr])
     raise TimeoutError
 
 

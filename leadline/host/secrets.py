@@ -31,13 +31,13 @@ def redact_file(path: Path) -> None:
     """In its place, bytes for bytes: what another program wrote stays readable to it. Raises OSError."""
     if not _known:
         return
-    pattern = re.compile(b"|".join(re.escape(each) for each in sorted(_encodings(), key=len, reverse=True)))
+    pattern = re.compile(b"|".join(re.escape(encoding) for encoding in sorted(_encodings(), key=len, reverse=True)))
     longest = max(map(len, _encodings()))
     with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "r+b") as file:
         at = 0
         while part := os.pread(file.fileno(), _CHUNK + longest, at):
-            for found in pattern.finditer(part):
-                os.pwrite(file.fileno(), b"*" * len(found[0]), at + found.start())
+            for match_ in pattern.finditer(part):
+                os.pwrite(file.fileno(), b"*" * len(match_[0]), at + match_.start())
             at += _CHUNK
 
 

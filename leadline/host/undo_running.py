@@ -27,8 +27,8 @@ def undo_level(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
     """Have the JVM take the original, and hold what it tells then against what it told before the change."""
     entry = entries[-1]
     pid, start = int(entry.data["pid"]), int(entry.data["start"])
-    found = procfs.read_stat(pid)
-    if found is None or found.start != start or not found.alive:
+    stat = procfs.read_stat(pid)
+    if stat is None or stat.start != start or not stat.alive:
         return f"{entry.target}: process {pid} has ended, and its level with it"
     original: Mapping[str, Any] = entry.original
     try:
@@ -37,9 +37,9 @@ def undo_level(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
         raise CannotUndo(f"{entry.target} of process {pid}: {error}; set it back to {original['shown']}") from None
     if answer.get("refused"):
         raise CannotUndo(f"{entry.target} of process {pid}: refused: {'; '.join(answer['refused'])}")
-    told = {part: answer.get(part) for part in original["told"]}
-    if told != original["told"]:
-        raise CannotUndo(f"{entry.target} of process {pid} is {told}, it was {original['told']}")
+    traits = {part: answer.get(part) for part in original["told"]}
+    if traits != original["told"]:
+        raise CannotUndo(f"{entry.target} of process {pid} is {traits}, it was {original['told']}")
     return f"{entry.target} of process {pid}: put back to {original['shown']}"
 
 
@@ -54,13 +54,13 @@ def _ask(pid: int, agent: Path, options: Mapping[str, str]) -> dict[str, Any]:
         lines = {"answer": str(answer), **options}
         question.write_text("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in lines.items()))
         question.chmod(0o644)
-        said = jcmd_by_socket(pid, pid_inside(pid), f"JVMTI.agent_load {agent} {question}", _LONGEST)
-        if said is None:
+        jcmd = jcmd_by_socket(pid, pid_inside(pid), f"JVMTI.agent_load {agent} {question}", _LONGEST)
+        if jcmd is None:
             raise OSError("its attach socket cannot be reached")
-        if said[0] or "return code: 0" not in said[1]:
-            raise OSError(f"it did not load the agent: {said[1].strip()[-200:]}")
-        found: dict[str, Any] = from_json(answer.read_text())
-        return found
+        if jcmd[0] or "return code: 0" not in jcmd[1]:
+            raise OSError(f"it did not load the agent: {jcmd[1].strip()[-200:]}")
+        answer_: dict[str, Any] = from_json(answer.read_text())
+        return answer_
 
 
 def _escaped(text: str) -> str:
@@ -96,8 +96,8 @@ def jcmd_by_socket(pid: int, inside: str, command: str, timeout: float) -> tuple
         answer = bytearray()
         while part := connection.recv(65536):
             answer += part
-    code, _, said = answer.decode(errors="replace").partition("\n")
-    return (int(code) if code.strip().isdigit() else 1), said
+    code, _, text = answer.decode(errors="replace").partition("\n")
+    return (int(code) if code.strip().isdigit() else 1), text
 
 
 def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
@@ -122,7 +122,7 @@ def undo_settings(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
 def _restarted(entry: Entry, done_so_far: str) -> str:
     """Run the restart command of a settings file."""
     words = [str(word) for word in entry.data["restart"]]
-    told = f"{entry.target}: {done_so_far}"
+    sentence = f"{entry.target}: {done_so_far}"
     try:
         done = subprocess.run(
             words,
@@ -135,11 +135,11 @@ def _restarted(entry: Entry, done_so_far: str) -> str:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotUndo(f"{told}, but {words[0]} failed: {error}") from None
+        raise CannotUndo(f"{sentence}, but {words[0]} failed: {error}") from None
     if done.returncode:
         last = (done.stderr or done.stdout).strip()[-200:]
-        raise CannotUndo(f"{told}, but {words[0]} ended with {done.returncode}: {last}")
-    return f"{told}, and {words[0]} run"
+        raise CannotUndo(f"{sentence}, but {words[0]} ended with {done.returncode}: {last}")
+    return f"{sentence}, and {words[0]} run"
 
 
 def undo_containers(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001

@@ -50,11 +50,11 @@ class Artefacts:
         place = self.place
         if not place.bucket:
             return LocalStore(place.folder, mkdir=True)
-        given = {"endpoint": place.endpoint, "region": place.region}
+        options = {"endpoint": place.endpoint, "region": place.region}
         return S3Store(
             place.bucket,
             prefix=place.prefix or None,
-            config={name: value for name, value in given.items() if value},  # type: ignore[arg-type]
+            config={name: value for name, value in options.items() if value},  # type: ignore[arg-type]
             retry_config={"max_retries": self._retries, "retry_timeout": _PATIENCE},
             client_options={
                 "allow_http": not place.endpoint.startswith("https://"),  # nothing but the user's URL says so
@@ -81,8 +81,8 @@ class Artefacts:
 
         try:
             with self._told():
-                told = from_json(bytes(obstore.get(self._store, _OWNER).bytes()))
-            return str(told["lab"])
+                document = from_json(bytes(obstore.get(self._store, _OWNER).bytes()))
+            return str(document["lab"])
         except FileNotFoundError:
             return ""
         except (ValueError, TypeError, KeyError):
@@ -200,31 +200,31 @@ class Artefacts:
     def _reason(self, error: Exception) -> str:
         from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
-        said, server = str(error), self.place.endpoint or "the server"
+        text, server = str(error), self.place.endpoint or "the server"
         code = _code(error)
-        if "NoSuchBucket" in said:
+        if "NoSuchBucket" in text:
             return f"there is no bucket {self.place.bucket}; who may, makes it"
-        if self.place.bucket and any(each in said for each in _METADATA):
+        if self.place.bucket and any(word in text for word in _METADATA):
             return (
                 "no credentials were found: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, a web"
                 " identity, or the role of this machine"
             )
-        if self.place.bucket and (isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or " 403 " in said):
+        if self.place.bucket and (isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or " 403 " in text):
             why = f" ({code[0]})" if code else ""
             return f"{server} refuses these credentials{why}: they need to list, read, write and delete there"
-        if "kind: Connect" in said or "kind: Timeout" in said:
+        if "kind: Connect" in text or "kind: Timeout" in text:
             return f"{server} cannot be reached"
-        if "kind: PermissionDenied" in said or isinstance(error, PermissionError):
+        if "kind: PermissionDenied" in text or isinstance(error, PermissionError):
             return "permission denied"
         if code:
             return f"{server} refuses the request: {': '.join(code)}"
-        return shortened(" ".join(said.partition("\n")[0].split()), 200)
+        return shortened(" ".join(text.partition("\n")[0].split()), 200)
 
 
 def _code(error: Exception) -> tuple[str, str] | None:
     """Of the server's reply, and its message."""
-    found = re.search("<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", str(error), re.DOTALL)
-    return (found.group(1), found.group(2) or "") if found else None
+    match = re.search("<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", str(error), re.DOTALL)
+    return (match.group(1), match.group(2) or "") if match else None
 
 
 def _path(digest: str) -> str:

@@ -104,8 +104,8 @@ class AttemptStore(Database):
 
     def _study_of(self, trial_id: int) -> int:
         with self.transaction() as connection:
-            found = connection.execute(select(t.trials.c.study_id).where(t.trials.c.id == trial_id))
-            return int(found.scalar_one())
+            query = connection.execute(select(t.trials.c.study_id).where(t.trials.c.id == trial_id))
+            return int(query.scalar_one())
 
     def begin_step(self, trial_id: int, attempt: int, name: str, detail: str = "") -> int:
         """Commit a step before it is acted on; returns its id for ``end_step``."""
@@ -160,8 +160,8 @@ class AttemptStore(Database):
             self.artefacts.belong_to(self.identity)
             self.artefacts.put(files)
         except LeadlineError as error:
-            said = f"the files of a trial cannot be kept: {error}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, said) from error
+            message = f"the files of a trial cannot be kept: {error}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, message) from error
 
     def _insert(self, table: Any, trial_id: int, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
@@ -207,23 +207,23 @@ class AttemptStore(Database):
     def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
         """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
         key = {"trial_id": trial_id, "attempt": attempt}
-        rows = [{**key, "slot": one.slot, **row} for one in measured for row in response_rows(one.responses)]
+        rows = [{**key, "slot": slot.slot, **row} for slot in measured for row in response_rows(slot.responses)]
         with self._write(trial_id) as connection:
             for table in (t.slot_responses, t.machine_use):
                 whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
                 connection.execute(delete(table).where(whose))
-            for one in measured:
+            for slot in measured:
                 connection.execute(
                     update(t.slots)
-                    .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == one.slot)
+                    .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot.slot)
                     .values(
-                        measured_from_ns=round(one.begin * 1e9),
-                        measured_until_ns=round(one.end * 1e9),
-                        left_out=one.left_out,
+                        measured_from_ns=round(slot.begin * 1e9),
+                        measured_until_ns=round(slot.end * 1e9),
+                        left_out=slot.left_out,
                     )
                 )
             add_rows(connection, t.slot_responses, rows)
-            used = [{**key, **row} for one in measured for row in machine_rows(one.slot, one.machine)]
+            used = [{**key, **row} for slot in measured for row in machine_rows(slot.slot, slot.machine)]
             add_rows(connection, t.machine_use, used)
 
     def set_steady(self, trial_id: int, steady: SteadyState, phases: Phases) -> None:

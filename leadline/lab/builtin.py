@@ -25,7 +25,7 @@ def on_its_servers(file: StudyFile) -> StudyFile:
     if not lacking:
         return file
     tree = copy.deepcopy(file.places.tree)
-    told = [f"{factor} is left out: {why}" for factor, why in lacking.items()]
+    notes = [f"{factor} is left out: {why}" for factor, why in lacking.items()]
     for factor in lacking:
         del tree["factors"][factor]
         tree.get("baseline", {}).pop(factor, None)
@@ -33,8 +33,8 @@ def on_its_servers(file: StudyFile) -> StudyFile:
     for name, levels in list(named.items()):
         if levels and lacking.keys() >= levels.keys():
             del named[name]
-            told.append(f"configuration {name} is left out: it is of nothing else")
+            notes.append(f"configuration {name} is left out: it is of nothing else")
         for factor in lacking.keys() & levels.keys():
             del levels[factor]
     places = Places(file.source, tree, file.places.given)
-    return replace(file, study=validated(Study, places), places=places, left_out=tuple(told))
+    return replace(file, study=validated(Study, places), places=places, left_out=tuple(notes))

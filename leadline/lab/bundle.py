@@ -176,8 +176,8 @@ def _contents(
         for attempt in range(1, trial["attempt"] + 1):
             homes[str(home(trial["id"], attempt))] = (trial["position"], attempt)
     left_out = ("id", "study_id", "directory")
-    given = select(t.blocks).where(t.blocks.c.study_id == study_id).order_by(t.blocks.c.block, t.blocks.c.run)
-    blocks = connection.execute(given).mappings()
+    order = select(t.blocks).where(t.blocks.c.study_id == study_id).order_by(t.blocks.c.block, t.blocks.c.run)
+    blocks = connection.execute(order).mappings()
     return (
         Contents(
             study,
@@ -190,18 +190,18 @@ def _contents(
 
 
 def _moved(row: Mapping[Any, Any], place: Mapping[int, int]) -> dict[str, Any]:
-    kept = {name: value for name, value in row.items() if name not in ("id", "trial_id")}
-    return {"position": place[row["trial_id"]], **kept}
+    columns = {name: value for name, value in row.items() if name not in ("id", "trial_id")}
+    return {"position": place[row["trial_id"]], **columns}
 
 
 def read_bundle(directory: Path) -> Bundle:
     """Raises LeadlineError for what is no bundle, a damaged one, or one of a later version."""
     what = f"the bundle {directory}"
     try:
-        told = received.json_object_file(directory / MANIFEST)
-        if told.get("format") != FORMAT:
+        json_object_file = received.json_object_file(directory / MANIFEST)
+        if json_object_file.get("format") != FORMAT:
             raise LeadlineError(
-                f"{directory}: format {quoted(told.get('format'))}, this leadline reads format {FORMAT}"
+                f"{directory}: format {quoted(json_object_file.get('format'))}, this leadline reads format {FORMAT}"
             )
         manifest = received.json_file_as(Manifest, directory / MANIFEST)
         rows = received.read(directory / ROWS, _MOST_ROWS)
@@ -223,10 +223,10 @@ def _check(contents: Contents) -> None:
     check_rows(t.studies, [contents.study], ("id",))
     check_rows(t.trials, contents.trials, ("id", "study_id", "directory"))
     check_rows(t.blocks, contents.blocks, ("study_id",))
-    known = {table.name: table for table in of_attempts()}
-    if known.keys() != contents.tables.keys():
-        raise ValueError(f"it has other tables than {', '.join(known)}")
-    for name, table in known.items():
+    tables = {table.name: table for table in of_attempts()}
+    if tables.keys() != contents.tables.keys():
+        raise ValueError(f"it has other tables than {', '.join(tables)}")
+    for name, table in tables.items():
         check_rows(table, contents.tables[name], ("id", "trial_id"), "position")
     check_attempts(contents.trials, contents.tables)
 

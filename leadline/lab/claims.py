@@ -119,16 +119,16 @@ class Claims:
 
     def _any_left(self, connection: Connection, study_id: int, positions: Collection[int]) -> bool:
         wanted = (t.trials.c.study_id == study_id, t.trials.c.position.in_(positions))
-        left = (t.trials.c.state == TrialState.PLANNED) | t.RUNS_AGAIN
-        return connection.execute(select(t.trials.c.id).where(*wanted, left)).first() is not None
+        has_left = (t.trials.c.state == TrialState.PLANNED) | t.RUNS_AGAIN
+        return connection.execute(select(t.trials.c.id).where(*wanted, has_left)).first() is not None
 
     def hold(self, study_id: int, block: int) -> Claim:
         """The block, for a run that goes through its blocks one after the other; the one before is ended. Raises
         ClaimedError where another has it.
         """
-        held = self._held
-        if held is not None and (held.study_id, held.block) == (study_id, block):
-            return held
+        claim = self._held
+        if claim is not None and (claim.study_id, claim.block) == (study_id, block):
+            return claim
         self.release()
         self._held = self.take(study_id, block, host=self.host_of(block))
         if self._held is None:
@@ -137,9 +137,9 @@ class Claims:
 
     def release(self) -> None:
         """Ends the block that is held, if any."""
-        held, self._held = self._held, None
-        if held is not None:
-            self.end(held.token)
+        claim, self._held = self._held, None
+        if claim is not None:
+            self.end(claim.token)
 
     def renew(self, token: str, job: str | None = None) -> None:
         """Another lease from now on. Raises LostClaimError."""
@@ -149,14 +149,14 @@ class Claims:
     def end(self, token: str, host: str | None = None) -> None:
         """The owner has ended its run of the block. Raises LostClaimError."""
         with self._begin() as connection:
-            told = {} if host is None else {"host": host}
-            self.fence(connection, token, {"state": BlockState.ENDED, "ended": self._now(), **told})
+            host_column = {} if host is None else {"host": host}
+            self.fence(connection, token, {"state": BlockState.ENDED, "ended": self._now(), **host_column})
 
     def give_up(self, token: str) -> None:
         """Take a block back from what runs it: from here on nothing of it is stored, and it can be taken again."""
         with self._begin() as connection:
-            told = update(t.blocks).where(t.blocks.c.token == token, t.blocks.c.state == BlockState.RUNNING)
-            connection.execute(told.values(state=BlockState.LOST, ended=self._now()))
+            statement = update(t.blocks).where(t.blocks.c.token == token, t.blocks.c.state == BlockState.RUNNING)
+            connection.execute(statement.values(state=BlockState.LOST, ended=self._now()))
 
     def fence(self, connection: Connection, token: str, values: dict[str, object] | None = None) -> None:
         """Renew the lease, in the transaction of what is written under this token. Raises LostClaimError where it is
@@ -164,8 +164,8 @@ class Claims:
         """
         current = t.blocks.c.state.in_((BlockState.RUNNING, BlockState.ENDED))
         lease = {"leased_until": self._now() + self._lease, **(values or {})}
-        found = connection.execute(update(t.blocks).where(t.blocks.c.token == token, current).values(lease))
-        if found.rowcount != 1:
+        result = connection.execute(update(t.blocks).where(t.blocks.c.token == token, current).values(lease))
+        if result.rowcount != 1:
             row = connection.execute(select(t.blocks).where(t.blocks.c.token == token)).first()
             if row is None:
                 raise LostClaimError(f"no run of a block has the token {token} in this lab")
@@ -226,12 +226,12 @@ class Claims:
     def _close_trials(self, connection: Connection, study_id: int) -> list[int]:
         """Those that are running in no running block."""
         last = (t.attempts.c.trial_id == t.trials.c.id) & (t.attempts.c.attempt == t.trials.c.attempt)
-        held = select(t.blocks.c.token).where(t.blocks.c.study_id == study_id, t.blocks.c.state == BlockState.RUNNING)
+        tokens = select(t.blocks.c.token).where(t.blocks.c.study_id == study_id, t.blocks.c.state == BlockState.RUNNING)
         query = (
             select(t.trials.c.id, t.trials.c.attempt, t.trials.c.position)
             .join(t.attempts, last)
             .where(t.trials.c.study_id == study_id, t.RUNNING)
-            .where(t.attempts.c.token.is_(None) | t.attempts.c.token.not_in(held))
+            .where(t.attempts.c.token.is_(None) | t.attempts.c.token.not_in(tokens))
             .order_by(t.trials.c.position)
         )
         rows = connection.execute(query).all()
@@ -256,12 +256,12 @@ class Claims:
 
         def renew() -> None:
             while not ended.wait(self._lease / _RENEWALS):
-                held = self._held
+                claim = self._held
                 try:
-                    if held is not None:
-                        self.renew(held.token)
+                    if claim is not None:
+                        self.renew(claim.token)
                 except LostClaimError as error:
-                    if held is self._held:
+                    if claim is self._held:
                         lost(error)
                         return
                 except LeadlineError:  # a full disk, a database that is away: the lease has time for another try

@@ -124,7 +124,7 @@ def commands_of(texts: Sequence[str], lists: Mapping[str, Sequence[str]], shell:
     """The commands with every combination of the parameters they name in braces. ``shell``: None where only those
     that need one get one. Raises UsageError.
     """
-    found: list[Command] = []
+    commands: list[Command] = []
     for text in texts:
         named = [name for name in lists if "{" + name + "}" in text]
         for values in itertools.product(*(lists[name] for name in named)):
@@ -132,16 +132,16 @@ def commands_of(texts: Sequence[str], lists: Mapping[str, Sequence[str]], shell:
             filled = text
             for name, value in parameters.items():
                 filled = filled.replace("{" + name + "}", value)
-            found.append(_command(filled, parameters, shell))
+            commands.append(_command(filled, parameters, shell))
     for name in lists:
         if not any("{" + name + "}" in text for text in texts):
             raise UsageError(f"--parameter-list {name}: no command names {{{name}}}")
-    twice = next((one.text for at, one in enumerate(found) if one in found[:at]), "")
+    twice = next((command.text for at, command in enumerate(commands) if command in commands[:at]), "")
     if twice:
         raise UsageError(
             f"command {quoted(twice)} is given twice; to see what luck alone does, add a comment: '... #2'"
         )
-    return found
+    return commands
 
 
 def _command(text: str, parameters: Mapping[str, str], shell: bool | None) -> Command:
@@ -167,7 +167,7 @@ def compare(
     accept = None if how.ignore_failure else frozenset({0})
     runs: list[Run] = []
     notes: list[str] = []
-    interrupted = left = False
+    interrupted = is_left = False
     with Stopwatch() as watch:
         floor = watch.time(["/bin/true"], how.timeout, None).figures.get("peak_kib", math.inf) + _GROWS
         _aside(watch, "--setup", how.setup, how)
@@ -183,10 +183,10 @@ def compare(
                 if how.cache == "cold":
                     drop_caches()
                 chosen = [commands[int(trial.treatment[FACTOR])].argv for trial in trials]
-                found = [Timed({}, unprepared)] if unprepared else watch.times(chosen, how.timeout, accept)
-                for trial, one in zip(trials, found, strict=True):
-                    left = left or one.left
-                    runs.append(_run(trial, one))
+                runs_ = [Timed({}, unprepared)] if unprepared else watch.times(chosen, how.timeout, accept)
+                for trial, run_ in zip(trials, runs_, strict=True):
+                    is_left = is_left or run_.left
+                    runs.append(_run(trial, run_))
             if (used := beside.used()) is not None and used.others > BOUND:
                 by = f" ({', '.join(used.programs)})" if used.programs else ""
                 notes.append(f"Other programs{by} used {used.others:.0%} of the CPUs meanwhile.")
@@ -195,7 +195,7 @@ def compare(
             plan = _plan(len(commands), how.runs or FEWEST, how) if not runs else plan
         if why := _fails(watch, "--cleanup", how.cleanup, how):
             notes.append(why)
-    if left:
+    if is_left:
         notes.append("A program left processes behind in its group; they were ended, and their CPU is not counted.")
     if any(command.shell for command in commands):
         notes.append("Commands with signs of the shell run by sh -c; its start is in their figures.")
@@ -230,11 +230,11 @@ def compared(
             if all(sum(run.command == at for run in runs) == 1 for at in range(len(commands)))
             else "too few runs to tell a difference from luck"
         )
-    found = Comparison(
+    comparison = Comparison(
         tuple(commands), how, plan, tuple(runs), None, nothing=nothing, interrupted=interrupted, notes=notes
     )
     if nothing:
-        return found
+        return comparison
     responses = [name for name in PROCESS_RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
     observations = [_observation(plan.trials[run.position], run) for run in runs]
     analysis = analyse(
@@ -246,13 +246,13 @@ def compared(
         verdicts_only=True,
     )
     order: tuple[OrderEffect, ...] = ()
-    if not found.unordered:
+    if not comparison.unordered:
         order = order_effects(
             [run.figures["wall"] for run in good], [run.command for run in good], [run.block for run in good]
         )
     outliers = tuple(run for at in range(len(commands)) for run in _far(good, at))
     by_ranks = _by_ranks(good, len(commands)) if outliers else {}
-    return replace(found, analysis=analysis, order=order, outliers=outliers, by_ranks=by_ranks)
+    return replace(comparison, analysis=analysis, order=order, outliers=outliers, by_ranks=by_ranks)
 
 
 def _far(good: Sequence[Run], command: int) -> list[Run]:
@@ -264,14 +264,14 @@ def _by_ranks(good: Sequence[Run], commands: int) -> dict[int, Relative]:
     """Each command but the first; the intervals hold at 95 % together."""
     logs = np.log([run.figures["wall"] for run in good])
     blocks = np.array([run.block for run in good])
-    found: dict[int, Relative] = {}
+    relatives: dict[int, Relative] = {}
     for at in range(1, commands):
         treated = np.array([{0: 0, at: 1}.get(run.command, -1) for run in good])
         if shift := robust.shift(logs, treated, blocks, (1 - 0.05 / (commands - 1),)):
             ends = shift.intervals[0]
             interval = Interval(_percent(ends[0]), _percent(ends[1]), 0.95) if ends else None
-            found[at] = Relative(_percent(shift.estimate), interval)
-    return found
+            relatives[at] = Relative(_percent(shift.estimate), interval)
+    return relatives
 
 
 def _percent(log: float) -> float:
@@ -301,18 +301,18 @@ def _plan(commands: int, runs: int, how: How) -> Plan:
         except DesignError as error:
             raise UsageError(f"--order {how.order} with {runs} runs of each of {commands} commands: {error}") from None
     order = sorted(range(commands), key=lambda one: derived(how.seed, "commands", one)) * runs
-    return plan_of_runs(commands, [Run(at, 0, one, 0.0) for at, one in enumerate(order)])
+    return plan_of_runs(commands, [Run(at, 0, at_run, 0.0) for at, at_run in enumerate(order)])
 
 
 def _warm(watch: Stopwatch, command: Command, how: How, accept: frozenset[int] | None) -> float:
     """Seconds of the last of the first runs; with none asked for, one is run all the same to know that it can be."""
     for _ in range(max(1, how.warmup)):
         _aside(watch, "--prepare", how.prepare, how)
-        found = watch.time(command.argv, how.timeout, accept)
-        if found.why:
-            hint = "; --ignore-failure takes every exit code" if found.why.startswith("exit code") else ""
-            raise UsageError(f"command {quoted(command.text)} fails: {found.why}{hint}")
-    return found.figures["wall"]
+        time = watch.time(command.argv, how.timeout, accept)
+        if time.why:
+            hint = "; --ignore-failure takes every exit code" if time.why.startswith("exit code") else ""
+            raise UsageError(f"command {quoted(command.text)} fails: {time.why}{hint}")
+    return time.figures["wall"]
 
 
 def _aside(watch: Stopwatch, option: str, text: str, how: How) -> None:
@@ -322,8 +322,8 @@ def _aside(watch: Stopwatch, option: str, text: str, how: How) -> None:
 
 def _fails(watch: Stopwatch, option: str, text: str, how: How) -> str:
     """Runs what is not timed; why it failed, else empty."""
-    found = watch.time(["/bin/sh", "-c", text], how.timeout) if text else Timed({})
-    return f"{option} {quoted(text)} fails: {found.why}" if found.why else ""
+    timed = watch.time(["/bin/sh", "-c", text], how.timeout) if text else Timed({})
+    return f"{option} {quoted(text)} fails: {timed.why}" if timed.why else ""
 
 
 def _run(trial: PlannedTrial, found: Timed) -> Run:
@@ -351,8 +351,8 @@ def figures_of(found: Timed) -> dict[str, float]:
 
 
 def _without(run: Run, response: str) -> Run:
-    kept = {name: value for name, value in run.figures.items() if name != response}
-    return Run(run.position, run.block, run.command, run.started, kept, run.why)
+    figures = {name: value for name, value in run.figures.items() if name != response}
+    return Run(run.position, run.block, run.command, run.started, figures, run.why)
 
 
 def _seconds(value: float) -> str:
@@ -362,10 +362,10 @@ def _seconds(value: float) -> str:
 def plan_of_runs(commands: int, runs: Sequence[Run]) -> Plan:
     """The plan of runs that were made before."""
     factor = Factor(FACTOR, tuple(range(max(commands, 2))), 0)
-    seen: dict[Level, int] = {}
+    levels_seen: dict[Level, int] = {}
     trials = []
     for run in runs:
-        replicate = seen[run.command] = seen.get(run.command, -1) + 1
+        replicate = levels_seen[run.command] = levels_seen.get(run.command, -1) + 1
         role = Role.TREATMENT if run.command else Role.BASELINE
         trials.append(PlannedTrial(run.position, run.block, replicate, role, Treatment.of({FACTOR: run.command}), 1))
     return Plan("one-at-a-time", 1, (factor,), tuple(trials))

@@ -73,11 +73,11 @@ def document(found: Comparison) -> dict[str, Any]:
                 "min": min(times),
                 "max": max(times),
                 "times": times,
-                **({"memory_usage_byte": [int(1048576 * one) for one in peaks]} if peaks else {}),
+                **({"memory_usage_byte": [int(1048576 * peak) for peak in peaks]} if peaks else {}),
                 "parameters": dict(command.parameters),
             }
         )
-    own = {
+    document_ = {
         "order": found.how.order,
         "cache": found.how.cache,
         **({} if found.unordered else {"seed": found.how.seed}),
@@ -89,7 +89,7 @@ def document(found: Comparison) -> dict[str, Any]:
             for run in found.runs
         ],
     }
-    return {"results": results, "leadline": own}
+    return {"results": results, "leadline": document_}
 
 
 def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = False) -> Comparison:
@@ -102,18 +102,19 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
     how = How(order="unknown", cache="unknown")
     for path in paths:
         file = _file(path)
-        own = file.leadline
-        if own is None:
-            made = _runs_of_hyperfine(path, file.results, ignore_failure)
+        document_ = file.leadline
+        if document_ is None:
+            file_runs = _runs_of_hyperfine(path, file.results, ignore_failure)
         else:
-            made = _runs_of_own(path, own, len(file.results))
-            how = How(order=own.order, cache=own.cache, seed=own.seed or 0)
+            file_runs = _runs_of_own(path, document_, len(file.results))
+            how = How(order=document_.order, cache=document_.cache, seed=document_.seed or 0)
         runs += [
-            replace(run, position=len(runs) + at, command=len(commands) + run.command) for at, run in enumerate(made)
+            replace(run, position=len(runs) + at, command=len(commands) + run.command)
+            for at, run in enumerate(file_runs)
         ]
         commands += [
-            Command(one.command, (), False, {name: str(value) for name, value in (one.parameters or {}).items()})
-            for one in file.results
+            Command(result.command, (), False, {name: str(value) for name, value in (result.parameters or {}).items()})
+            for result in file.results
         ]
     if len(paths) > 1:
         how = How(order="unknown", cache="unknown")
@@ -125,15 +126,15 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
 def _file(path: Path) -> _File:
     wrong = f"{path}: not what `hyperfine --export-json` writes"
     try:
-        found = from_json(read_text(path, _LARGEST), finite=False)
+        document_ = from_json(read_text(path, _LARGEST), finite=False)
     except ValueError as error:
         raise UsageError(f"{wrong}: no JSON: {error}") from None
-    if isinstance(found, list):
-        found = {"results": found}  # the commands alone, as scripts keep them
-    if not isinstance(found, dict):
+    if isinstance(document_, list):
+        document_ = {"results": document_}  # the commands alone, as scripts keep them
+    if not isinstance(document_, dict):
         raise UsageError(f"{wrong}: an object with `results`, a list of commands, is wanted")
     try:
-        file = _File.model_validate(found)
+        file = _File.model_validate(document_)
     except ValidationError as error:
         raise UsageError(f"{wrong}: {_sentence(error)}") from None
     if not file.results:
@@ -176,7 +177,7 @@ def _runs_of_hyperfine(path: Path, results: Sequence[_Result], ignore_failure: b
 
 def _runs_of_own(path: Path, own: _Own, commands: int) -> list[Run]:
     """Raises UsageError also where the blocks contradict the order."""
-    seen: set[tuple[int, int]] = set()
+    places_seen: set[tuple[int, int]] = set()
     for at, run in enumerate(own.runs):
         name = f"{path}: leadline.runs[{at}]"
         if run.command >= commands:
@@ -185,10 +186,12 @@ def _runs_of_own(path: Path, own: _Own, commands: int) -> list[Run]:
             raise UsageError(f"{name}: `figures.wall` is not a time of more than 0 s")
         if own.order != "unknown" and math.isnan(run.started):
             raise UsageError(f'{name}: `started` is missing; write "order": "unknown" if the order is not known')
-        if own.order == "random" and commands > 1 and (run.block, run.command) in seen:
+        if own.order == "random" and commands > 1 and (run.block, run.command) in places_seen:
             raise UsageError(
                 f"{name}: block {run.block} has command {run.command} twice, so the order was not random blocks; "
                 'write "order": "unknown" if it is not known'
             )
-        seen.add((run.block, run.command))
-    return [Run(at, one.block, one.command, one.started, one.figures, one.failed) for at, one in enumerate(own.runs)]
+        places_seen.add((run.block, run.command))
+    return [
+        Run(at, run_.block, run_.command, run_.started, run_.figures, run_.failed) for at, run_ in enumerate(own.runs)
+    ]

@@ -60,26 +60,30 @@ def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> 
     """Why a study of a command cannot run here, with the key to blame. ``levels``: all of each factor and setting."""
     command = study.command
     assert command is not None
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if command.java is not None:
         try:
             find_java(command.java)
         except UsageError as error:
-            found.append((("command", "java"), str(error)))
+            problems.append((("command", "java"), str(error)))
     for path in command.files:
         if not Path(path).exists():
-            found.append((("command", "files"), f"{path} is not there"))
+            problems.append((("command", "files"), f"{path} is not there"))
     key = "factors" if CACHE in study.factors else "settings"
     if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
-        found.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
+        problems.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
     if "instructions" in study.responses and instructions() is None:
-        told = "this host counts no instructions (a virtual machine without counters, or kernel.perf_event_paranoid)"
-        found.append((("responses",), f"{told}; leave the response out"))
+        sentence = (
+            "this host counts no instructions (a virtual machine without counters, or kernel.perf_event_paranoid)"
+        )
+        problems.append((("responses",), f"{sentence}; leave the response out"))
     if MOUNT in levels and set(levels.get(PLACE, ())) - set(MOUNTED) != set():
         of = "factors" if MOUNT in study.factors else "settings"
         some = ", ".join(MOUNTED)
-        found.append(((of, MOUNT), f"{MOUNT} is of a file system of its own: all levels of {PLACE} must be of {some}"))
-    return found
+        problems.append(
+            ((of, MOUNT), f"{MOUNT} is of a file system of its own: all levels of {PLACE} must be of {some}")
+        )
+    return problems
 
 
 class CommandSystem(AtStart):
@@ -154,12 +158,12 @@ class CommandSystem(AtStart):
                 self._aside(watch, "prepare", self._command.prepare)
                 if cold:
                     self._drop()
-                found = watch.time(argv, self._command.timeout)
-                if found.why:
-                    raise _failed(found, f"{argv[0]}: {found.why}", shlex.join(argv))
+                timed = watch.time(argv, self._command.timeout)
+                if timed.why:
+                    raise _failed(timed, f"{argv[0]}: {timed.why}", shlex.join(argv))
                 if cold or number >= self._command.warmup:
-                    rows.append({"started": found.figures["started"], **figures_of(found)})
-                on_load(LoadSecond(float(number), "steady", 1 / found.figures["wall"], 0.0, 0))
+                    rows.append({"started": timed.figures["started"], **figures_of(timed)})
+                on_load(LoadSecond(float(number), "steady", 1 / timed.figures["wall"], 0.0, 0))
         self._beside = beside.used()
         (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
         return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
@@ -185,8 +189,8 @@ class CommandSystem(AtStart):
         rows = json_object_file(directory / RUNS)["runs"]
         responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
         begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
-        told = "whole processes, from start to end"
-        return Measured(responses, SteadyState("steady", 0.0, told), Phases(begin, begin, end, end))
+        sentence = "whole processes, from start to end"
+        return Measured(responses, SteadyState("steady", 0.0, sentence), Phases(begin, begin, end, end))
 
     def beside(self, number: int) -> System:
         if number:
@@ -218,10 +222,13 @@ class CommandSystem(AtStart):
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
         """Of all its runs together."""
-        found = self._beside
-        if found is None:
+        bystanders = self._beside
+        if bystanders is None:
             return [None for _ in stretches]
-        return [MachineUse({"others_cpu": found.others, "steal": found.steal}, found.programs) for _ in stretches]
+        return [
+            MachineUse({"others_cpu": bystanders.others, "steal": bystanders.steal}, bystanders.programs)
+            for _ in stretches
+        ]
 
     def seconds(self, directory: Path) -> SecondSeries:
         return SecondSeries([], {name: [] for name in ("throughput", "mean", "p50", "p99")})
@@ -236,27 +243,29 @@ class CommandSystem(AtStart):
         """A directory at that place, with the files in it and set up."""
         kind, _, options = place.partition(" ")
         if kind == DISK:
-            found = self._filled_directory(self._home / "files")
+            filled_directory = self._filled_directory(self._home / "files")
         elif kind == OVERLAY:
             below = self._filled_directory(self._home / "below")
-            found, _ = places.make_at(self._host, self._home, kind, f"files-{len(self._places)}", options, over=below)
+            filled_directory, _ = places.make_at(
+                self._host, self._home, kind, f"files-{len(self._places)}", options, over=below
+            )
             shutil.rmtree(below)
         elif kind in MOUNTED:
             use = f"files-{len(self._places)}"  # one for each of several options
-            found, _ = places.make_at(self._host, self._home, kind, use, options, IMAGE_SIZE)
-            found = self._filled_directory(found / "files")
+            filled_directory, _ = places.make_at(self._host, self._home, kind, use, options, IMAGE_SIZE)
+            filled_directory = self._filled_directory(filled_directory / "files")
         else:
-            found, _ = places.make_at(self._host, self._home, kind)
-            found = self._filled_directory(found / "files")
-        self._places[place] = found
+            filled_directory, _ = places.make_at(self._host, self._home, kind)
+            filled_directory = self._filled_directory(filled_directory / "files")
+        self._places[place] = filled_directory
         with Stopwatch() as watch:
             try:
-                self._aside(watch, "setup", f"cd {shlex.quote(str(found))} && {{ {self._command.setup}\n}}")
+                self._aside(watch, "setup", f"cd {shlex.quote(str(filled_directory))} && {{ {self._command.setup}\n}}")
             except TrialFailure:
                 del self._places[place]
                 raise
         (directory / "logs").mkdir(exist_ok=True)
-        return found
+        return filled_directory
 
     def _filled_directory(self, found: Path) -> Path:
         """Made anew, with the files in it."""
@@ -274,18 +283,18 @@ class CommandSystem(AtStart):
         return found
 
     def _filled(self, text: str) -> str:
-        found = self._places[self._place]
+        place = self._places[self._place]
         texts = {
             name: each[str(self._levels.get(name, next(iter(each))))] for name, each in self._command.levels.items()
         }
-        return self._command.filled(text, {**texts, "files": str(found), "java": str(found / "java")})
+        return self._command.filled(text, {**texts, "files": str(place), "java": str(place / "java")})
 
     def _aside(self, watch: Stopwatch, key: str, text: str) -> None:
         if not text or not getattr(self._command, key):
             return
-        found: Timed = watch.time(["/bin/sh", "-ec", self._filled(text)], _SETUP)
-        if found.why:
-            raise _failed(found, f"command.{key} fails: {found.why}", self._filled(text))
+        timed: Timed = watch.time(["/bin/sh", "-ec", self._filled(text)], _SETUP)
+        if timed.why:
+            raise _failed(timed, f"command.{key} fails: {timed.why}", self._filled(text))
 
     def _drop(self) -> None:
         try:

@@ -25,8 +25,8 @@ def completion_between(directory: Path, from_s: float, until_s: float) -> Mappin
         return {}
     accepted, effective = (rows[name].to_numpy() for name in rows.columns)
     inside = (accepted >= from_s * 1e6) & (accepted < until_s * 1e6)
-    taken = (effective - accepted)[inside] / 1e3
-    if not taken.size:
+    times = (effective - accepted)[inside] / 1e3
+    if not times.size:
         return {}
-    found = {f"completion_{name}": float(np.percentile(taken, share)) for name, share in _PERCENTILES.items()}
-    return {"completion_mean": float(taken.mean()), **found}
+    figures = {f"completion_{name}": float(np.percentile(times, share)) for name, share in _PERCENTILES.items()}
+    return {"completion_mean": float(times.mean()), **figures}

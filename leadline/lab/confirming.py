@@ -48,9 +48,9 @@ def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, c
         raise UsageError(f"{_name(record)} has no estimate for {response}, so there is nothing to confirm")
     if count > len(effects):
         raise UsageError(f"--best {count}: {_name(record)} has {len(effects)} settings with a figure for {response}")
-    better = [each for each in effects if each.verdict is Verdict.BETTER]
+    better = [effect for effect in effects if effect.verdict is Verdict.BETTER]
     if KINDS[record.plan.kind].cells or count > 1 or len(better) < 2:
-        return [_single(each) for each in effects[:count]]
+        return [_single(effect) for effect in effects[:count]]
     chosen: dict[str, Effect] = {}
     for each in better:
         chosen.setdefault(each.factor, each)
@@ -65,8 +65,8 @@ def _check_factors(record: StudyRecord) -> None:
 
 
 def _gains(analysis: StudyAnalysis, response: str) -> list[Effect]:
-    one = next((each for each in analysis.responses if each.response == response), None)
-    mains = [each for each in one.effects if each.percent is not None] if one else []
+    of_response = next((response_ for response_ in analysis.responses if response_.response == response), None)
+    mains = [effect for effect in of_response.effects if effect.percent is not None] if of_response else []
     sign = 1.0 if response_kind(response).higher_is_better else -1.0
     return sorted(mains, key=lambda each: (-sign * (each.shrunken or 0.0), -sign * (each.percent or 0.0)))
 
@@ -83,17 +83,20 @@ def _without_luck(effect: Effect) -> float | None:
 
 
 def _together(effects: Sequence[Effect]) -> Choice:
-    levels = {each.factor: each.level for each in effects}
+    levels = {effect.factor: effect.level for effect in effects}
     return Choice(
-        levels, _product([each.percent for each in effects]), None, _product([_without_luck(each) for each in effects])
+        levels,
+        _product([effect.percent for effect in effects]),
+        None,
+        _product([_without_luck(effect) for effect in effects]),
     )
 
 
 def _product(percents: Sequence[float | None]) -> float | None:
     """Effects taken together as if each worked alone."""
-    if any(each is None for each in percents):
+    if any(percent is None for percent in percents):
         return None
-    return 100.0 * (math.prod(1 + (each or 0.0) / 100 for each in percents) - 1)
+    return 100.0 * (math.prod(1 + (percent or 0.0) / 100 for percent in percents) - 1)
 
 
 def named_setting(
@@ -104,17 +107,17 @@ def named_setting(
     levels: Levels = {}
     for part in text.split(","):
         name, _, word = (piece.strip() for piece in part.partition("="))
-        factor = next((each for each in record.plan.factors if each.name == name), None)
+        factor = next((factor for factor in record.plan.factors if factor.name == name), None)
         if factor is None:
-            near = nearest(name, [each.name for each in record.plan.factors])
+            near = nearest(name, [factor.name for factor in record.plan.factors])
             hint = f"; did you mean {near}?" if near else ""
             raise UsageError(f"--setting {text}: {_name(record)} has no factor {name!r}{hint}")
-        found = [each for each in factor.levels if word in (describe(name, each), str(each))]
-        others = [describe(name, each) for each in factor.levels if each != factor.baseline]
-        if not found or found[0] == factor.baseline:
+        levels_ = [level for level in factor.levels if word in (describe(name, level), str(level))]
+        others = [describe(name, level) for level in factor.levels if level != factor.baseline]
+        if not levels_ or levels_[0] == factor.baseline:
             raise UsageError(f"--setting {text}: the levels of {name} to confirm are {', '.join(others)}")
-        levels[name] = found[0]
-    effects = [each for each in _gains(analysis, response) if levels.get(each.factor) == each.level]
+        levels[name] = levels_[0]
+    effects = [gain for gain in _gains(analysis, response) if levels.get(gain.factor) == gain.level]
     if len(effects) < len(levels):
         return Choice(levels, None, None, None)
     return _single(effects[0]) if len(levels) == 1 else _together(effects)
@@ -123,13 +126,14 @@ def named_setting(
 def effect_to_find(choices: Sequence[Choice], response: str) -> float:
     """Percent, the smallest shrunken gain. Raises UsageError where luck explains a whole gain."""
     sign = 1.0 if response_kind(response).higher_is_better else -1.0
-    gains = [(sign * (each.shrunken or 0.0), each) for each in choices]
+    gains = [(sign * (choice.shrunken or 0.0), choice) for choice in choices]
     least, worst = min(gains, key=lambda pair: pair[0])
     if least < 0.05:
         without = f"{worst.shrunken or 0.0:+.2g} % without luck"
-        seen = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
+        figure = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
         raise UsageError(
-            f"nothing to confirm: the gain of {said(worst.levels)} in {response} is within chance ({seen}); to run it "
+            f"nothing to confirm: the gain of {said(worst.levels)} in {response} is within chance ({figure}); to "
+            "run it "
             "all the same, name an effect worth finding, such as --effect 3%"
         )
     return sign * least
@@ -141,12 +145,12 @@ def confirmation_study(
     """The study that compares the choices with the baseline in fresh trials. Raises UsageError for several settings
     of which one changes more than one factor.
     """
-    if len(choices) > 1 and any(len(each.levels) > 1 for each in choices):
+    if len(choices) > 1 and any(len(choice.levels) > 1 for choice in choices):
         raise UsageError(
             "several settings are confirmed together only if each changes one factor; confirm one at a time"
         )
     study = record.study
-    factors = {each.name: each for each in record.plan.factors}
+    factors = {factor.name: factor for factor in record.plan.factors}
     chosen: dict[str, list[Level]] = {}
     for choice in choices:
         for name, level in choice.levels.items():
@@ -155,26 +159,28 @@ def confirmation_study(
         name: [raw_level(study, factors[name], level) for level in (factors[name].baseline, *levels)]
         for name, levels in chosen.items()
     }
-    left = {name: raw_level(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen}
+    held_settings = {
+        name: raw_level(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen
+    }
     live = {is_live(factors[name]) for name in chosen}
     kind = "confirmation" if len(choices) == 1 else "one-at-a-time"
     design = layout_of(study.design).fresh(study.design, kind, replicates, live) | {"seed": fresh_seed(record)}
     document: dict[str, Any] = {
         "study": f"{study.study}-confirm",
-        "question": f"Does {' or '.join(said(each.levels) for each in choices)} change {response} in fresh trials?",
+        "question": f"Does {' or '.join(said(choice.levels) for choice in choices)} change {response} in fresh trials?",
         **kept_keys(study),
         "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
         "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
         "settings": {
             **study.settings,
-            **{name: raw for name, raw in left.items() if not factors[name].pseudo},
+            **{name: raw for name, raw in held_settings.items() if not factors[name].pseudo},
         },
         "design": design,
         "responses": list(dict.fromkeys([response, *study.responses])),
         "confirms": {
             "run": _name(record),
             "response": response,
-            "settings": [_first(each, study, factors) for each in choices],
+            "settings": [_first(choice, study, factors) for choice in choices],
         },
     }
     if budget is not None:
@@ -206,13 +212,13 @@ def kept_keys(study: Study) -> dict[str, Any]:
 
 
 def _first(choice: Choice, study: Study, factors: Mapping[str, Factor]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "levels": {name: raw_level(study, factors[name], level) for name, level in choice.levels.items()},
         "percent": round(choice.percent or 0.0, 3),
     }
     if choice.interval is not None:
-        found |= {"low": round(choice.interval.low, 3), "high": round(choice.interval.high, 3)}
-    return found | ({} if choice.shrunken is None else {"shrunken": round(choice.shrunken, 3)})
+        document |= {"low": round(choice.interval.low, 3), "high": round(choice.interval.high, 3)}
+    return document | ({} if choice.shrunken is None else {"shrunken": round(choice.shrunken, 3)})
 
 
 def _name(record: StudyRecord) -> str:

@@ -54,9 +54,9 @@ Migration = Callable[[Connection], None]
 def _add(connection: Connection, column: Column[object]) -> None:
     """A column of the schema that an older table does not have."""
     table = column.table
-    if column.name not in {one["name"] for one in inspect(connection).get_columns(table.name)}:
-        told = CreateColumn(column).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {told}")
+    if column.name not in {get_column["name"] for get_column in inspect(connection).get_columns(table.name)}:
+        statement = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {statement}")
 
 
 def _blocks(connection: Connection) -> None:
@@ -164,8 +164,8 @@ class Database:
             reason = _reason(error, self.address)
             if isinstance(error, DBAPIError) and _is_damage(error, self.address):
                 raise LeadlineError(f"the lab {self.directory} is damaged: {reason}") from error
-            said = f"the lab {self.directory} cannot be written: {reason}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, said) from error
+            message = f"the lab {self.directory} cannot be written: {reason}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, message) from error
 
     @cached_property
     def identity(self) -> str:

@@ -50,24 +50,24 @@ def on_host(file: StudyFile, word: str) -> Chosen:
         raise UsageError(f"{option}: {file.where(('command',))}: a program is run on this host only, not over SSH")
     _check_knobs(file, kind, option)
     tree: CommentedMap = copy.deepcopy(file.places.tree)
-    given: dict[Path_, str] = {**file.places.given, ("stack", "host"): option}
+    place_given: dict[Path_, str] = {**file.places.given, ("stack", "host"): option}
     stack = _child(tree, "stack")
     stack["host"] = kind
     stack.pop("hosts", None)
     notes = [f"{option}, where the file says {_word(study.stack)}"]
     if kind not in GUEST_KINDS and tree.pop("guest", None) is not None:
         notes.append("guest is left out: the machine has its own memory, CPUs and kernel")
-        notes += _without_swap(file, tree, given, option)
+        notes += _without_swap(file, tree, place_given, option)
     if kind not in GUEST_KINDS and GUEST_KERNEL in study.factors:
         notes.append(f"{GUEST_KERNEL} is left out: the kernels are those of {KERNEL}")
         del tree["factors"][GUEST_KERNEL]
         if study.design.each == GUEST_KERNEL:
             _child(tree, "design")["each"] = KERNEL
     if kind == "virtual-time":
-        notes += _as_forks(file, tree, given, option)
+        notes += _as_forks(file, tree, place_given, option)
     elif study.design.kind == FORKS:
-        notes += _as_replicates(study.design, tree, given, option)
-    places = Places(file.source, tree, given)
+        notes += _as_replicates(study.design, tree, place_given, option)
+    places = Places(file.source, tree, place_given)
     try:
         return Chosen(replace(file, study=validated(Study, places), places=places), tuple(notes))
     except UsageError as error:

@@ -95,17 +95,17 @@ def is_lab(directory: Path) -> bool:
 
 def address_of(directory: Path) -> Address | None:
     """The database of a lab, None where its rows are in its directory. Raises UsageError with file and line."""
-    own = _read(directory / FILE)[0] if (directory / FILE).exists() else None
+    address_ = _read(directory / FILE)[0] if (directory / FILE).exists() else None
     if (directory / SQLITE).exists():
-        if own is not None:
+        if address_ is not None:
             raise UsageError(
                 f"{directory} has {SQLITE}, and its {FILE} names a database: move away the one whose studies are not"
                 " meant"
             )
         return None
     outer = _outer(directory)
-    if own is not None or outer is None:
-        return own
+    if address_ is not None or outer is None:
+        return address_
     address = _read(outer)[0]
     return address and replace(address, schema="_".join(filter(None, (address.schema, directory.name))))
 
@@ -143,8 +143,8 @@ def write(directory: Path, url: str | None, artefacts: str | None = None) -> Non
     password. Raises OSError.
     """
     path = directory / FILE
-    told = {_KEY: url, _ARTEFACTS: artefacts}
-    text = "".join(f"{key}: {_scalar(value)}\n" for key, value in told.items() if value is not None)
+    document = {_KEY: url, _ARTEFACTS: artefacts}
+    text = "".join(f"{key}: {_scalar(value)}\n" for key, value in document.items() if value is not None)
     if url is None or parse_url(url, "").password is None:
         path.write_text(text, encoding="utf-8")
     else:
@@ -160,33 +160,33 @@ def named(directory: Path) -> tuple[str | None, str | None]:
     """What the lab's file says of its database and of the place of its files, as they are written."""
     if not (directory / FILE).exists():
         return None, None
-    told, _ = _tree(directory / FILE)
-    return told.get(_KEY), told.get(_ARTEFACTS)
+    document, _ = _tree(directory / FILE)
+    return document.get(_KEY), document.get(_ARTEFACTS)
 
 
 def _tree(path: Path) -> tuple[dict[str, str], Places]:
     tree = load_yaml(read_text(path), str(path))
     places = Places(str(path), tree)
-    told = plain(tree, places)
-    if not isinstance(told, dict) or not told:
+    document = plain(tree, places)
+    if not isinstance(document, dict) or not document:
         raise UsageError(f"{path}:1: names no database; write `{_KEY}: {EXAMPLE}`")
     examples = {_KEY: f"a URL such as {EXAMPLE}", _ARTEFACTS: f"a directory or a bucket such as {BUCKET}"}
-    for key, value in told.items():
+    for key, value in document.items():
         if key not in examples:
             near = nearest(key, list(examples))
             hint = f"did you mean {near}?" if near else f"the keys are {' and '.join(examples)}"
             raise UsageError(f"{places.where((key,))}: unknown key {quoted(key)}; {hint}")
         if not isinstance(value, str):
             raise UsageError(f"{places.where((key,))}: {key} is {quoted(value)}, not {examples[key]}")
-    return told, places
+    return document, places
 
 
 def _read(path: Path) -> tuple[Address | None, ArtefactPlace | None]:
-    told, places = _tree(path)
-    address = parse_url(told[_KEY], places.where((_KEY,))) if _KEY in told else None
-    if _ARTEFACTS not in told:
+    document, places = _tree(path)
+    address = parse_url(document[_KEY], places.where((_KEY,))) if _KEY in document else None
+    if _ARTEFACTS not in document:
         return address, None
-    place = parse_artefacts(told[_ARTEFACTS], path.parent, places.where((_ARTEFACTS,)))
+    place = parse_artefacts(document[_ARTEFACTS], path.parent, places.where((_ARTEFACTS,)))
     refuse_own(path.parent, place)
     return address, place
 
@@ -227,12 +227,12 @@ def parse_artefacts(text: str, base: Path, source: str) -> ArtefactPlace:
         raise refused(f"the URL of the files begins with {quoted(parts.scheme)}, not with s3://")
     if not _BUCKET.fullmatch(host) or parts.fragment:
         raise refused(f"{quoted(host)} is no name of a bucket" if host else "the URL of the files names no bucket")
-    given = _options(parts.query, {"endpoint": "", "region": ""}, lambda why: refused(f"the URL of the files {why}"))
-    server = urlsplit(given["endpoint"])
-    if given["endpoint"] and (server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc):
+    options = _options(parts.query, {"endpoint": "", "region": ""}, lambda why: refused(f"the URL of the files {why}"))
+    server = urlsplit(options["endpoint"])
+    if options["endpoint"] and (server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc):
         raise refused("the endpoint is not a URL such as https://s3.example:9000 without credentials")
     prefix = unquote(parts.path).strip("/")
-    return ArtefactPlace(Path(), host, prefix, given["endpoint"], given["region"], source)
+    return ArtefactPlace(Path(), host, prefix, options["endpoint"], options["region"], source)
 
 
 def parse_url(url: str, source: str) -> Address:
@@ -255,27 +255,27 @@ def parse_url(url: str, source: str) -> Address:
     if not parts.hostname or not name or "/" in name or parts.fragment:
         raise refused(f"the database's URL has no {'host' if not parts.hostname else 'name of one database'}")
     defaults = {"sslmode": TLS_MODES[0], "schema": ""}
-    given = _options(parts.query, defaults, lambda why: refused(f"the database's URL {why}"))
-    if given["sslmode"] not in TLS_MODES:
-        raise refused(f"sslmode is {quoted(given['sslmode'])}, not one of {', '.join(TLS_MODES)}")
-    if given["schema"] and not re.fullmatch("[a-z_][a-z0-9_]{0,49}", given["schema"]):
-        raise refused(f"schema is {quoted(given['schema'])}, not at most 50 small letters, digits and underlines")
+    options = _options(parts.query, defaults, lambda why: refused(f"the database's URL {why}"))
+    if options["sslmode"] not in TLS_MODES:
+        raise refused(f"sslmode is {quoted(options['sslmode'])}, not one of {', '.join(TLS_MODES)}")
+    if options["schema"] and not re.fullmatch("[a-z_][a-z0-9_]{0,49}", options["schema"]):
+        raise refused(f"schema is {quoted(options['schema'])}, not at most 50 small letters, digits and underlines")
     user = unquote(parts.username) if parts.username else _me()
     password = None if parts.password is None else unquote(parts.password)
-    host, tls, schema = parts.hostname, given["sslmode"], given["schema"]
+    host, tls, schema = parts.hostname, options["sslmode"], options["schema"]
     return Address(user, host, port or 5432, name, password, tls, schema, source)
 
 
 def _options(query: str, defaults: Mapping[str, str], refused: Callable[[str], UsageError]) -> dict[str, str]:
     """What follows ``?`` in a URL, over the defaults. Raises ``refused`` for an option that is not among them."""
-    given = dict(defaults)
+    options = dict(defaults)
     for key, value in parse_qsl(query, keep_blank_values=True):
-        if key not in given:
-            near = nearest(key, list(given))
-            hint = f"did you mean {near}?" if near else f"there are {' and '.join(given)}"
+        if key not in options:
+            near = nearest(key, list(options))
+            hint = f"did you mean {near}?" if near else f"there are {' and '.join(options)}"
             raise refused(f"has the option {quoted(key)}: {hint}")
-        given[key] = value
-    return given
+        options[key] = value
+    return options
 
 
 def _me() -> str:
@@ -296,7 +296,9 @@ def _from_file(address: Address) -> str | None:
     wanted = (address.host, str(address.port), address.database, address.user)
     for line in read_text(path).splitlines():
         *fields, password = [*_fields(line), ""][:5] if not line.startswith("#") else [""]
-        if len(fields) == len(wanted) and all(told in ("*", want) for told, want in zip(fields, wanted, strict=True)):
+        if len(fields) == len(wanted) and all(
+            pattern in ("*", want) for pattern, want in zip(fields, wanted, strict=True)
+        ):
             return password
     return None
 

@@ -107,9 +107,9 @@ class TrialRunner:
         """
         readings = []
         for name, original in self.originals.items():
-            found = self.host.read_back(name)
+            back = self.host.read_back(name)
             wanted = self.format(name, original)
-            readings.append(Reading(name, "undone", wanted, self.format(name, found), found == original))
+            readings.append(Reading(name, "undone", wanted, self.format(name, back), back == original))
         for name, (was, found_now) in self.host.temporary().items():
             readings.append(Reading(name, "undone", was, found_now, was == found_now))
         wrong = [f"{r.knob} is {r.found}, it was {r.wanted}" for r in readings if not r.matches]
@@ -211,22 +211,22 @@ class Attempt:
         runner, wait = self.runner, self.runner.study.wait
         if wait is None:
             return
-        store, seen = runner.store, list[float]()
+        store, waits = runner.store, list[float]()
         step = store.begin_step(self.trial, self.number, QUIET)
         runner.watcher.step(QUIET)
         recent = math.inf
-        while len(seen) < wait.at_most and not recent < wait.quiet:
+        while len(waits) < wait.at_most and not recent < wait.quiet:
             runner.interruption.check()
-            seen.append(runner.host.busy(1.0))
-            over = seen[-math.ceil(wait.over) :]
+            waits.append(runner.host.busy(1.0))
+            over = waits[-math.ceil(wait.over) :]
             recent = sum(over) / len(over) if len(over) >= wait.over else math.inf
-        share = sum(seen) / len(seen) if recent == math.inf else recent
-        found = (
-            f"{'quiet' if recent < wait.quiet else NOT_QUIET} after {len(seen)} s: others use {share:.0%} of the CPUs"
+        share = sum(waits) / len(waits) if recent == math.inf else recent
+        quiet = (
+            f"{'quiet' if recent < wait.quiet else NOT_QUIET} after {len(waits)} s: others use {share:.0%} of the CPUs"
         )
-        store.end_step(step, found)
-        if len(seen) > wait.over:
-            runner.watcher.message(f"waited for a quiet machine: {found}")
+        store.end_step(step, quiet)
+        if len(waits) > wait.over:
+            runner.watcher.message(f"waited for a quiet machine: {quiet}")
 
     def prepare(self) -> None:
         """Levels applied, services started, all read back."""
@@ -332,8 +332,8 @@ class Attempt:
         for name in levels:
             if name not in runner.originals:
                 runner.originals[name] = runner.host.read_back(name)
-                found = runner.format(name, runner.originals[name])
-                originals.append(Reading(name, "original", None, found, True))
+                level_text = runner.format(name, runner.originals[name])
+                originals.append(Reading(name, "original", None, level_text, True))
         runner.store.add_readings(self.trial, self.number, originals)
         self.owners.apply(levels)
 
@@ -342,14 +342,14 @@ class Attempt:
         runner, readings = self.runner, []
         for name, wanted in self.known.items():
             try:
-                found = self.owners.read_back(name)
+                back = self.owners.read_back(name)
             except NotInPlay as why:
                 readings.append(Reading(name, phase, runner.format(name, wanted), f"({why})", True))
                 continue
             except LookupError as error:
                 raise blamed(Evidence(unanswered(error)), f"{name} cannot be read back: {error}") from error
             readings.append(
-                Reading(name, phase, runner.format(name, wanted), runner.format(name, found), found == wanted)
+                Reading(name, phase, runner.format(name, wanted), runner.format(name, back), back == wanted)
             )
         runner.store.add_readings(self.trial, self.number, readings)
         wrong = [f"{r.knob} is {r.found}, not {r.wanted}" for r in readings if not r.matches]
@@ -389,12 +389,12 @@ class Attempt:
                 str({name: dict(count) for name, count in outcome.counts.items()}),
             )
         if outcome.losses and not (self.changes is not None and self.changes.failures):
-            told = f"the load failed: {outcome.losses[0]}"
-            raise TrialFailure(FailureClass.WORKLOAD, told, "\n".join(outcome.losses))
+            message = f"the load failed: {outcome.losses[0]}"
+            raise TrialFailure(FailureClass.WORKLOAD, message, "\n".join(outcome.losses))
         if outcome.driver_was_limit:
             why = next((line for line in outcome.evidence.splitlines() if line.startswith("limit: ")), "")
-            told = "the driver was the limit, so its figures are not the server's"
-            raise TrialFailure(FailureClass.BOTTLENECK, f"{told}{why.replace('limit', '', 1)}", outcome.evidence)
+            message = "the driver was the limit, so its figures are not the server's"
+            raise TrialFailure(FailureClass.BOTTLENECK, f"{message}{why.replace('limit', '', 1)}", outcome.evidence)
 
 
 def _suspended_seconds() -> float:

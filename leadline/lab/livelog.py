@@ -196,8 +196,8 @@ class Live(Progress):
             case {"event": "step"}:
                 self.step = str(event["name"])
             case {"event": "load"}:
-                told = {name: event[name] for name in LoadSecond.__dataclass_fields__ if name in event}
-                self.seconds.append(LoadSecond(**told))
+                second = {name: event[name] for name in LoadSecond.__dataclass_fields__ if name in event}
+                self.seconds.append(LoadSecond(**second))
                 self.load_at = self.told_at
             case {"event": "ended"}:
                 self.trial_ends(int(event["position"]))
@@ -213,11 +213,11 @@ def read_live(lab: Path, study_id: int) -> Live | None:
         text = log_path(lab, study_id).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    found = Live()
+    live = Live()
     for line in text.splitlines():
         with suppress(ValueError, KeyError, TypeError):
-            found._take(from_json(line, finite=False))
-    return found
+            live._take(from_json(line, finite=False))
+    return live
 
 
 def ask_to_stop(lab: Path, study_id: int) -> None:

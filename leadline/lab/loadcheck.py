@@ -69,9 +69,9 @@ def _check_limited(file: StudyFile) -> None:
     """Responses that are of a scenario's limits need some."""
     for at, name in enumerate(file.study.responses):
         if name in OF_LIMITS and not limits_response_times(file.study.workload):
-            told = f"{name} is of limits of response times, and this load states none"
+            sentence = f"{name} is of limits of response times, and this load states none"
             where = file.where(("responses", at))
-            raise UsageError(f"{where}: {told}: write `limits: {{ p90: 2s }}` to transactions of its scenario")
+            raise UsageError(f"{where}: {sentence}: write `limits: {{ p90: 2s }}` to transactions of its scenario")
 
 
 def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
@@ -94,16 +94,19 @@ def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[st
 def _check_named(file: StudyFile) -> None:
     """The scenario that a study has where it names none is of the reference application."""
     study = file.study
-    own = study.stack.own
+    stack_file = study.stack.own
     if study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
         return
     if study.stack.web is not None:
-        known = " or ".join(application_of(study.stack).scenarios())
-        raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {known}")
-    if own is None:
+        names = " or ".join(application_of(study.stack).scenarios())
+        raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {names}")
+    if stack_file is None:
         return
-    told = f"{own.content.stack} has no scenario: name one, here or in {own.file}; leadline scenario makes a first one"
-    raise UsageError(f"{file.where(('workload',))}: {told}")
+    sentence = (
+        f"{stack_file.content.stack} has no scenario: name one, here or in {stack_file.file}; leadline "
+        "scenario makes a first one"
+    )
+    raise UsageError(f"{file.where(('workload',))}: {sentence}")
 
 
 def without_effect(workload: Workload) -> list[str]:

@@ -71,14 +71,14 @@ class Looking:
         self._done = number = self._due(trial)
         record = self.store.load(self.study_id, evidence=False)
         done = [
-            each for each in record.observations() if each.block < blocks[number - 1]
+            observation for observation in record.observations() if observation.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
-        found = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
-        if found.stop:
-            self.skipped |= skip(self.store, record, lambda _: True, found.reason)
-            return found.reason
-        self.message(found.reason)
-        for treatment, why in found.drop.items():
+        look_ = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
+        if look_.stop:
+            self.skipped |= skip(self.store, record, lambda _: True, look_.reason)
+            return look_.reason
+        self.message(look_.reason)
+        for treatment, why in look_.drop.items():
             self.skipped |= skip(
                 self.store,
                 record,

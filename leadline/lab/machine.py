@@ -64,20 +64,20 @@ def check_far_machine(file: StudyFile, of: Callable[[str], CheckedHost], driver:
 
 def not_checked(file: StudyFile) -> list[str]:
     """What only a run can tell."""
-    found = list(NOT_CHECKED)
+    unchecked = list(NOT_CHECKED)
     if any(driver.via != "local" for driver in file.study.drivers):
-        found.append("the hosts of `drivers`: a run asks each before the first trial")
+        unchecked.append("the hosts of `drivers`: a run asks each before the first trial")
     if file.study.workload.generator is not None:
-        found.append(f"what {file.study.workload.generator.name} makes of its script and options")
-    return found
+        unchecked.append(f"what {file.study.workload.generator.name} makes of its script and options")
+    return unchecked
 
 
 def _limits(study: Study) -> Iterator[tuple[tuple[str | int, ...], str, str, Level]]:
     """Each limit that the study asks for: its key, the role, `cpus` or `memory`, and what is asked."""
-    for key, asked in study.placement:
+    for key, limit in study.placement:
         role, _, kind = key.partition("_")
-        if asked is not None:
-            yield ("placement", key), role, kind, asked
+        if limit is not None:
+            yield ("placement", key), role, kind, limit
     for knob in LIMITS:
         role, _, kind = knob.name.removeprefix("placement.").partition("_")
         for at, raw in enumerate(study.factors.get(knob.name, ())):
@@ -91,16 +91,16 @@ def _problems(
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     study, host = file.study, of("application")
     usable = driver_host.cpus()
-    for path, role, kind, asked in _limits(study):
+    for path, role, kind, limit in _limits(study):
         on = driver_host if role == "driver" else host if role == "server" else of(role)
         if kind == "cpus":
-            if problem := _refused(partial(parse_cpus, str(asked), on.cpus())):
+            if problem := _refused(partial(parse_cpus, str(limit), on.cpus())):
                 yield path, problem
         else:
             memory = on.machine().memory
-            if int(asked) > memory:
+            if int(limit) > memory:
                 has = format_size(memory // 1024**2 * 1024**2)
-                yield path, f"{format_size(int(asked))} is more than {_who(on)} has ({has})"
+                yield path, f"{format_size(int(limit))} is more than {_who(on)} has ({has})"
             if reason := on.lacks(Ability.MEMORY_LIMIT):
                 yield path, f"no memory limit can be set {_where(on)}: {reason}"
     if study.drivers and study.placement.driver_cpus is not None:
@@ -146,8 +146,8 @@ def _ports(study: Study, host: Host) -> str:
     load = study.workload
     if load.users is None or load.connections != "session" or load.generator is not None or study.drivers:
         return ""
-    own = load.source_address or source_address(load.preset, "http://localhost/")
-    addresses = address_count(own) if own else 1
+    address_ = load.source_address or source_address(load.preset, "http://localhost/")
+    addresses = address_count(address_) if address_ else 1
     ports = local_ports(host)
     if load.users <= ports * addresses:
         return ""
@@ -189,17 +189,17 @@ def room_for(plan: Plan, settings: Mapping[str, Level], machine: Machine) -> Roo
         for block in plan.together
     ]
     needed, instances = max(needs)
-    told = (
+    sentence = (
         f"{instances} instances at once need about {_mib(needed)} of memory (heap, {_mib(_BESIDE_HEAP)} of each JVM, "
         "database)"
     )
     most = int(_USABLE * machine.memory)
     if needed > most:
         fit = most // (needed // instances)
-        return Room(told, f"{told}; {_USABLE:.0%} of this machine's are {_mib(most)}", fit)
+        return Room(sentence, f"{sentence}; {_USABLE:.0%} of this machine's are {_mib(most)}", fit)
     cpus = f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"
     return Room(
-        f"{told}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
+        f"{sentence}; this machine has {_mib(machine.memory)} and {cpus}, of which one instance at a time has load."
     )
 
 
@@ -217,8 +217,8 @@ def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level
     if room.refused and (rotation is None or rotation.otherwise == "refuse"):
         fewer = f"take {room.fit} at a time by `blocks: incomplete, block_size: {room.fit}`"
         mend = fewer if room.fit >= 2 else "lower jvm.heap"
-        known = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
-        raise UsageError(f"{file.where(('design', 'rotation'))}: {room.refused}: {mend}{known}")
+        hint = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"
+        raise UsageError(f"{file.where(('design', 'rotation'))}: {room.refused}: {mend}{hint}")
     return room
 
 
@@ -226,12 +226,14 @@ def apart(study: Study) -> tuple[tuple[str, ...], str] | None:
     """The key of a study whose instances cannot stand side by side, and why."""
     if study.drivers:
         return ("drivers",), "instances side by side have a driver each: leave drivers out"
-    own = study.stack.own
-    if own is not None and own.content.fixed_port is not None:
+    stack_file = study.stack.own
+    if stack_file is not None and stack_file.content.fixed_port is not None:
         return ("stack",), "instances side by side need ports of their own: write ${port} in place of `port`"
-    if own is not None and own.content.database.kind in ("command", "keep"):
-        told = f"instances side by side have data of their own, and `database` is {own.content.database.kind}"
-        return ("stack",), f"{told}: write postgres, mariadb or none"
+    if stack_file is not None and stack_file.content.database.kind in ("command", "keep"):
+        sentence = (
+            f"instances side by side have data of their own, and `database` is {stack_file.content.database.kind}"
+        )
+        return ("stack",), f"{sentence}: write postgres, mariadb or none"
     if study.reset.database == "keep":
         return ("reset", "database"), "instances side by side have data of their own: write snapshot"
     return None

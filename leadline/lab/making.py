@@ -61,10 +61,10 @@ def _check_database(directory: Path, url: str) -> None:
 
 
 def _check_files(directory: Path, url: str | None, place: ArtefactPlace) -> None:
-    known = artefacts_of(directory)
-    if known is not None and known != place:
+    artefacts = artefacts_of(directory)
+    if artefacts is not None and artefacts != place:
         raise UsageError(
-            f"{directory} keeps its files in {known} already: copy them to {place} and name it in lab.yaml, or make"
+            f"{directory} keeps its files in {artefacts} already: copy them to {place} and name it in lab.yaml, or make"
             f" another lab there, then `leadline lab merge {directory} --lab DIR`"
         )
     refuse_own(directory, place)

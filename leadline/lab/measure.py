@@ -87,20 +87,20 @@ def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) ->
     work = compiling(recorded, middle, phases.steady_until)
     waited, methods = waiting_to_compile(recorded, middle, phases.steady_until) or (0.0, 0.0)
     if waited > STARVING:
-        told = (
+        sentence = (
             f"{STARVES}: in {waited:.0%} of the samples of its second half methods waited for it, "
             f"{methods:.1f} on average; warm up with pauses, or longer"
         )
     elif work is not None and work >= RESTS:
         given_up = deoptimised(recorded, middle, phases.steady_until)
-        told = (
+        sentence = (
             f"{COMPILES}: compiler threads were busy for {work:.0%} of its second half"
             f"{f', and {given_up:.2g} methods a second lost their optimised code' if given_up else ''}"
             "; a longer ramp-up may be faster"
         )
     else:
         return verdict
-    return replace(verdict, sentence=f"{verdict.sentence.removesuffix('.')}; {told}")
+    return replace(verdict, sentence=f"{verdict.sentence.removesuffix('.')}; {sentence}")
 
 
 def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
@@ -147,22 +147,22 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
     driver, recorded = directory / "driver", Recorded(directory / "series")
     started = _started(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
-    relative = [(round(one.begin - started, 4), round(one.end - started, 4)) for one in windows]
-    found = []
+    relative = [(round(window.begin - started, 4), round(window.end - started, 4)) for window in windows]
+    measured = []
     for asked, (begin, end), result in zip(windows, relative, responses_in_windows(driver, relative), strict=True):
         if result is None:
-            found.append(WindowMeasured(asked, reason="it holds no whole second"))
+            measured.append(WindowMeasured(asked, reason="it holds no whole second"))
             continue
         first, last = float(np.ceil(begin - 1e-6)), float(np.floor(end + 1e-6))
         window = Window(started + first, started + last)
         if result.ok == 0:
-            found.append(WindowMeasured(window, reason="no transaction succeeded"))
+            measured.append(WindowMeasured(window, reason="no transaction succeeded"))
             continue
         responses = _figures(result)
         responses.update(_recorded(recorded, [(window.begin, window.end)], result.throughput))
         responses.update(completion_between(directory, window.begin, window.end))
-        found.append(WindowMeasured(window, responses))
-    return found
+        measured.append(WindowMeasured(window, responses))
+    return measured
 
 
 def seconds(directory: Path) -> SecondSeries:

@@ -36,7 +36,7 @@ def observers_of(observe: bool, host: Host, stack: Stack, profile: bool = False)
     """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so, and the
     server's profile where ``profile`` does.
     """
-    asked = [make(host, stack) for make in OBSERVERS] if observe else []
+    observers_ = [make(host, stack) for make in OBSERVERS] if observe else []
     if profile:
-        asked.append(ProfileObserver(host))
-    return [ProcessObserver(host.files), *(observer for observer in asked if observer is not None)]
+        observers_.append(ProfileObserver(host))
+    return [ProcessObserver(host.files), *(observer for observer in observers_ if observer is not None)]

@@ -20,9 +20,9 @@ def check_over_ssh(file: StudyFile) -> None:
             raise UsageError(f"{file.where((part, key))}: {why}")
     supplier = study.stack.hosts.supplier if study.stack.hosts else None
     if supplier is not None and not _supplied(application_of(study.stack)):
-        able = " and ".join(name for name, made in APPLICATIONS.items() if _supplied(made()))
-        told = f"{study.stack.app} has no supplier emulator, {able} has: leave supplier out"
-        raise UsageError(f"{file.where(('stack', 'hosts', 'supplier'))}: hosts.supplier is {supplier}, but {told}")
+        able = " and ".join(name for name, application in APPLICATIONS.items() if _supplied(application()))
+        sentence = f"{study.stack.app} has no supplier emulator, {able} has: leave supplier out"
+        raise UsageError(f"{file.where(('stack', 'hosts', 'supplier'))}: hosts.supplier is {supplier}, but {sentence}")
 
 
 def _supplied(application: Application) -> bool:

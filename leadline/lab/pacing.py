@@ -24,8 +24,8 @@ class MonotonicClock:
         return time.monotonic_ns() + self._offset
 
     def sleep_until(self, unix_ns: int) -> None:
-        while (left := unix_ns - self.now_ns()) > 0:
-            time.sleep(left / 1e9)
+        while (left_ns := unix_ns - self.now_ns()) > 0:
+            time.sleep(left_ns / 1e9)
 
 
 class Pacer:
@@ -52,9 +52,9 @@ class Pacer:
                 return at_most
         while self._next < len(self._slots):
             due_ns = self._started_ns + round((self._ramp_up + self._slots[self._next].begin) * 1e9)
-            left = (due_ns - self._clock.now_ns()) / 1e9 - SLOT_LEAD
-            if left > 0:
-                return min(at_most, left)
+            seconds_left = (due_ns - self._clock.now_ns()) / 1e9 - SLOT_LEAD
+            if seconds_left > 0:
+                return min(at_most, seconds_left)
             self._next += 1
             self._on_slot(self._next - 1, due_ns, self._clock)
         return at_most

@@ -51,16 +51,16 @@ def noise_for(
     if source is not None:
         record = _with_files(store, store.find(source))
         _check_time(record.study, study, source)
-        found = measured(name, [past_of(record, name)])
-        if found is None:
+        noise = measured(name, [past_of(record, name)])
+        if noise is None:
             raise UsageError(
                 f"study {source} has no repeated trials with figures for {name}, so its noise is not known"
             )
-        return found
+        return noise
     records = _related(store, study)
-    found = measured(name, [past_of(record, name) for record in records]) if records else None
+    noise = measured(name, [past_of(record, name) for record in records]) if records else None
     why = f"assumed: no finished study of this stack and load in {lab}; that of {whose}"
-    return found or assumed(name, usual, why, words=layout.words)
+    return noise or assumed(name, usual, why, words=layout.words)
 
 
 def hosting_for(
@@ -79,9 +79,9 @@ def hosting_for(
     for record in [store.load(store.find(source))] if source is not None else _related(store, study):
         name = response or study.responses[0]
         analysis = analyse(record.plan_that_ran, record.observations(), [name])
-        found = differs_by(analysis.responses[0])
-        if found is not None:
-            return Hosting(hosts, found, f"{record.study.study}@{record.id}")
+        differs = differs_by(analysis.responses[0])
+        if differs is not None:
+            return Hosting(hosts, differs, f"{record.study.study}@{record.id}")
     return Hosting(hosts)
 
 
@@ -103,9 +103,9 @@ def noise_beside(study: Study, lab: Path, response: str) -> Noise | None:
 
 
 def _related(store: Store, study: Study, other: bool = False) -> list[StudyRecord]:
-    found: list[StudyRecord] = []
+    study_records: list[StudyRecord] = []
     for study_id in store.ids():
-        if len(found) == STUDIES:
+        if len(study_records) == STUDIES:
             break
         try:
             record = store.load(study_id)
@@ -114,8 +114,8 @@ def _related(store: Store, study: Study, other: bool = False) -> list[StudyRecor
         done = sum(max(1, len(trial.slots)) for trial in record.trials if trial.state == TrialState.DONE)
         if _alike(record.study, study) and _same_layout(record.study, study) != other and done >= 3:
             bring(store, study_id)
-            found.append(record)
-    return found
+            study_records.append(record)
+    return study_records
 
 
 def _with_files(store: Store, study_id: int) -> StudyRecord:
@@ -153,15 +153,15 @@ def past_of(record: StudyRecord, response: str) -> Past:
     return Past(
         name=f"{record.study.study}@{record.id}",
         plan=record.plan,
-        observations=[one for one in observations if same.isdisjoint(one.treatment.levels)],
+        observations=[observation for observation in observations if same.isdisjoint(observation.treatment.levels)],
         series={
-            trial.id: found
+            trial.id: seconds
             for trial in done
-            if record.plan.layout == "plain" and len(found := seconds_of(trial, response))
+            if record.plan.layout == "plain" and len(seconds := seconds_of(trial, response))
         },
         drift=analysis.drift if analysis else None,
         overhead=_overhead(lengths, steady),
-        slots=[one for trial in finished if trial.slots for one in trial.observations()],
+        slots=[observation for trial in finished if trial.slots for observation in trial.observations()],
     )
 
 

@@ -141,14 +141,14 @@ def plan_study(
         _check_command(file, host, factors, settings)
     design = _design(file, factors)
     plan = _plan(file, design, factors, skipped, on_host)
-    told = ""
+    sentence = ""
     if layout_of(plan).side_by_side:
         room = check_side_by_side(file, plan, settings, machine)
-        told = room.told
+        sentence = room.told
         if room.refused:
-            design, told = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
+            design, sentence = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
             plan = _plan(file, design, factors, skipped, on_host)
-        plan = replace(plan, notes=(*plan.notes, told))
+        plan = replace(plan, notes=(*plan.notes, sentence))
     warnings = tuple(starved_calls(file, plan, settings)) if study.command is None else ()
     warnings += tuple(placements.warnings(_levels(factors, settings)))
     return Planned(
@@ -161,7 +161,7 @@ def plan_study(
         frozenset(on_host),
         warnings,
         tuple(unchecked),
-        told,
+        sentence,
     )
 
 
@@ -178,7 +178,10 @@ def _check_command(
 
 def _levels(factors: Sequence[Factor], settings: Mapping[str, Level]) -> dict[str, tuple[Level, ...]]:
     """All levels of each factor and setting."""
-    return {**{name: (level,) for name, level in settings.items()}, **{one.name: one.levels for one in factors}}
+    return {
+        **{name: (level,) for name, level in settings.items()},
+        **{factor.name: factor.levels for factor in factors},
+    }
 
 
 def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Sequence[Level]]) -> None:
@@ -218,16 +221,18 @@ def _design(file: StudyFile, factors: list[Factor]) -> Design:
     """
     study = file.study
     raws: dict[str, Sequence[RawLevel]] = {**study.factors, **study.pseudo_factors}
-    known = {factor.name: factor for factor in factors}
-    held: dict[str, dict[str, Level]] = {}
+    factors_ = {factor.name: factor for factor in factors}
+    configurations: dict[str, dict[str, Level]] = {}
     for name, levels in study.design.configurations.items():
-        held[name] = {}
+        configurations[name] = {}
         for factor, raw in levels.items():
-            if factor in raws and factor not in known:
+            if factor in raws and factor not in factors_:
                 continue
-            places = [at for at, one in enumerate(raws.get(factor, [])) if one == raw and type(one) is type(raw)]
-            held[name][factor] = known[factor].levels[places[0]] if places else raw
-    return study.design.model_copy(update={"configurations": held}) if held else study.design
+            places = [
+                at for at, level_ in enumerate(raws.get(factor, [])) if level_ == raw and type(level_) is type(raw)
+            ]
+            configurations[name][factor] = factors_[factor].levels[places[0]] if places else raw
+    return study.design.model_copy(update={"configurations": configurations}) if configurations else study.design
 
 
 def _path(study: Study, error: DesignError) -> tuple[str, ...]:

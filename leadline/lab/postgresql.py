@@ -127,26 +127,26 @@ def is_damage(error: DBAPIError) -> bool:
 def explained(error: BaseException, address: Address) -> str:
     """What went wrong and what to do, in one line without a password."""
     origin: Any = error.orig if isinstance(error, DBAPIError) else error
-    said, code = str(_told(origin).get("M", origin)), code_of(origin)
+    message, code = str(_told(origin).get("M", origin)), code_of(origin)
     server = f"{address.host}:{address.port}"
     if code == "3D000":
         make = f"createdb -h {address.host} -p {address.port} -U {address.user} {address.database}"
         return f"{server} has no database {address.database}; who may, makes it with `{make}`"
     if code in ("28P01", "28000"):
-        given = "the password was given" if address.secret() else "no password was given"
-        return f"{said} ({given}: the URL's, else PGPASSWORD, else that of ~/.pgpass)"
+        password_text = "the password was given" if address.secret() else "no password was given"
+        return f"{message} ({password_text}: the URL's, else PGPASSWORD, else that of ~/.pgpass)"
     if code == _NO_RIGHT:
         what = f"DATABASE {address.database}" if address.schema else "SCHEMA public"
-        return f"{said}; its owner runs: GRANT CREATE ON {what} TO {address.user}"
-    if "Can't create a connection" in said:
+        return f"{message}; its owner runs: GRANT CREATE ON {what} TO {address.user}"
+    if "Can't create a connection" in message:
         cause = origin.__cause__
-        reason = getattr(cause, "strerror", None) or cause or said
+        reason = getattr(cause, "strerror", None) or cause or message
         return f"{server} cannot be reached: {reason}"
-    if "refuses SSL" in said:
+    if "refuses SSL" in message:
         return f"{server} has no TLS, which sslmode={address.tls} asks for"
     if isinstance(origin, ssl.SSLError):
         return f"the certificate of {server} is refused: {getattr(origin, 'verify_message', '') or origin}"
-    return f"the connection to {server} was lost" if said == "network error" else " ".join(said.split())
+    return f"the connection to {server} was lost" if message == "network error" else " ".join(message.split())
 
 
 def alone(connection: Connection) -> None:
@@ -156,8 +156,8 @@ def alone(connection: Connection) -> None:
 
 def make_schema(connection: Connection, address: Address) -> None:
     """The schema of a lab inside a lab."""
-    known = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
-    if address.schema and not connection.execute(known, {"name": address.schema}).first():
+    schema_query = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
+    if address.schema and not connection.execute(schema_query, {"name": address.schema}).first():
         connection.execute(CreateSchema(address.schema))
 
 
@@ -166,10 +166,10 @@ def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, A
     statement with a parameter for each value takes several times as long.
     """
     names = list(rows[0])
-    told = [{name: without_nul(value) for name, value in row.items()} for row in rows]
+    documents = [{name: without_nul(value) for name, value in row.items()} for row in rows]
     of_table: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
-    given = func.json_populate_recordset(of_table, cast(told, JSON)).table_valued(*names)
-    connection.execute(insert(table).from_select(names, select(*(given.c[name] for name in names))))
+    table_valued = func.json_populate_recordset(of_table, cast(documents, JSON)).table_valued(*names)
+    connection.execute(insert(table).from_select(names, select(*(table_valued.c[name] for name in names))))
 
 
 def size(connection: Connection) -> int:

@@ -46,16 +46,16 @@ def search_name(study: Study, kind: str, *asked: object) -> str:
     """The study, the kind of search, six hex digits of what is asked; how long it may take and what is as usual are no
     part of that.
     """
-    told = [study.model_dump(mode="json", exclude={"budget"}, exclude_defaults=True), *asked]
-    return f"{study.study[:60]}-{kind}-{hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:6]}"
+    parts = [study.model_dump(mode="json", exclude={"budget"}, exclude_defaults=True), *asked]
+    return f"{study.study[:60]}-{kind}-{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:6]}"
 
 
 def settings_of(study: Study, varied: Collection[str], unset: Collection[str]) -> dict[str, RawLevel]:
     """Settings of a probe: factors of the study that it does not vary are held at their baseline, but for the
     ``unset``, which this host cannot set.
     """
-    held = {name: raws[0] for name, raws in study.factors.items() if name not in {*varied, *unset}}
-    return {**study.settings, **{name: study.baseline.get(name, raw) for name, raw in held.items()}}
+    held_levels = {name: raws[0] for name, raws in study.factors.items() if name not in {*varied, *unset}}
+    return {**study.settings, **{name: study.baseline.get(name, raw) for name, raw in held_levels.items()}}
 
 
 def seed_of(study: Study, probe: str) -> int:
@@ -104,14 +104,14 @@ class SearchRun:
     def unset(self) -> frozenset[str]:
         """Factors of the study that this host cannot set: they stay as they are."""
         host = self.testbed.host
-        own = {knob.name for knob in host.knobs()}
-        return frozenset(name for name in self.question.study.factors if name in own and host.writable(name))
+        settable = {knob.name for knob in host.knobs()}
+        return frozenset(name for name in self.question.study.factors if name in settable and host.writable(name))
 
     def open(self, fresh: bool) -> None:
         """Go on with the last run of this search, or start another (``fresh``)."""
-        store, asked = self.testbed.store, self.question.name
-        runs = [int(probe.split("-")[-2]) for probe in _probes(store, asked)]
-        self.name = f"{asked}-{max(runs, default=0) + fresh or 1}"
+        store, name = self.testbed.store, self.question.name
+        runs = [int(probe.split("-")[-2]) for probe in _probes(store, name)]
+        self.name = f"{name}-{max(runs, default=0) + fresh or 1}"
         probes = _probes(store, self.name)
         for study in probes.values():
             bring(store, study)
@@ -124,14 +124,16 @@ class SearchRun:
         """The record of a probe, run first where trials of it are left; None, with ``stopped``, where they stay so."""
         record = self._begun.get(file.study.study)
         if record is None or any(trial.is_left for trial in record.trials):
-            left = None if self.budget is None else self.budget - (self.testbed.now() - self._started)
-            if left is not None and left < self._least(planned):
+            seconds_left = None if self.budget is None else self.budget - (self.testbed.now() - self._started)
+            if seconds_left is not None and seconds_left < self._least(planned):
                 self.stopped = "the budget is used up; run again to go on"
                 return None
             self.testbed.watcher.message(f"probe {len(self.records) + 1}: {told}")
             give_up = max(GIVE_UP, len(planned.plan.trials))  # all may fail without the host being to blame
             go_on = None if record is None else record.id
-            run = self.testbed.run(file, planned, RunOptions(fresh=True, go_on=go_on, budget=left, give_up=give_up))
+            run = self.testbed.run(
+                file, planned, RunOptions(fresh=True, go_on=go_on, budget=seconds_left, give_up=give_up)
+            )
             self.restored += [line for line in run.restored if line not in self.restored]
             if not run.complete:
                 self.stopped = run.stopped or "trials are left to run; run again to go on"

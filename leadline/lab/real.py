@@ -141,8 +141,8 @@ class RealSystem:
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
-        found = compiled_since(directory, from_s)
-        return None if found is None else Compiled(*found)
+        compiled_ = compiled_since(directory, from_s)
+        return None if compiled_ is None else Compiled(*compiled_)
 
     def cpu_seconds(self) -> float:
         return sum(sum(process.cpu_seconds()) for process in self._stack.processes().values())
@@ -241,25 +241,27 @@ class RealSystem:
     def load_in_turns(
         self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
     ) -> Sequence[LoadOutcome | TrialFailure]:
-        turns = sorted((turn for one in instances for turn in one.turns), key=lambda turn: turn.begin)  # stable
+        turns = sorted(
+            (turn for instance in instances for turn in instance.turns), key=lambda turn: turn.begin
+        )  # stable
         ramp_up = max((turn.end for turn in turns if turn.warm_up), default=0.0)
         steady = max(turn.end for turn in turns) - ramp_up
         workload = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": steady})
         pacer = Pacer(instances[0].directory / "driver", 0.0, turns, on_turn)
-        systems = [_own(one.system) for one in instances]
+        systems = [_own(instance.system) for instance in instances]
         outcomes: dict[int, LoadOutcome | TrialFailure] = {}
         try:
-            for system, one in zip(systems, instances, strict=True):
-                system._start_driver(workload, one)
+            for system, instance in zip(systems, instances, strict=True):
+                system._start_driver(workload, instance)
             begins = _begin_together(systems)
             pacer.begin_at(begins)
             deadline = time.monotonic() + ramp_up + steady + workload.ramp_down + _OVERTIME
             while len(outcomes) < len(instances):
-                for at, (system, one) in enumerate(zip(systems, instances, strict=True)):
+                for at, (system, instance) in enumerate(zip(systems, instances, strict=True)):
                     if at not in outcomes:
-                        found = system._look_at_turns(one.directory, deadline, on_load)
-                        if found is not None:
-                            outcomes[at] = found
+                        look_ = system._look_at_turns(instance.directory, deadline, on_load)
+                        if look_ is not None:
+                            outcomes[at] = look_
                 time.sleep(pacer.pace(_POLL))
         finally:
             for system in systems:
@@ -331,10 +333,12 @@ class RealSystem:
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         self._stack.drain(directory / completion.FILE)
         # Another generator's requests have names of their own: its counts cannot be held against rows.
-        own = self._study.workload.generator is None
-        load = asked_in(directory / "driver", self._study.workload.scenario) if own else None
-        found = self._stack.audit(counts, directory / "logs" / "audit.log", load)
-        return [AuditRecord(audit.name, audit.passed, audit.detail) for audit in found if own or not audit.counted]
+        is_driver = self._study.workload.generator is None
+        load = asked_in(directory / "driver", self._study.workload.scenario) if is_driver else None
+        audits = self._stack.audit(counts, directory / "logs" / "audit.log", load)
+        return [
+            AuditRecord(audit.name, audit.passed, audit.detail) for audit in audits if is_driver or not audit.counted
+        ]
 
     def health(self) -> None:
         self._stack.check_alive()
@@ -381,7 +385,9 @@ class RealSystem:
     def machine_use(
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
-        lines = MachineLines(directory / "series", [one / "series" for one in beside], self._roles_elsewhere)
+        lines = MachineLines(
+            directory / "series", [directory_ / "series" for directory_ in beside], self._roles_elsewhere
+        )
         return [lines.use(windows) for windows in stretches]
 
     def seconds(self, directory: Path) -> SecondSeries:

@@ -61,55 +61,55 @@ class Usage:
 
     @property
     def total(self) -> int:
-        return sum(one.size for one in self.held) + self.services + self.database + self.other
+        return sum(item.size for item in self.held) + self.services + self.database + self.other
 
 
 def usage(store: Store) -> Usage:
     """All of a lab, oldest first; studies of a tuning are within it."""
     lab = store.directory
-    held = tuple(_all_held(store))
+    items = tuple(_all_held(store))
     rows, servers = list(lab.glob(f"{SQLITE}*")), services_of(lab)
-    known = [*rows, *(directory for one in held for directory in one.directories)]
-    known += [servers] if servers.is_relative_to(lab) else []
+    directories = [*rows, *(directory for item in items for directory in item.directories)]
+    directories += [servers] if servers.is_relative_to(lab) else []
     database = disk_use(*rows) if store.address is None else store.server_bytes()
-    kept = sum({digest: size for one in held for digest, size in one.contents.items()}.values())
+    bytes_kept = sum({digest: size for item in items for digest, size in item.contents.items()}.values())
     if store.artefacts is not None and not store.artefacts.place.bucket:
-        known += [store.artefacts.place.folder] if store.artefacts.place.folder.is_relative_to(lab) else []
-    return Usage(held, disk_use(servers), database, max(0, disk_use(lab) - disk_use(*known)), kept)
+        directories += [store.artefacts.place.folder] if store.artefacts.place.folder.is_relative_to(lab) else []
+    return Usage(items, disk_use(servers), database, max(0, disk_use(lab) - disk_use(*directories)), bytes_kept)
 
 
 def find(store: Store, reference: str) -> Held:
     """Raises UsageError for what is not there, and for a study that is part of a tuning."""
-    held = list(_all_held(store))
+    items = list(_all_held(store))
     tuning = TuningRecords(store).find(reference)
     if tuning is not None:
-        return next(one for one in held if one.tuning == tuning)
+        return next(item for item in items if item.tuning == tuning)
     number = store.find(reference)
-    found = next(one for one in held if number in one.studies)
-    if found.tuning is not None:
-        raise UsageError(f"study {reference} is part of {found.name}: remove that")
-    return found
+    item = next(item for item in items if number in item.studies)
+    if item.tuning is not None:
+        raise UsageError(f"study {reference} is part of {item.name}: remove that")
+    return item
 
 
 def to_prune(held: Sequence[Held], before: float | None, most: int | None, copies: bool = False) -> list[Held]:
     """Finished ones, oldest first: those that did nothing since ``before`` (unix seconds), then as many as it takes
     until all that stay take ``most`` bytes where the lab keeps its files; with ``copies`` on this machine's disk.
     """
-    candidates = sorted((one for one in held if one.finished and not one.running), key=lambda one: one.last)
-    chosen = [one for one in candidates if before is not None and one.last < before]
-    left = [one for one in held if one not in chosen]
-    for one in candidates:
-        if most is not None and one in left and taken(left, copies) > most:
-            chosen.append(one)
-            left.remove(one)
+    candidates = sorted((item for item in held if item.finished and not item.running), key=lambda item: item.last)
+    chosen = [candidate for candidate in candidates if before is not None and candidate.last < before]
+    items_left = [item for item in held if item not in chosen]
+    for item in candidates:
+        if most is not None and item in items_left and taken(items_left, copies) > most:
+            chosen.append(item)
+            items_left.remove(item)
     return chosen
 
 
 def taken(held: Sequence[Held], copies: bool = False) -> int:
     """Bytes of files where the lab keeps them, a content that several have once; with ``copies`` on this machine."""
-    if copies or not any(one.contents for one in held):
-        return sum(one.size for one in held)
-    return sum({digest: size for one in held for digest, size in one.contents.items()}.values())
+    if copies or not any(item.contents for item in held):
+        return sum(item.size for item in held)
+    return sum({digest: size for item in held for digest, size in item.contents.items()}.values())
 
 
 def remove_copies(store: Store, held: Held) -> int:
@@ -153,15 +153,15 @@ def _unshared_services(store: Store, held: Held, locks: ExitStack) -> list[Path]
     """Directories of services of names that no study but the held ones has; held alone, so that no run makes them."""
     with store.transaction() as connection:
         rows = connection.execute(select(t.studies.c.id, t.studies.c.name)).all()
-    kept = {row.name for row in rows if row.id not in held.studies}
-    found = []
-    for name in sorted({row.name for row in rows if row.id in held.studies} - kept):
+    names_held = {row.name for row in rows if row.id not in held.studies}
+    unshared_services = []
+    for name in sorted({row.name for row in rows if row.id in held.studies} - names_held):
         try:
             locks.enter_context(in_use(store.directory, f"services-{name}"))
         except InUseError:  # a run of that name is about to begin
             continue
-        found.append(services_of(store.directory) / name)
-    return found
+        unshared_services.append(services_of(store.directory) / name)
+    return unshared_services
 
 
 def _delete_rows(store: Store, held: Held) -> None:
@@ -210,7 +210,7 @@ def _all_held(store: Store) -> list[Held]:
 
     by_id = {row.id: row for row in studies}
     within = {number for numbers in parts.values() for number in numbers}
-    found = []
+    items = []
     for row in [*studies, *tunings]:
         tuning = hasattr(row, "finished")
         if not tuning and row.id in within:
@@ -218,21 +218,21 @@ def _all_held(store: Store) -> list[Held]:
         numbers = tuple(sorted(parts.get(row.id, ()))) if tuning else (row.id,)
         reports = [f"{by_id[number].name}-{number}" for number in numbers if number in by_id]
         reports += [f"{row.name}@{row.id}"] if tuning else []
-        told = [counts[number] for number in numbers if number in counts]
+        counts_ = [counts[number] for number in numbers if number in counts]
         directories = of(numbers, reports)
         names = [f"study-{number}" for number in numbers] + ([f"tuning-{row.id}"] if tuning else [])
-        found.append(
+        items.append(
             Held(
                 name=f"tuning {row.name}@{row.id}" if tuning else f"{row.name}@{row.id}",
                 studies=numbers,
                 tuning=row.id if tuning else None,
-                last=max([row.created, *(one.last for one in told)]),
-                trials=sum(one.trials for one in told),
-                finished=row.finished is not None if tuning else not any(one.left for one in told),
+                last=max([row.created, *(count.last for count in counts_)]),
+                trials=sum(count.trials for count in counts_),
+                finished=row.finished is not None if tuning else not any(count.left for count in counts_),
                 running=any(is_used(lab, name) for name in names) or not elsewhere.keys().isdisjoint(numbers),
                 directories=directories,
                 size=disk_use(*directories),
-                contents={digest: size for each in numbers for digest, size in files.get(each, {}).items()},
+                contents={digest: size for number in numbers for digest, size in files.get(number, {}).items()},
             )
         )
-    return sorted(found, key=lambda one: one.last)
+    return sorted(items, key=lambda one: one.last)

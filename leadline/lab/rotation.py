@@ -58,7 +58,7 @@ def run_block(
         for attempt in loaded:
             attempt.go(attempt.finish)
         for attempt in loaded:
-            others = [one.directory for one in loaded if one is not attempt]
+            others = [attempt_.directory for attempt_ in loaded if attempt_ is not attempt]
             attempt.go(partial(_measure, attempt, others))
         runner.again(attempts)
     finally:
@@ -95,11 +95,11 @@ def _rest(attempts: Sequence[Attempt]) -> None:
     bound = _AT_REST * _idle_bound(attempts[0])
     with attempts[0].failing():
         for _ in range(_LONGEST_REST // _LOOK):
-            before = sum(one.system.cpu_seconds() for one in attempts)
+            before = sum(attempt.system.cpu_seconds() for attempt in attempts)
             for _ in range(_LOOK):
                 runner.interruption.check()
                 runner.host.busy(1.0)
-            if sum(one.system.cpu_seconds() for one in attempts) - before <= bound * _LOOK:
+            if sum(attempt.system.cpu_seconds() for attempt in attempts) - before <= bound * _LOOK:
                 return
 
 
@@ -114,11 +114,14 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
         return
     steps = []
     outcomes: Sequence[LoadOutcome | TrialFailure] = ()
-    loads = [InTurns(one.system, one.directory, one.planned.seed, one.planned.turns) for one in running]
+    loads = [
+        InTurns(attempt_.system, attempt_.directory, attempt_.planned.seed, attempt_.planned.turns)
+        for attempt_ in running
+    ]
     first = running[0]
     with first.failing():
         runner.interruption.check()
-        steps = [runner.store.begin_step(one.trial, one.number, "load") for one in running]
+        steps = [runner.store.begin_step(attempt_.trial, attempt_.number, "load") for attempt_ in running]
         runner.watcher.step("load")
         outcomes = runner.system.load_in_turns(loads, runner.watcher.load, changes.on_turn)
         changes.finish()
@@ -179,16 +182,16 @@ def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
     windows = measured(attempt.planned.turns, wash_out_of(attempt.runner.study.design))
     with attempt.step("measure"):
         gone = _not_idle(attempt, others, windows)
-        kept = [window for at, window in enumerate(windows) if at not in gone]
-        found = attempt.system.measure_turns(attempt.directory, attempt.startup, kept)
+        windows_ = [window for at, window in enumerate(windows) if at not in gone]
+        measure_turns = attempt.system.measure_turns(attempt.directory, attempt.startup, windows_)
         if attempt.changes is not None:
             from leadline.lab.slotmeasure import measure_turn_slots  # its libraries take seconds to load
 
             study = attempt.runner.study
             steady = measure_turn_slots(attempt.changes, attempt.system, study, attempt.directory, gone, others)
             attempt.changes.check_some()
-            found = replace(found, steady=steady)
-        attempt.keep(found, others)
+            measure_turns = replace(measure_turns, steady=steady)
+        attempt.keep(measure_turns, others)
 
 
 def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[float, float]]) -> dict[int, str]:
@@ -211,10 +214,10 @@ def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[
 
 def _audit(idle: Sequence[float], gone: Mapping[int, str], bound: float) -> AuditRecord:
     slots = len(idle)
-    known = [cpu for cpu in idle if math.isfinite(cpu)] or [math.nan]
-    mean = sum(known) / len(known)
-    detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(known):.3f} at most"
+    idle_known = [cpu for cpu in idle if math.isfinite(cpu)] or [math.nan]
+    mean = sum(idle_known) / len(idle_known)
+    detail = f"in its slots the idle instances used {mean:.3f} CPUs on average, {max(idle_known):.3f} at most"
     if gone:
-        told = "; ".join(f"slot {at + 1}: {why}" for at, why in sorted(gone.items())[:5])
-        detail += f"; {len(gone)} of {slots} slots left out (bound {bound:g} CPUs): {told}"
+        slots_text = "; ".join(f"slot {at + 1}: {why}" for at, why in sorted(gone.items())[:5])
+        detail += f"; {len(gone)} of {slots} slots left out (bound {bound:g} CPUs): {slots_text}"
     return AuditRecord("idle-instances", len(gone) <= (1 - _FEWEST) * slots, detail)

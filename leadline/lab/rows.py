@@ -113,12 +113,12 @@ def check_attempts(trials: Iterable[Mapping[str, Any]], tables: Mapping[str, Ite
         raise ValueError("its trials have other attempts than they say")
     for name, rows in tables.items():
         key = [column.name for column in t.metadata.tables[name].primary_key if column.name != "trial_id"]
-        seen: set[tuple[object, ...]] = set()
+        keys_seen: set[tuple[object, ...]] = set()
         for row in rows:
             if (row["position"], row["attempt"]) not in wanted:
                 raise ValueError(f"a row of {name} is of no attempt that is there")
             if "id" not in key:
-                before = len(seen)
-                seen.add((row["position"], *(row[part] for part in key)))
-                if len(seen) == before:
+                before = len(keys_seen)
+                keys_seen.add((row["position"], *(row[part] for part in key)))
+                if len(keys_seen) == before:
                     raise ValueError(f"a row of {name} is there twice")

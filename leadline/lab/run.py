@@ -86,11 +86,11 @@ class StudyRun:
         with (
             self.guard(self.file.study.dead_man) as watchdog,
             Interruption() as interruption,
-            ExitStack() as held,
+            ExitStack() as exit_stack,
         ):
             if isinstance(watchdog, Watchdog):  # a simulated host has none
                 watchdog.tell(interruption.end)
-            self.watcher = told = LiveLog(self.watcher, self.store.directory)
+            self.watcher = log = LiveLog(self.watcher, self.store.directory)
             runner = TrialRunner(
                 self.store,
                 self.host,
@@ -107,10 +107,10 @@ class StudyRun:
                 interruption.end(TrialFailure(FailureClass.INTERRUPTED, str(error)))
 
             if self.store.real_time:
-                held.enter_context(self.store.claims.alive(lost))
+                exit_stack.enter_context(self.store.claims.alive(lost))
             try:
                 with interruption.listening():
-                    stopped = self._whole(runner, held, told, interruption, fresh, go_on)
+                    stopped = self._whole(runner, exit_stack, log, interruption, fresh, go_on)
             except TrialFailure as failure:
                 if not self._study_id:
                     raise
@@ -125,8 +125,8 @@ class StudyRun:
             self.store.claims.close_orphans(self._study_id)  # of a trial that was ended before it could be closed
             self._settle_wash_out(self._study_id)
             record = self.store.load(self._study_id)
-        left = [trial for trial in record.trials if trial.is_left]
-        return RunResult(self._study_id, not left, stopped, restored)
+        trials_left = [trial for trial in record.trials if trial.is_left]
+        return RunResult(self._study_id, not trials_left, stopped, restored)
 
     def _whole(
         self,
@@ -215,21 +215,21 @@ class StudyRun:
             if ended:
                 return ended
             trials = [
-                each
+                position
                 for at in group
-                if (each := record.trials[at]).state != TrialState.SKIPPED and at not in looking.skipped
+                if (position := record.trials[at]).state != TrialState.SKIPPED and at not in looking.skipped
             ]
             if not trials:
                 continue
             trial = trials[0]
-            left = sum(
+            trials_left = sum(
                 other.planned.position >= trial.planned.position and other.planned.position not in looking.skipped
                 for other in record.trials
                 if other.is_left
             )
             if clock.exhausted(len(trials)):
-                return f"the budget is used up with {left} trials left; run again to go on"
-            failures = self._with_retries(runner, trials, record, clock, left)
+                return f"the budget is used up with {trials_left} trials left; run again to go on"
+            failures = self._with_retries(runner, trials, record, clock, trials_left)
             clock.done(
                 len(trials), settled=not layout_of(record.plan).exact or _ends_its_block(trial.planned, record.plan)
             )
@@ -260,7 +260,7 @@ class StudyRun:
             else:
                 announce(trials[0].planned)
                 failures = [runner.run(trials[0].id, trials[0].planned)]
-            classes = {one.failure_class: one.message for one in reversed(failures) if one}
+            classes = {failure.failure_class: failure.message for failure in reversed(failures) if failure}
             if FailureClass.INTERRUPTED in classes:
                 return failures
             if FailureClass.DISTURBED in classes:
@@ -270,8 +270,8 @@ class StudyRun:
             broken += FailureClass.INFRASTRUCTURE in classes
             if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS:
                 return failures
-            said = classes[FailureClass.INFRASTRUCTURE]
-            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {said}")
+            message = classes[FailureClass.INFRASTRUCTURE]
+            self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {message}")
         return failures
 
 
@@ -289,8 +289,8 @@ class Streak:
         if failure and failure.failure_class is FailureClass.CONFIGURATION and baseline:
             return f"the baseline itself does not run: {failure.message}"
         if len(self._classes) >= self._give_up and len(set(self._classes[-self._give_up :])) == 1:
-            said = failure.message if failure else ""
-            return f"{self._give_up} trials in a row failed as {self._classes[-1].value}: {said}"
+            message = failure.message if failure else ""
+            return f"{self._give_up} trials in a row failed as {self._classes[-1].value}: {message}"
         return ""
 
 

@@ -47,7 +47,7 @@ def measure_slots(
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
-    warming = {one.slot.index: "the system was still warming up" for one in begun if one.slot.begin < cut}
+    warming = {slot_.slot.index: "the system was still warming up" for slot_ in begun if slot_.slot.begin < cut}
     _store(changes, system, study, directory, wash_out, warming)
     return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
 
@@ -77,34 +77,34 @@ def _store(
     beside: Sequence[Path] = (),
 ) -> None:
     windows = [
-        _window(one.due_ns / 1e9, one.done.set_at_ns / 1e9 if one.done else None, one.end_ns / 1e9, wash_out)
-        for one in changes.begun
+        _window(slot_.due_ns / 1e9, slot_.done.set_at_ns / 1e9 if slot_.done else None, slot_.end_ns / 1e9, wash_out)
+        for slot_ in changes.begun
     ]
-    found = system.measure_windows(directory, windows)
+    measure_windows = system.measure_windows(directory, windows)
     before = system.measure_windows(directory, _before(changes.begun))
     limit = study.limits.errors
-    wrong = [_wrong(measured, limit) for measured in found]
-    broken = [one.failure is not None or bool(why) for one, why in zip(changes.begun, wrong, strict=True)]
+    wrong = [_wrong(measured, limit) for measured in measure_windows]
+    broken = [slot_.failure is not None or bool(why) for slot_, why in zip(changes.begun, wrong, strict=True)]
     carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
-    machine = _machine(system, directory, found, beside)
+    machine = _machine(system, directory, measure_windows, beside)
     findings = _restarts(changes, study)
     rows = []
-    for at, (one, measured, use) in enumerate(zip(changes.begun, found, machine, strict=True)):
-        why = left_out.get(one.slot.index, "")
+    for at, (slot_, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
+        why = left_out.get(slot_.slot.index, "")
         if at in findings:
-            told, own = findings[at]
-            if own:
-                changes.fail(one, blamed(Evidence(Event.REFUSED), told))
+            reason, restart = findings[at]
+            if restart:
+                changes.fail(slot_, blamed(Evidence(Event.REFUSED), reason))
             else:
-                why = why or told
+                why = why or reason
         elif at in carried:
             why = why or f"the system was not healthy at its start{_since(changes.begun, carried[at])}"
         elif wrong[at]:
             after = [later for later, origin in carried.items() if origin == at]
             beyond = f"; it broke the {len(after)} slots after it, too" if after else ""
-            changes.fail(one, blamed(Evidence(Event.WRONG), wrong[at] + beyond))
+            changes.fail(slot_, blamed(Evidence(Event.WRONG), wrong[at] + beyond))
         window = measured.window
-        rows.append(SlotMeasured(one.slot.index, window.begin, window.end, measured.responses, why, use))
+        rows.append(SlotMeasured(slot_.slot.index, window.begin, window.end, measured.responses, why, use))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
     if len(carried) == len(changes.begun):
         raise blamed(Evidence(Event.WRONG), f"no slot counts: {wrong[0]}, before any level was changed")
@@ -116,29 +116,29 @@ def _restarts(changes: SlotChanges, study: Study) -> dict[int, tuple[str, bool]]
     """
     begun = changes.begun
     # What changed at another time, and nothing happened, is not to blame where something else changed with it.
-    innocent = {name for one in begun[1:] if not one.restarted for name in changes.changed(one)}
+    innocent = {name for slot_ in begun[1:] if not slot_.restarted for name in changes.changed(slot_)}
     usual = {name: changes.knobs[name].parse(study.factors[name][0]) for name in changes.changing}
-    found = {}
-    for at, one in enumerate(begun):
-        if one.restarted:
-            names = changes.changed(one)
+    restarts = {}
+    for at, slot_ in enumerate(begun):
+        if slot_.restarted:
+            names = changes.changed(slot_)
             names = [name for name in names if name not in innocent] or names
-            now = {name: one.slot.treatment[name] for name in names}
+            now = {name: slot_.slot.treatment[name] for name in names}
             levels = " and ".join(f"{name} to {changes.knobs[name].format(level)}" for name, level in now.items())
-            told = f"the change of {levels} restarts the application: not live here"
-            found[at] = (told, any(level != usual[name] for name, level in now.items()))
-    return found
+            sentence = f"the change of {levels} restarts the application: not live here"
+            restarts[at] = (sentence, any(level != usual[name] for name, level in now.items()))
+    return restarts
 
 
 def carried_over(broken: Sequence[bool], unhealthy: Sequence[bool]) -> dict[int, int | None]:
     """Slots that are broken and began so, each with the slot that broke the system; None where it was before the first.
     ``unhealthy``: what came just before a slot was wrong. In the order of time.
     """
-    found: dict[int, int | None] = {}
+    carried: dict[int, int | None] = {}
     for at, (wrong, before) in enumerate(zip(broken, unhealthy, strict=True)):
         if wrong and before and (at == 0 or broken[at - 1]):
-            found[at] = found.get(at - 1, at - 1) if at else None
-    return found
+            carried[at] = carried.get(at - 1, at - 1) if at else None
+    return carried
 
 
 def _wrong(measured: WindowMeasured, limit: float) -> str:
@@ -151,8 +151,8 @@ def _wrong(measured: WindowMeasured, limit: float) -> str:
 
 def _before(begun: Sequence[BegunSlot]) -> list[Window]:
     """The last seconds of what the instance was loaded with before each slot."""
-    ends = [begun[0].due_ns / 1e9, *(one.end_ns / 1e9 for one in begun[:-1])] if begun else []
-    return [Window(end - min(_LAST, one.slot.seconds / 2), end) for one, end in zip(begun, ends, strict=True)]
+    ends = [begun[0].due_ns / 1e9, *(slot_.end_ns / 1e9 for slot_ in begun[:-1])] if begun else []
+    return [Window(end - min(_LAST, slot_.slot.seconds / 2), end) for slot_, end in zip(begun, ends, strict=True)]
 
 
 def _since(begun: Sequence[BegunSlot], origin: int | None) -> str:
@@ -175,11 +175,11 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         rows = []
         measured = system.measure_windows(trial.directory, windows)
         machine = _machine(system, trial.directory, measured)
-        for (slot, _), found, use in zip(slots, measured, machine, strict=True):
-            begin, end = found.window.begin, found.window.end
-            rows.append(SlotMeasured(slot.index, begin, end, found.responses, slot.left_out, use))
-            if not found.responses and slot.failure is None and not slot.left_out:
-                reason = found.reason or "nothing was measured"
+        for (slot, _), windows_, use in zip(slots, measured, machine, strict=True):
+            begin, end = windows_.window.begin, windows_.window.end
+            rows.append(SlotMeasured(slot.index, begin, end, windows_.responses, slot.left_out, use))
+            if not windows_.responses and slot.failure is None and not slot.left_out:
+                reason = windows_.reason or "nothing was measured"
                 store.fail_slot(trial.id, trial.attempt, slot.index, TrialFailure(FailureClass.WORKLOAD, reason))
         store.set_slots_measured(trial.id, trial.attempt, rows)
 
@@ -187,7 +187,7 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
 def _machine(
     system: System, directory: Path, found: Sequence[WindowMeasured], beside: Sequence[Path] = ()
 ) -> Sequence[MachineUse | None]:
-    return system.machine_use(directory, [[(one.window.begin, one.window.end)] for one in found], beside)
+    return system.machine_use(directory, [[(window_.window.begin, window_.window.end)] for window_ in found], beside)
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
@@ -201,7 +201,7 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
     table = read_series(path).pivot("metric", index=["subject", "time_ns"], values="value").sort("time_ns")
     names = [name for name in table.columns if name not in ("subject", "time_ns")]
     by_slot = table.partition_by("subject", as_dict=True)
-    found = []
+    slots_ = []
     for slot in trial.slots:
         rows = by_slot.get((str(slot.index),))
         if rows is None or slot.failure or slot.left_out or slot.set_at is None:
@@ -210,8 +210,8 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
         values = {
             name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list()) for name in names
         }
-        found.append(SlotSeconds(slot.index, seconds, values))
-    return tuple(found)
+        slots_.append(SlotSeconds(slot.index, seconds, values))
+    return tuple(slots_)
 
 
 def _begins(window: Window, slot: SlotRecord) -> bool:
@@ -227,18 +227,18 @@ def _window(due: float, set_at: float | None, end: float, wash_out: float) -> Wi
 
 def _of_slots(series: SecondSeries, begun: Sequence[BegunSlot]) -> list[int | None]:
     """For each second the place in ``begun`` of the slot that holds it whole, from when its levels were in force."""
-    found: list[int | None] = []
+    places: list[int | None] = []
     at = 0
     for second in series.begins:
         while at < len(begun) and second >= begun[at].end_ns / 1e9 - 0.5:
             at += 1
         inside = False
         if at < len(begun):
-            one = begun[at]
-            set_at = one.done.set_at_ns if one.done else one.due_ns
-            inside = second >= set_at / 1e9 - _UNNOTICED and second + 1 <= one.end_ns / 1e9 + 0.001
-        found.append(at if inside else None)
-    return found
+            slot_ = begun[at]
+            set_at = slot_.done.set_at_ns if slot_.done else slot_.due_ns
+            inside = second >= set_at / 1e9 - _UNNOTICED and second + 1 <= slot_.end_ns / 1e9 + 0.001
+        places.append(at if inside else None)
+    return places
 
 
 def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSlot]) -> None:
@@ -259,11 +259,11 @@ def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSl
 def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
     """Steady or not, of the seconds of all slots after each treatment's median was taken out."""
     begins = np.asarray(series.begins, dtype=np.float64)
-    due = np.array([one.due_ns / 1e9 for one in begun])
-    ends = np.array([one.end_ns / 1e9 for one in begun])
+    due = np.array([slot_.due_ns / 1e9 for slot_ in begun])
+    ends = np.array([slot_.end_ns / 1e9 for slot_ in begun])
     slots = np.maximum(np.searchsorted(due, begins + 0.001) - 1, 0)
     inside = (begins >= due[slots] - 0.001) & (begins + 1 <= ends[slots] + 0.001)
-    keys = np.array([one.slot.treatment.key for one in begun])
+    keys = np.array([slot_.slot.treatment.key for slot_ in begun])
     levelled = {
         name: _levelled(series.values[name], inside, keys[slots[inside]]) for name in ("throughput", "mean", "p99")
     }
@@ -278,9 +278,9 @@ def _levelled(every: Sequence[float], inside: np.ndarray, keys: np.ndarray) -> l
     values = np.asarray(every, dtype=np.float64)[inside]
     whole = _median(values)
     for key in np.unique(keys):
-        own = _median(values[keys == key])
-        if own > 0 and whole > 0:
-            values[keys == key] *= whole / own
+        median = _median(values[keys == key])
+        if median > 0 and whole > 0:
+            values[keys == key] *= whole / median
     return [float(value) for value in values]
 
 

@@ -74,8 +74,8 @@ def machine_of(rows: Sequence[RowMapping]) -> dict[int, MachineUse]:
             programs.setdefault(slot, {})[name.removeprefix(_PROGRAM)] = row["value"]
         else:
             figures[slot][name] = row["value"]
-    most = {slot: dict(sorted(found.items(), key=lambda one: -one[1])) for slot, found in programs.items()}
-    return {slot: MachineUse(found, most.get(slot, {})) for slot, found in figures.items()}
+    most = {slot: dict(sorted(programs_.items(), key=lambda one: -one[1])) for slot, programs_ in programs.items()}
+    return {slot: MachineUse(used, most.get(slot, {})) for slot, used in figures.items()}
 
 
 def slot_records(

@@ -201,10 +201,10 @@ class SlotChanges:
         )
 
     def _read(self) -> dict[str, Level]:
-        found = {}
+        levels = {}
         for name in self.changing:
             try:
-                found[name] = self.owners.read_back(name)
+                levels[name] = self.owners.read_back(name)
             except LookupError:  # told as a difference
                 continue
-        return found
+        return levels

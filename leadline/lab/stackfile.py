@@ -40,12 +40,12 @@ def read_stack(path: Path) -> OwnFile:
     tree = load_tree(read_text(path), source, OwnStack)
     keep_secrets(tree)
     places = Places(source, tree)
-    found = OwnFile(file=str(path.absolute()), content=validated(OwnStack, places))
-    missing = _missing(found) or _without_value(found)
-    problems = [f"{places.where(key)}: {told}" for key, told in missing or _misspelt(found)]
+    own_file = OwnFile(file=str(path.absolute()), content=validated(OwnStack, places))
+    missing = _missing(own_file) or _without_value(own_file)
+    problems = [f"{places.where(key)}: {why}" for key, why in missing or _misspelt(own_file)]
     if problems:
         raise UsageError("\n".join(problems))
-    return found
+    return own_file
 
 
 def put_stack_file(tree: CommentedMap, source: str) -> None:
@@ -60,23 +60,23 @@ def put_stack_file(tree: CommentedMap, source: str) -> None:
     path = next((path for path in candidates if is_file(path)), None)
     if path is None:
         folder = candidates[0].parent
-        near = nearest(candidates[0].name, [each.name for each in folder.glob("*.yaml")] if folder.is_dir() else [])
+        near = nearest(candidates[0].name, [path.name for path in folder.glob("*.yaml")] if folder.is_dir() else [])
         hint = f"; did you mean {near}?" if near else "; it is looked for beside this file and in the directory of now"
         raise UsageError(f"{where}: stack: there is no stack file {quoted(name, 200)}{hint}")
-    own = read_stack(path)
+    stack = read_stack(path)
     line = tree.lc.key("stack")
-    tree["stack"] = CommentedMap(own=own.model_dump(mode="json", exclude_unset=True))
+    tree["stack"] = CommentedMap(own=stack.model_dump(mode="json", exclude_unset=True))
     tree.lc.add_kv_line_col("stack", [*line, *line])
     if "tuning" in tree:
         tree.setdefault("modes", ["direct"])
     load = tree.setdefault("workload", CommentedMap())
-    if own.content.scenario is not None and isinstance(load, dict) and "scenario" not in load:
-        load["scenario"] = str(beside(own, own.content.scenario))
+    if stack.content.scenario is not None and isinstance(load, dict) and "scenario" not in load:
+        load["scenario"] = str(beside(stack, stack.content.scenario))
 
 
 def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     stack = own.content
-    found: list[tuple[tuple[str | int, ...], str]] = []
+    missing: list[tuple[tuple[str | int, ...], str]] = []
     files: list[tuple[tuple[str | int, ...], str]] = [
         *((("database", "sql", at), name) for at, name in enumerate(stack.database.sql)),
         *([(("scenario",), stack.scenario)] if stack.scenario else []),
@@ -89,7 +89,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
         if not in_copy and not beside(own, name).is_file():
-            found.append((key, f"there is no file {beside(own, name)}{_instead(beside(own, name))}"))
+            missing.append((key, f"there is no file {beside(own, name)}{_instead(beside(own, name))}"))
     directories: list[tuple[tuple[str | int, ...], str | None]] = [
         (("directory",), stack.directory),
         (("server_config",), stack.server_config),
@@ -97,7 +97,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     ]
     for key, directory in directories:
         if directory is not None and not beside(own, directory).is_dir():
-            found.append((key, f"there is no directory {beside(own, directory)}"))
+            missing.append((key, f"there is no directory {beside(own, directory)}"))
     commands: list[tuple[tuple[str | int, ...], list[str] | None]] = [
         (("command",), None if stack.java_program or not stack.words else stack.words),
         (("restart",), stack.restart),
@@ -107,36 +107,36 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     ]
     for key, command in commands:
         if command is not None and not _program(own, command[0]):
-            found.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
-    if stack.compose is not None and not found and (told := no_service(own)):
-        found.append((("compose", "service"), told))
-    if stack.server_config is not None and not found:
+            missing.append((key, f"there is no program {quoted(command[0], 200)} on the path or beside this file"))
+    if stack.compose is not None and not missing and (why := no_service(own)):
+        missing.append((("compose", "service"), why))
+    if stack.server_config is not None and not missing:
         try:
             configured(own)
         except UsageError as error:
-            found.append((("server_config",), str(error)))
-    if stack.settings_file is not None and not found:
+            missing.append((("server_config",), str(error)))
+    if stack.settings_file is not None and not missing:
         text = read_text(beside(own, stack.settings_file.template))
         unknown = [name for name in placeholders(text) if name not in IN_SETTINGS]
-        found += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
-    return found
+        missing += [(("settings_file", "template"), unknown_placeholder(name, IN_SETTINGS)) for name in unknown]
+    return missing
 
 
 def _without_value(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     """References that stand for nothing here."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
+    missing: list[tuple[tuple[str | int, ...], str]] = []
     for key, text in own.content.texts():
         for name in filter(REFERENCE.fullmatch, placeholders(text)):
             try:
                 referred(own, name)
             except UsageError as error:
-                found.append((key, str(error).partition(": ")[2]))
-    return found
+                missing.append((key, str(error).partition(": ")[2]))
+    return missing
 
 
 def _instead(path: Path) -> str:
     """What to do about a file that is not there."""
-    near = nearest(path.name, [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else [])
+    near = nearest(path.name, [path_.name for path_ in path.parent.glob("*")] if path.parent.is_dir() else [])
     if near:
         return f"; did you mean {near}?"
     return "; build it first" if path.suffix in (".jar", ".war", ".ear") else ""
@@ -151,33 +151,33 @@ def check_java(own: OwnFile) -> None:
         return
     server = war_server(own) if stack.war else CommandServer(own)
     try:
-        told = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
+        why = too_new(artifact(own), server.find_java(expanded(stack.java) if stack.java else None))
     except UsageError as error:
-        told = str(error)
-    if told:
-        raise UsageError(f"{line_of(own, 'java' if stack.java else 'war' if stack.war else 'command')}: {told}")
+        why = str(error)
+    if why:
+        raise UsageError(f"{line_of(own, 'java' if stack.java else 'war' if stack.war else 'command')}: {why}")
 
 
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     """Properties of the command and the environment that the framework would take, and without an effect."""
     try:
-        known = frameworks.catalogue(own)
+        catalogue = frameworks.catalogue(own)
     except UsageError as error:
         return [(("catalogue",), f"{error}{_other_catalogue(own)}")]
     words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.words)]
     words += [(("knobs", name, "argument"), knob.argument or "") for name, knob in own.content.knobs.items()]
-    given = [(key, found[1]) for key, word in words if (found := re.match(r"(?:--|-D)([\w.-]+)=", word))]
-    wrong = [(key, told) for key, name in given if (told := known.misspelt(name))]
-    variables = [(("environment", name), known.misspelt_variable(name)) for name in own.content.environment]
-    return [*wrong, *((key, told) for key, told in variables if told)]
+    properties = [(key, match[1]) for key, word in words if (match := re.match(r"(?:--|-D)([\w.-]+)=", word))]
+    wrong = [(key, misspelt) for key, name in properties if (misspelt := catalogue.misspelt(name))]
+    variables = [(("environment", name), catalogue.misspelt_variable(name)) for name in own.content.environment]
+    return [*wrong, *((key, why) for key, why in variables if why)]
 
 
 def _other_catalogue(own: OwnFile) -> str:
     """The catalogue that its artifact has, where that is another one."""
     with suppress(UsageError):
-        found = read_artifact(artifact(own)).framework
-        if found in frameworks.FRAMEWORKS and found != own.content.catalogue:
-            return f"; write `catalogue: {found}`"
+        framework = read_artifact(artifact(own)).framework
+        if framework in frameworks.FRAMEWORKS and framework != own.content.catalogue:
+            return f"; write `catalogue: {framework}`"
     return ""
 
 

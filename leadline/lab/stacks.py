@@ -44,8 +44,8 @@ def study_catalogue(file: StudyFile) -> list[Knob]:
 
 
 def _services(study: Study) -> list[Knob]:
-    each = [stack_catalogue(choice) for choice in stacks_of(study)]
-    return common_knobs(each) if _varies_server(study) else each[0]
+    catalogues = [stack_catalogue(choice) for choice in stacks_of(study)]
+    return common_knobs(catalogues) if _varies_server(study) else catalogues[0]
 
 
 def _varies_server(study: Study) -> bool:
@@ -56,14 +56,14 @@ def _varies_server(study: Study) -> bool:
 def stacks_of(study: Study) -> list[StackChoice]:
     """The study's stack; one for each server where that is a factor, which it can be on this host alone."""
     names = study.factors.get(SERVER_KNOB.name, ()) if _varies_server(study) else ()
-    known = [str(name) for name in names if name in SERVERS]  # what is wrong with others the plan says
-    return [study.stack.model_copy(update={"server": name}) for name in known] or [study.stack]
+    servers = [str(name) for name in names if name in SERVERS]  # what is wrong with others the plan says
+    return [study.stack.model_copy(update={"server": name}) for name in servers] or [study.stack]
 
 
 def servers_of(study: Study) -> list[str]:
     """Names of the servers where the server is a factor, the first one first."""
-    found = [stack.server for stack in stacks_of(study)]
-    return found if len(found) > 1 else []
+    servers_ = [stack.server for stack in stacks_of(study)]
+    return servers_ if len(servers_) > 1 else []
 
 
 @contextmanager
@@ -127,8 +127,8 @@ def _check_limits(file: StudyFile, levels: Mapping[str, Sequence[Level]], where:
         pairs = [(min(sizes), min(limits)), *([] if unlimited else [(max(sizes), max(limits))])]
         for size, limit in pairs:
             if size >= limit:
-                told = f"{name} {format_size(size)} does not fit into placement.{role} {format_size(limit)}"
-                raise UsageError(f"{where(name)}: {told}; lower it, or raise {role}")
+                sentence = f"{name} {format_size(size)} does not fit into placement.{role} {format_size(limit)}"
+                raise UsageError(f"{where(name)}: {sentence}; lower it, or raise {role}")
 
 
 def _check_servers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
@@ -149,19 +149,19 @@ def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: 
         return
     server = server_of(file.study.stack)
     home = server.find_java(Path(file.study.stack.java) if file.study.stack.java else None)
-    known = {knob.name: knob for knob in server.knobs()}
+    flags = {knob.name: knob for knob in server.knobs()}
     for name in named:
         for level in levels[name]:
-            if why := jvm_flags.refusal(home, [jvm_flags.option(known[name], level)]):
+            if why := jvm_flags.refusal(home, [jvm_flags.option(flags[name], level)]):
                 raise UsageError(f"{where(name)}: the JVM refuses {name} {level}: {why}")
 
 
 def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: str, name: str) -> None:
     stack = file.study.stack
     app = application_of(stack)
-    own = [knob.name for knob in _switches(app) if knob.name in levels]
-    for combined in product(*(levels[each] for each in own)):
-        if _needs(app, stack.mode, dict(zip(own, combined, strict=True)), Feature.MESSAGING):
+    switches = [knob.name for knob in _switches(app) if knob.name in levels]
+    for combined in product(*(levels[name_] for name_ in switches)):
+        if _needs(app, stack.mode, dict(zip(switches, combined, strict=True)), Feature.MESSAGING):
             return
     ways = " or ".join(f"{knob.name}: {level}" for knob, level in _ways_to(app, stack.mode, Feature.MESSAGING))
     remedy = f"set {ways}" if ways else f"{app.name} has none, leave it out"
@@ -175,16 +175,17 @@ def _check_callers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where
     used = next(((name, level) for name, level in ways if level in levels.get(name, ())), None)
     if used is None:
         return
-    at, told = where(used[0]), f"{used[0]} {used[1]}"
+    at, where_used = where(used[0]), f"{used[0]} {used[1]}"
     if study.workload.generator is not None or study.workload.scenario not in app.scenarios():
         raise UsageError(
-            f"{at}: {told} is for the scenario {' or '.join(app.scenarios())} by leadline-load; set workload.scenario"
+            f"{at}: {where_used} is for the scenario {' or '.join(app.scenarios())} by leadline-load; set "
+            "workload.scenario"
             f" to it, or leave {used[0]} out"
         )
     if any(driver.server for driver in study.drivers):
-        raise UsageError(f"{at}: {told} takes its load from drivers on the services' host: leave drivers out")
+        raise UsageError(f"{at}: {where_used} takes its load from drivers on the services' host: leave drivers out")
     if True in levels.get(knobs.TLS.name, ()):
-        raise UsageError(f"{at}: {told} calls over a plain port: leave {knobs.TLS.name} out")
+        raise UsageError(f"{at}: {where_used} calls over a plain port: leave {knobs.TLS.name} out")
 
 
 def _switches(app: Application) -> list[Knob]:
@@ -193,8 +194,8 @@ def _switches(app: Application) -> list[Knob]:
 
 
 def _needs(app: Application, mode: str, levels: Mapping[str, Level], feature: Feature) -> bool:
-    own = {knob.name: levels[knob.name] for knob in _switches(app) if knob.name in levels}
-    return feature in app.deployment(mode, own).features
+    switches = {knob.name: levels[knob.name] for knob in _switches(app) if knob.name in levels}
+    return feature in app.deployment(mode, switches).features
 
 
 def _ways_to(app: Application, mode: str, feature: Feature) -> list[tuple[Knob, Level]]:
@@ -219,17 +220,17 @@ def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     ways = _ways_to(app, stack.mode, Feature.REMOTE)
     how = "".join(f" with {knob.name} {level}" for knob, level in ways)
     instead = "".join(f", or take {knob.name} {knob.default}" for knob, _ in ways)
-    found = []
+    sentences = []
     for level in sorted({levels[knobs.THREADS.name] for levels in remote if knobs.THREADS.name in levels}):
         threads = int(level)
         at_once, who = _requests_at_once(file.study.workload)
         if threads < 2 * at_once:
-            found.append(
+            sentences.append(
                 f"Warning: {knobs.THREADS.name} {threads}{how}: on {server.title} a request holds two"
                 f" of these threads, and {threads} requests at once stand still for minutes; {who} need"
                 f" {2 * at_once}: raise it, leave it without a level{instead}"
             )
-    return found
+    return sentences
 
 
 def _requests_at_once(load: Workload) -> tuple[int, str]:

@@ -69,12 +69,12 @@ def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: 
     """
 
     def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
-        found: dict[int, list[RowMapping]] = {}
+        rows_: dict[int, list[RowMapping]] = {}
         rows = connection.execute(query.where(wanted)).mappings().all()
         check_types(query, rows)
         for row in rows:
-            found.setdefault(row["trial_id"], []).append(row)
-        return found
+            rows_.setdefault(row["trial_id"], []).append(row)
+        return rows_
 
     rows: _Rows = {table.name: {} for table in _EVIDENCE}
     for table in (t.responses, t.slots, t.slot_responses, t.machine_use, *(_EVIDENCE if evidence else ())):
@@ -126,8 +126,8 @@ class Store(AttemptStore):
     def tell_environment(self, study_id: int, facts: Mapping[str, str]) -> None:
         """Versions and facts of hosts in place of those that are stored."""
         with self.transaction() as connection:
-            told = update(t.studies).where(t.studies.c.id == study_id).values(environment=json.dumps(dict(facts)))
-            connection.execute(told)
+            statement = update(t.studies).where(t.studies.c.id == study_id).values(environment=json.dumps(dict(facts)))
+            connection.execute(statement)
 
     def skip(self, trial_ids: Sequence[int], reason: str) -> None:
         """Trials that need not run any more, planned or interrupted, with the reason."""
@@ -141,11 +141,11 @@ class Store(AttemptStore):
     def unfinished(self, study: Study) -> int | None:
         """The newest study with the same key that has trials left to run, interrupted ones included."""
         with self.transaction() as connection:
-            left = select(t.trials.c.id).where(t.trials.c.study_id == t.studies.c.id).where(t.LEFT).exists()
+            exists = select(t.trials.c.id).where(t.trials.c.study_id == t.studies.c.id).where(t.LEFT).exists()
             row = connection.execute(
                 select(t.studies.c.id)
                 .where(t.studies.c.key == study_key(study))
-                .where(left)
+                .where(exists)
                 .order_by(t.studies.c.id.desc())
             ).first()
         return int(row[0]) if row else None
@@ -155,10 +155,10 @@ class Store(AttemptStore):
         with self.transaction() as connection:
             rows = connection.execute(select(t.studies.c.id, t.studies.c.name).order_by(t.studies.c.id)).all()
         numbered = [row.id for row in rows if reference in (str(row.id), f"{row.name}@{row.id}")]
-        if found := numbered or [row.id for row in rows if row.name == reference]:
-            return int(found[-1])
-        known = ", ".join(f"{row.name}@{row.id}" for row in rows) or "none yet"
-        raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {known}")
+        if ids := numbered or [row.id for row in rows if row.name == reference]:
+            return int(ids[-1])
+        names = ", ".join(f"{row.name}@{row.id}" for row in rows) or "none yet"
+        raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {names}")
 
     def studies(self) -> list[StudyRecord]:
         """All studies that this version reads, oldest first."""
@@ -236,13 +236,13 @@ class Store(AttemptStore):
         except ValidationError as error:
             first = error.errors()[0]
             name = shortened(".".join(map(str, first["loc"])), 100)
-            said = shortened(first["msg"].removeprefix("Value error, "), 200)
-            raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {said}") from error
+            reason = shortened(first["msg"].removeprefix("Value error, "), 200)
+            raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {reason}") from error
         except NoResultFound:
             raise LeadlineError(f"{what} is not there, or not whole") from None
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UsageError) as error:
-            said = shortened(" ".join(str(error).split()), 200)
-            raise LeadlineError(f"{what} is damaged: {said}") from error
+            reason = shortened(" ".join(str(error).split()), 200)
+            raise LeadlineError(f"{what} is damaged: {reason}") from error
 
     def load_trial(self, study_id: int, position: int) -> TrialRecord:
         """One trial of a study, its last attempt."""
@@ -279,7 +279,7 @@ class Store(AttemptStore):
             ),
             machine=machine.get(WHOLE),
             repeats=len(of_attempt(t.attempts)),
-            host=next((each["host"] for each in of_attempt(t.blocks)), ""),
+            host=next((row_["host"] for row_ in of_attempt(t.blocks)), ""),
         )
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")

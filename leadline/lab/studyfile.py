@@ -100,9 +100,9 @@ def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: 
     """A Study from YAML text. Raises UsageError with ``source:line``."""
     tree = load_tree(text, source, Study)
     put_stack_file(tree, source)
-    given = {set_key(tree, override): option_of("--set", override) for override in overrides}
-    given |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
-    places = Places(source, tree, given)
+    keys = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    keys |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
+    places = Places(source, tree, keys)
     return StudyFile(validated(Study, places), text, places)
 
 
@@ -117,9 +117,9 @@ def study_of(keys: Mapping[str, Any]) -> StudyFile:
 def load_tree(text: str, source: str, model: type[BaseModel]) -> CommentedMap:
     """The tree of a study file or a tuning's. Raises UsageError with ``source:line``."""
     tree = load_yaml(text, source)
-    known = list(model.model_fields)
-    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), known) for key in tree):
-        raise UsageError(f"{source}:1: no {known[0]} file: it is a mapping that starts with `{known[0]}: NAME`")
+    fields_ = list(model.model_fields)
+    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), fields_) for key in tree):
+        raise UsageError(f"{source}:1: no {fields_[0]} file: it is a mapping that starts with `{fields_[0]}: NAME`")
     return tree
 
 
@@ -175,12 +175,12 @@ def option_of(name: str, text: str) -> str:
 
 def _scalar(option: str, word: str) -> Any:
     try:
-        found = load_yaml(word, option, typ="safe")
+        yaml = load_yaml(word, option, typ="safe")
     except UsageError as error:
         raise UsageError(str(error).replace(f"{option}:1:", f"{option}:", 1)) from None
-    if found is None and word.strip() not in ("null", "~"):
+    if yaml is None and word.strip() not in ("null", "~"):
         raise UsageError(f"{option}: no value; write null where none is meant")
-    return found
+    return yaml
 
 
 def _set_factor(tree: CommentedMap, factor: str) -> Path_:
@@ -194,13 +194,13 @@ def _set_factor(tree: CommentedMap, factor: str) -> Path_:
         raise UsageError(f"{option}: write it as knob=level,level")
     if levels.count(",") >= MOST_LEVELS:
         raise UsageError(f"{option}: more than {MOST_LEVELS} levels")
-    given = [_scalar(option, word) for word in levels.split(",")]
-    key, other = ("factors", "settings") if len(given) > 1 else ("settings", "factors")
+    levels_ = [_scalar(option, word) for word in levels.split(",")]
+    key, other = ("factors", "settings") if len(levels_) > 1 else ("settings", "factors")
     if isinstance(tree.get(other), CommentedMap):
         tree[other].pop(name, None)
     if not isinstance(tree.get(key), CommentedMap):
         tree[key] = CommentedMap()
-    tree[key][name] = given if len(given) > 1 else given[0]
+    tree[key][name] = levels_ if len(levels_) > 1 else levels_[0]
     return (key, name)
 
 
@@ -276,8 +276,8 @@ def _sentence(problem: ErrorDetails, path: list[str | int], places: Places, mode
 
 
 def _found(value: object) -> str:
-    found = json.dumps(value, default=str)
-    return f" (found {shortened(found)})" if len(found) <= _LONGEST else ""
+    dumps = json.dumps(value, default=str)
+    return f" (found {shortened(dumps)})" if len(dumps) <= _LONGEST else ""
 
 
 def _is_union_tag(part: str | int) -> bool:
@@ -303,4 +303,4 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The model of a field: itself, or what a list, an option or a validator is around."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for one in get_args(annotation) if (found := _model_in(one))), None)
+    return next((model for get_arg in get_args(annotation) if (model := _model_in(get_arg))), None)

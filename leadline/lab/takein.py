@@ -44,7 +44,7 @@ def take_block(store: Store, *directories: Path, token: str = "") -> int:
             for row in connection.execute(
                 select(t.trials.c.position, t.trials.c.id, t.trials.c.attempt).where(
                     t.trials.c.study_id == claim.study_id,
-                    t.trials.c.position.in_([one["position"] for bundle in bundles for one in bundle.contents.trials]),
+                    t.trials.c.position.in_([row["position"] for bundle in bundles for row in bundle.contents.trials]),
                 )
             )
         }
@@ -95,11 +95,11 @@ def take_study(store: Store, directory: Path) -> tuple[int, bool]:
     study_id, new = _found_or_added(store, bundle)
     if not new:
         with store.transaction() as connection:
-            known = _attempts(connection, study_id)
-        told = {(row["position"], row["attempt"], row["started"]) for row in bundle.contents.tables["attempts"]}
-        if told <= known:
+            attempts = _attempts(connection, study_id)
+        attempts_ = {(row["position"], row["attempt"], row["started"]) for row in bundle.contents.tables["attempts"]}
+        if attempts_ <= attempts:
             return study_id, False
-        if not known <= told:
+        if not attempts <= attempts_:
             name = f"{bundle.manifest.study}@{study_id}"
             raise LeadlineError(
                 f"{name} of the lab {store.directory} went on in both labs: both have trials of their own"
@@ -148,14 +148,14 @@ def _found_or_added(store: Store, bundle: Bundle) -> tuple[int, bool]:
             return int(row[0]), False
         study_id = new_number(connection, insert(t.studies).values(bundle.contents.study))
         planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0}
-        add_rows(connection, t.trials, [{**planned, "position": one["position"]} for one in bundle.contents.trials])
+        add_rows(connection, t.trials, [{**planned, "position": trial["position"]} for trial in bundle.contents.trials])
     return study_id, True
 
 
 def _attempts(connection: Connection, study_id: int) -> set[tuple[int, int, float]]:
     query = select(t.trials.c.position, t.attempts.c.attempt, t.attempts.c.started)
-    found = connection.execute(query.join(t.trials).where(t.trials.c.study_id == study_id))
-    return {(row.position, row.attempt, row.started) for row in found}
+    rows = connection.execute(query.join(t.trials).where(t.trials.c.study_id == study_id))
+    return {(row.position, row.attempt, row.started) for row in rows}
 
 
 def _insert(
@@ -163,13 +163,13 @@ def _insert(
 ) -> None:
     """Rows of all attempts after those that are here. ``here``: number and last attempt of each position's trial."""
     for table in of_attempts():
-        given = instead if table is t.attempts else {}
+        columns = instead if table is t.attempts else {}
         rows = []
-        told = bundle.files() if table is t.artefacts else bundle.contents.tables[table.name]
-        for row in told:
+        rows_ = bundle.files() if table is t.artefacts else bundle.contents.tables[table.name]
+        for row in rows_:
             number, before = here[row["position"]]
-            kept = {name: value for name, value in row.items() if name != "position"}
-            rows.append({**kept, **given, "trial_id": number, "attempt": before + row["attempt"]})
+            columns_ = {name: value for name, value in row.items() if name != "position"}
+            rows.append({**columns_, **columns, "trial_id": number, "attempt": before + row["attempt"]})
         add_rows(connection, table, rows)
     changed: dict[bool, list[dict[str, Any]]] = {}  # by whether it has begun: rows of one form go in one statement
     for trial in bundle.contents.trials:
@@ -190,8 +190,8 @@ def copy_tuning(source: Store, tuning_id: int, target: Store, numbers: Mapping[i
     del row["id"]
     with target.transaction() as connection:
         same = [t.tunings.c[name] == row[name] for name in _SAME]
-        known = connection.execute(select(func.max(t.tunings.c.id)).where(*same)).scalar()
-        number = known or new_number(connection, insert(t.tunings).values(row))
+        newest = connection.execute(select(func.max(t.tunings.c.id)).where(*same)).scalar()
+        number = newest or new_number(connection, insert(t.tunings).values(row))
         connection.execute(update(t.tunings).where(t.tunings.c.id == number).values(row))
         connection.execute(delete(t.tuning_parts).where(t.tuning_parts.c.tuning_id == number))
         for part in parts:

@@ -113,7 +113,7 @@ class LocalTestbed(MachineTestbed):
     ) -> None:
         super().__init__(lab, watcher, disposable, service_knobs)
         whole = lab.absolute()
-        there = next(each for each in (whole, *whole.parents) if each.exists())
+        there = next(parent for parent in (whole, *whole.parents) if parent.exists())
         # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
         self.places = {"cache": cache_dir(), "lab": there}
         self.host = HOSTS[kind](disposable=disposable, directories=self.places)

@@ -54,9 +54,9 @@ def disk_use(*paths: Path) -> int:
     while waiting:
         path = waiting.pop()
         try:
-            known = path.lstat()
-            total += known.st_blocks * 512
-            if stat.S_ISDIR(known.st_mode):
+            lstat = path.lstat()
+            total += lstat.st_blocks * 512
+            if stat.S_ISDIR(lstat.st_mode):
                 waiting += [Path(entry.path) for entry in os.scandir(path)]
         except OSError:
             continue
@@ -140,11 +140,11 @@ def contents(store: Store) -> dict[int, dict[str, int]]:
     """Of each study its contents, with their bytes."""
     columns = (t.trials.c.study_id, t.artefacts.c.sha256, t.artefacts.c.size)
     query = select(*columns).join(t.trials, t.artefacts.c.trial_id == t.trials.c.id).distinct()
-    found: dict[int, dict[str, int]] = {}
+    sizes: dict[int, dict[str, int]] = {}
     with store.transaction() as connection:
         for row in connection.execute(query):
-            found.setdefault(row.study_id, {})[row.sha256] = row.size
-    return found
+            sizes.setdefault(row.study_id, {})[row.sha256] = row.size
+    return sizes
 
 
 def sweep(store: Store, digests: Collection[str] | None = None) -> int:
@@ -188,10 +188,10 @@ def drop_copies(store: Store, studies: Collection[int]) -> int:
     for study in studies:
         with store.transaction() as connection:
             rows = connection.execute(_named(study).where(t.trials.c.state != "running")).all()
-        kept: dict[Path, dict[str, str]] = {}
+        copies_kept: dict[Path, dict[str, str]] = {}
         for row in rows:
-            kept.setdefault(store.directory / home(row.trial_id, row.attempt), {})[row.path] = row.sha256
-        here = {directory: files for directory, files in kept.items() if directory.is_dir()}
+            copies_kept.setdefault(store.directory / home(row.trial_id, row.attempt), {})[row.path] = row.sha256
+        here = {directory: files for directory, files in copies_kept.items() if directory.is_dir()}
         if lost := store.artefacts.missing({digest for files in here.values() for digest in files.values()}):
             raise LeadlineError(f"{store.artefacts.place} lacks {len(lost)} files of study {study}: its copies stay")
         for directory, files in here.items():

@@ -63,26 +63,26 @@ def unsettled(earlier: Sequence[Cycle], now: Cycle) -> str:
 
 def warm_up(runner: TrialRunner, attempts: Sequence[Attempt]) -> None:
     """Warm the attempts that run side by side, where their study says so. One that fails leaves the others to go on."""
-    plan, running = runner.study.workload.warm_up, [one for one in attempts if one.failure is None]
+    plan, running = runner.study.workload.warm_up, [attempt for attempt in attempts if attempt.failure is None]
     if plan is None or not running:
         return
     with running[0].failing():
         runner.interruption.check()
-        steps = [runner.store.begin_step(one.trial, one.number, WARM_UP) for one in running]
+        steps = [runner.store.begin_step(attempt.trial, attempt.number, WARM_UP) for attempt in running]
         runner.watcher.step(WARM_UP)
-        said = _cycles(runner, plan, running)
+        cycles = _cycles(runner, plan, running)
         for step, attempt in zip(steps, running, strict=True):
-            runner.store.end_step(step, said)
-            attempt.warmed = said
+            runner.store.end_step(step, cycles)
+            attempt.warmed = cycles
         return
     for attempt in running[1:]:
         attempt.failure = attempt.failure or running[0].failure
 
 
 def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> str:
-    why, before = "", {one.trial: list[Cycle]() for one in attempts}
+    why, before = "", {attempt.trial: list[Cycle]() for attempt in attempts}
     for number in range(1, plan.cycles + 1):
-        running = [one for one in attempts if one.failure is None]
+        running = [attempt for attempt in attempts if attempt.failure is None]
         if not running:
             return "every instance failed"
         _load(runner, plan, number, running)
@@ -92,11 +92,11 @@ def _cycles(runner: TrialRunner, plan: WarmUp, attempts: Sequence[Attempt]) -> s
         if plan.until == "cycles":
             continue
         whys = []
-        for one in running:
-            if one.failure is None:
-                now = cycle_of(one, plan, number)
-                whys.append(unsettled(before[one.trial], now))
-                before[one.trial].append(now)
+        for attempt_ in running:
+            if attempt_.failure is None:
+                now = cycle_of(attempt_, plan, number)
+                whys.append(unsettled(before[attempt_.trial], now))
+                before[attempt_.trial].append(now)
         why = next(filter(None, whys), "")
         if whys and not why:
             return f"steady and compiled after {_told(plan, number, attempts)}"
@@ -115,12 +115,12 @@ def _load(runner: TrialRunner, plan: WarmUp, number: int, running: Sequence[Atte
     first = number % len(running)
     loads = [
         InTurns(
-            one.system,
-            one.directory / WARM_UP / str(number),
-            block_seed(one.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
+            attempt_.system,
+            attempt_.directory / WARM_UP / str(number),
+            block_seed(attempt_.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
             (Turn(at * plan.load, plan.load),),
         )
-        for at, one in enumerate([*running[first:], *running[:first]])
+        for at, attempt_ in enumerate([*running[first:], *running[:first]])
     ]
     for load in loads:
         for name in PARTS:

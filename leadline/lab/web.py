@@ -26,8 +26,8 @@ SOMAXCONN = "net.core.somaxconn"
 def web_servers(study: Study) -> list[str]:
     """Names of the web servers that some trial of the study starts, in the order of the file."""
     name = knobs.SERVER.name
-    found = study.factors.get(name, [study.settings.get(name, study.stack.web or knobs.NONE)])
-    return [str(level) for level in found if level != knobs.NONE]
+    levels = study.factors.get(name, [study.settings.get(name, study.stack.web or knobs.NONE)])
+    return [str(level) for level in levels if level != knobs.NONE]
 
 
 def check_web(
@@ -148,8 +148,8 @@ def _check_alone(file: StudyFile, host: PlannedHost, servers: set[Level], levels
     if workload.load_units != 1:
         raise UsageError(f"{file.where(('workload', 'load_units'))}: the site is the same for every load: leave it out")
     if workload.http == "2" and (java or levels.get(knobs.HTTP2.name) != {True}):
-        told = f"{', '.join(java)} cannot be told of it here" if java else "add web.http2: on to settings"
-        raise UsageError(f"{file.where(('workload', 'http'))}: HTTP/2 needs web.http2: on in every trial; {told}")
+        sentence = f"{', '.join(java)} cannot be told of it here" if java else "add web.http2: on to settings"
+        raise UsageError(f"{file.where(('workload', 'http'))}: HTTP/2 needs web.http2: on in every trial; {sentence}")
     _check_own(web, levels, where)
     _check_backlog(host, False, levels, where)
 
@@ -215,11 +215,11 @@ def _check_apart(file: StudyFile, places: set[Level], upstreams: set[Level], whe
 
 
 def _check_place(file: StudyFile, host: PlannedHost, places: set[Level], where: str) -> None:
-    own, same = file.study.placement.web_cpus, file.study.placement.server_cpus
-    if own is None:
+    own_cpus, same = file.study.placement.web_cpus, file.study.placement.server_cpus
+    if own_cpus is None:
         if knobs.OWN in places:
             raise UsageError(f"{where}: web.place is own, but placement.web_cpus names no CPUs; write web_cpus: 1")
         return
-    if {knobs.OWN, knobs.SAME} <= places and cpu_set(own, host.cpus()) == cpu_set(same, host.cpus()):
+    if {knobs.OWN, knobs.SAME} <= places and cpu_set(own_cpus, host.cpus()) == cpu_set(same, host.cpus()):
         place = file.where(("placement", "web_cpus"))
-        raise UsageError(f"{place}: web_cpus {own} are the CPUs of the server: web.place own and same are one")
+        raise UsageError(f"{place}: web_cpus {own_cpus} are the CPUs of the server: web.place own and same are one")

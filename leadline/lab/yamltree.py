@@ -36,13 +36,13 @@ def plain(node: Any, places: Places) -> Any:
 
 def _plain(node: Any, places: Places, path: Path_) -> Any:
     if isinstance(node, Mapping):
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.items():
             name = str(key)
-            if name in found:
+            if name in mapping:
                 raise UsageError(f"{places.where(path)}: the key {quoted(name)} stands here twice")
-            found[name] = _plain(value, places, (*path, name))
-        return found
+            mapping[name] = _plain(value, places, (*path, name))
+        return mapping
     if isinstance(node, list):
         return [_plain(value, places, (*path, at)) for at, value in enumerate(node)]
     for kind in (bool, int, float, str):

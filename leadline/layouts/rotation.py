@@ -65,7 +65,7 @@ def rotation_plan(
     live = [factor for factor in factors if is_live(factor)] if _in_slots(layout, configurations) else []
     shared = [factor for factor in factors if factor.name in of_host and factor not in live]
     _check(factors, design, workload, layout, shared)
-    plan, told = _instances(factors, live, design, configurations)
+    plan, instances_note = _instances(factors, live, design, configurations)
     alone = bool(live) and len({trial.treatment for trial in plan.trials}) == 1 and bool(configurations)
     plan = _merged(plan, max(layout.instances, 2) if alone else layout.instances, alone)
     blocks = _blocks(plan)
@@ -74,8 +74,8 @@ def rotation_plan(
         raise DesignError(_ALONE if live else small, KEY)
     inside, told_inside = configurations, list[str]()
     if live and not configurations:
-        each, told_inside = slot_treatments(live, design)
-        inside = dict.fromkeys((trial.treatment for trial in plan.trials), each)
+        per_slot, told_inside = slot_treatments(live, design)
+        inside = dict.fromkeys((trial.treatment for trial in plan.trials), per_slot)
     treatments = math.lcm(*map(len, inside.values())) if live else 1
     rounds = _rounds(treatments, layout, workload)
     trials: dict[int, PlannedTrial] = {}
@@ -88,7 +88,7 @@ def rotation_plan(
         rotated = _with_slots(rotated, inside, rounds)
     sizes = sorted(map(len, blocks))
     notes = _notes(rotated, sizes, layout, workload, rounds * layout.slot, rounds, live, of_host)
-    notes += [*told_inside, *told, *plan.notes]
+    notes += [*told_inside, *instances_note, *plan.notes]
     if design.sentinels is not None and "sentinels" in design.model_fields_set:
         notes.append("No sentinels are added: every block of a rotation holds the baseline.")
     if host:
@@ -296,13 +296,13 @@ def _turns(
         cycles.append(float(rest))
     lengths = [*((seconds, True) for seconds in cycles), *[(rotation.slot, False)] * rounds]
     order = random_blocks(instances, len(lengths), 1, seed)[0]
-    found: list[list[Turn]] = [[] for _ in range(instances)]
+    turns_: list[list[Turn]] = [[] for _ in range(instances)]
     now = 0.0
     for at, (seconds, warm_up) in enumerate(lengths):
         for instance in order[at * instances : (at + 1) * instances]:
-            found[instance].append(Turn(now, seconds, warm_up))
+            turns_[instance].append(Turn(now, seconds, warm_up))
             now += seconds
-    return (tuple(turns) for turns in found)
+    return (tuple(turns) for turns in turns_)
 
 
 def _notes(

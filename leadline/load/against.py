@@ -124,9 +124,9 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
 
 def _same_arrivals(before: Load, now: Load) -> bool:
     """Whether second i of both had the same arrivals: open ones of one seed and scenario."""
-    one, other = before.summary, now.summary
-    facts = [(run.arrivals, run.seed, run.scenario_sha256, run.phases.steady) for run in (one, other)]
-    return one.arrivals.model != "closed" and one.generator is other.generator is None and facts[0] == facts[1]
+    first, other = before.summary, now.summary
+    facts = [(run.arrivals, run.seed, run.scenario_sha256, run.phases.steady) for run in (first, other)]
+    return first.arrivals.model != "closed" and first.generator is other.generator is None and facts[0] == facts[1]
 
 
 @dataclass(frozen=True)
@@ -171,21 +171,21 @@ def changes(
     df = one.blocks - 1 if paired else one.blocks + other.blocks - 2
     wider = float(distributions.t.ppf((1 + LEVEL) / 2, df) / distributions.norm.ppf((1 + LEVEL) / 2))
     critical = wider * float(np.quantile(np.max(scaled, axis=0), LEVEL)) if scaled else 0.0
-    found = []
+    changes_ = []
     for measure, unit in (("throughput", "per_second"), ("mean", "ms"), *((name, "ms") for name, _ in _QUANTILES)):
         first, second = one.value.get(measure), other.value.get(measure)
         if first is None or second is None:
-            found.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
+            changes_.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
             continue
         bounds = tuple(word for word, run in zip(SIDES, (one, other), strict=True) if run.is_bound(measure))
         if bounds:
             reason = LOWER_BOUND.format(" and ".join(bounds))
-            found.append(Change(measure, unit, first, second, reason=reason, at_least=bounds))
+            changes_.append(Change(measure, unit, first, second, reason=reason, at_least=bounds))
             continue
         centre, half = math.log(second / first), critical * deviations[measure][0]
         change, low, high = (100 * math.expm1(value) for value in (centre, centre - half, centre + half))
-        found.append(Change(measure, unit, first, second, change, low, high))
-    return (*found, _errors(one, other, critical * deviations["errors"][0]))
+        changes_.append(Change(measure, unit, first, second, change, low, high))
+    return (*changes_, _errors(one, other, critical * deviations["errors"][0]))
 
 
 def _why(one: _Draws, other: _Draws, measure: str) -> str:
@@ -234,13 +234,13 @@ class _Table:
         together = math.ceil(len(seconds) / _MOST)
         rows = math.ceil(len(seconds) / together)
         bound = min((second.unanswered_from for second in seconds), default=math.inf)
-        found = cls(values, np.zeros((rows, len(values))), np.zeros(rows), np.zeros(rows), np.zeros(rows), bound)
+        table = cls(values, np.zeros((rows, len(values))), np.zeros(rows), np.zeros(rows), np.zeros(rows), bound)
         for at, second in enumerate(seconds):
-            np.add.at(found.counts[at // together], np.searchsorted(values, second.values_ms), second.counts)
-            found.ok[at // together] += second.ok
-            found.failed[at // together] += second.failed
-            found.lengths[at // together] += 1
-        return found
+            np.add.at(table.counts[at // together], np.searchsorted(values, second.values_ms), second.counts)
+            table.ok[at // together] += second.ok
+            table.failed[at // together] += second.failed
+            table.lengths[at // together] += 1
+        return table
 
     def block(self) -> int:
         """Rows in a block: what is best for the mean of an autoregression of this first autocorrelation (Carlstein
@@ -297,13 +297,15 @@ def _differences(before: DriverResult, now: DriverResult) -> tuple[str, ...]:
     facts += [(name, one[name], other[name]) for name in one]
     names = sorted({*before.variables, *now.variables})
     facts += [(f"--var {name}", before.variables.get(name), now.variables.get(name)) for name in names]
-    found = [f"{name}: {_told(first)} before, {_told(second)} now" for name, first, second in facts if first != second]
+    differences = [
+        f"{name}: {_told(first)} before, {_told(second)} now" for name, first, second in facts if first != second
+    ]
     for word, run in (("before", before), ("now", now)):
         if run.driver.limit:
-            found.append(f"the driver was the limit {word}: its figures are not the server's")
+            differences.append(f"the driver was the limit {word}: its figures are not the server's")
         if not run.completed:
-            found.append(f"the load {word} ended before its plan was over")
-    return tuple(found)
+            differences.append(f"the load {word} ended before its plan was over")
+    return tuple(differences)
 
 
 def _generator(run: DriverResult) -> str:

@@ -43,22 +43,22 @@ def run_alternately(scenario: str, urls: tuple[str, str], options: Sequence[str]
     out = Path(option_value("--out", options, OUT))
     order = blocks_of(_seconds(options), int(option_value("--seed", options, "1")))
     start = str(time.time_ns() + int(_START * 1e9))
-    kept, found = _others(options), find_scenario(scenario)
+    options_left, path = _others(options), find_scenario(scenario)
     beside = Bystanders({pid for url in urls for pid in server_of(url)})
     with ExitStack() as stack, ThreadPoolExecutor(len(urls)) as pool:
         runs = []
         for side, (name, url) in enumerate(zip("ab", urls, strict=True)):
             windows = ",".join(f"{at}s-{at + SLOT}s" for at in slots_of(order, side))
-            own = ["--url", url, "--windows", windows, "--start-at", start, "--out", str(out / name)]
-            own += ["--steady", f"{2 * SLOT * len(order)}s", "--progress", "none", "--verdict", "file"]
-            argv = [str(find_binary()), "run", str(found), *kept, *own]
-            command = stack.enter_context(as_own_user(argv, out / name, found))
+            arguments = ["--url", url, "--windows", windows, "--start-at", start, "--out", str(out / name)]
+            arguments += ["--steady", f"{2 * SLOT * len(order)}s", "--progress", "none", "--verdict", "file"]
+            argv = [str(find_binary()), "run", str(path), *options_left, *arguments]
+            command = stack.enter_context(as_own_user(argv, out / name, path))
             runs.append(pool.submit(here.run, command, timeout=_START + 2 * SLOT * len(order) + _END))
         done = [run.result() for run in runs]
-    for url, one in zip(urls, done, strict=True):
-        if one.returncode:
-            said = one.stderr.strip().removeprefix("leadline-load: ") or f"code {one.returncode}"
-            raise (UsageError if one.returncode == 2 else LeadlineError)(f"{url}: {said}")
+    for url, process in zip(urls, done, strict=True):
+        if process.returncode:
+            message = process.stderr.strip().removeprefix("leadline-load: ") or f"code {process.returncode}"
+            raise (UsageError if process.returncode == 2 else LeadlineError)(f"{url}: {message}")
     keep_others(out, beside.used())
     measured = [[(at + WASH_OUT, at + SLOT) for at in slots_of(order, side)] for side in (0, 1)]
     first, second = (responses_in_windows(out / name, spans) for name, spans in zip("ab", measured, strict=True))
@@ -85,11 +85,11 @@ def paired_changes(first: Sequence[WindowResult | None], second: Sequence[Window
     """From the first server to the second, by Student's t over the blocks; intervals hold for all measures together
     (Bonferroni). Blocks in which one of both had no success count for errors alone. Of lower bounds there is no change.
     """
-    pairs = [(one, other) for one, other in zip(first, second, strict=True) if one is not None and other is not None]
+    pairs = [(pair, other) for pair, other in zip(first, second, strict=True) if pair is not None and other is not None]
     level = 1 - (1 - LEVEL) / (len(_MEASURES) + 1)
     changes = []
     for measure, unit in _MEASURES:
-        values = [(getattr(one, measure), getattr(other, measure)) for one, other in pairs]
+        values = [(getattr(block_pair, measure), getattr(other, measure)) for block_pair, other in pairs]
         good = np.array([pair for pair in values if min(pair) > 0 and math.isfinite(sum(pair))]).reshape(-1, 2)
         if len(good) < FEWEST:
             changes.append(Change(measure, unit, None, None, reason=f"only {len(good)} blocks have a figure of both"))
@@ -103,7 +103,7 @@ def paired_changes(first: Sequence[WindowResult | None], second: Sequence[Window
         changes.append(Change(measure, unit, before, now, change, low, high))
     if len(pairs) < FEWEST:
         return (*changes, Change("errors", "share", None, None, reason=f"only {len(pairs)} blocks have figures"))
-    errors = np.array([(one.errors, other.errors) for one, other in pairs])
+    errors = np.array([(block_pair.errors, other.errors) for block_pair, other in pairs])
     change, low, high = (100 * value for value in _interval(errors[:, 1] - errors[:, 0], level))
     first_mean, second_mean = (float(value) for value in errors.mean(axis=0))
     return (*changes, Change("errors", "share", first_mean, second_mean, change, low, high))
@@ -126,7 +126,7 @@ def _seconds(options: Sequence[str]) -> float:
 
 def _others(options: Sequence[str]) -> list[str]:
     """The options without those that are this layout's own. Raises UsageError for one that it sets by itself."""
-    kept, skip = list[str](), False
+    options_left, skip = list[str](), False
     for word in options:
         name, equals, _ = word.partition("=")
         if skip:
@@ -136,11 +136,11 @@ def _others(options: Sequence[str]) -> list[str]:
         elif name in _OWN:
             raise UsageError(f"{name} cannot stand beside --alternate, which sets it by itself")
         else:
-            kept.append(word)
-    return kept
+            options_left.append(word)
+    return options_left
 
 
 def _weakens(out: Path, order: Sequence[bool]) -> tuple[str, ...]:
     others = read_others(out)
-    told = [f"other programs took {others} of the CPUs; both servers met them"] if others is not None else []
-    return (f"{len(order)} blocks of two slots of {SLOT} s, the first {WASH_OUT} s of each left out", *told)
+    reasons = [f"other programs took {others} of the CPUs; both servers met them"] if others is not None else []
+    return (f"{len(order)} blocks of two slots of {SLOT} s, the first {WASH_OUT} s of each left out", *reasons)

@@ -30,8 +30,8 @@ class Bound:
 
 def read_bound(text: str) -> Bound:
     """``p90=2s``, or ``buy:p90=2s`` of the transaction ``buy``. Raises UsageError."""
-    left, equals, time = text.rpartition("=")
-    transaction, _, measure = left.rpartition(":")
+    name, equals, time = text.rpartition("=")
+    transaction, _, measure = name.rpartition(":")
     if not equals or measure not in QUANTILES:
         close = nearest(measure, list(QUANTILES)) if measure else None
         hint = f"did you mean {close}?" if close else f"measures are {', '.join(QUANTILES)}"

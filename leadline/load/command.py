@@ -24,16 +24,16 @@ def run_scenario(scenario: str, options: Sequence[str]) -> int:
     """Runs leadline-load with ``options`` as they are; its exit code. ``--out`` defaults to ``OUT``,
     ``--progress`` to text on a terminal. Raises LeadlineError without a binary, UsageError without such a scenario.
     """
-    given = {option.split("=", 1)[0] for option in options}
+    names = {option.split("=", 1)[0] for option in options}
     extra: list[str] = []
-    if "--out" not in given:
+    if "--out" not in names:
         extra += ["--out", OUT]
-    if "--progress" not in given and sys.stdout.isatty():
+    if "--progress" not in names and sys.stdout.isatty():
         extra += ["--progress", "text"]
-    found, out = find_scenario(scenario), Path(option_value("--out", options, OUT))
-    argv = [str(find_binary()), "run", str(found), *options, *extra]
+    path, out = find_scenario(scenario), Path(option_value("--out", options, OUT))
+    argv = [str(find_binary()), "run", str(path), *options, *extra]
     beside = Bystanders(server_of(option_value("--url", options, "")))
-    with as_own_user(argv, out, found) as command:
+    with as_own_user(argv, out, path) as command:
         code = here.foreground(command)[0]
     if code in (0, 1) and (out / "summary.json").is_file():
         keep_others(out, beside.used())
@@ -52,14 +52,14 @@ def of_url(url: str, options: Sequence[str]) -> list[str]:
         "--steady" + word.removeprefix("--duration") if word.partition("=")[0] == "--duration" else word
         for word in options
     ]
-    given = {word.partition("=")[0] for word in words}
-    if "--url" in given:
+    names = {word.partition("=")[0] for word in words}
+    if "--url" in names:
         raise UsageError(f"{quoted(url)} is the URL already: leave out --url, or name a scenario")
     path = parts.path.removeprefix("/") + (f"?{parts.query}" if parts.query else "")
     words += ["--url", f"{parts.scheme}://{parts.netloc}", "--var", f"path={path}"]
-    if not given & {"--users", "--rate", "--profile", "--replay"}:
+    if not names & {"--users", "--rate", "--profile", "--replay"}:
         words += ["--users", str(USERS)]
-    if given & {"--rate"} and "--arrivals" not in given:
+    if names & {"--rate"} and "--arrivals" not in names:
         words += ["--arrivals", "constant"]
     return words
 

@@ -108,37 +108,37 @@ class DriverRun:
         """Names and values of the options that tell of the load. Raises UsageError for keys that do not fit."""
         load = self.workload
         words = arrival_options(load)
-        found = list(zip(words[::2], words[1::2], strict=True))
+        pairs = list(zip(words[::2], words[1::2], strict=True))
         for option in ("ramp_up", "steady", "ramp_down", "timeout"):
-            found.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
-        found += [("--population-url", f"{name}={url}") for name, url in self.population_urls.items()]
+            pairs.append((f"--{option.replace('_', '-')}", f"{round(getattr(load, option) * 1e6)}us"))
+        pairs += [("--population-url", f"{name}={url}") for name, url in self.population_urls.items()]
         if self.windows:
             spans = ",".join(f"{begin:g}s-{end:g}s" for begin, end in self.windows)
-            found.append(("--windows", spans))
+            pairs.append(("--windows", spans))
         if self.told:
-            found.append(("--start-at", "stdin"))
-        found += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
+            pairs.append(("--start-at", "stdin"))
+        pairs += [("--seed", str(self.seed)), ("--max-sessions", str(most_sessions(load)))]
         addresses = load.source_address or source_address(load.preset, self.url)
         if addresses is not None:
-            found.append(("--source-address", addresses))
+            pairs.append(("--source-address", addresses))
         if load.http != "auto":
-            found.append(("--http", load.http))
+            pairs.append(("--http", load.http))
         if self.ca is not None:
-            found.append(("--ca", str(self.ca)))
+            pairs.append(("--ca", str(self.ca)))
         if load.requests_per_connection is not None:
-            found.append(("--requests-per-connection", str(load.requests_per_connection)))
+            pairs.append(("--requests-per-connection", str(load.requests_per_connection)))
         if load.connections != "session":
-            found.append(("--connections", load.connections))
+            pairs.append(("--connections", load.connections))
         if load.max_connections is not None:
-            found.append(("--max-connections", str(load.max_connections)))
+            pairs.append(("--max-connections", str(load.max_connections)))
         if load.cpu_latency is not None:
-            found.append(("--cpu-latency", f"{round(load.cpu_latency * 1e6)}us"))
+            pairs.append(("--cpu-latency", f"{round(load.cpu_latency * 1e6)}us"))
         if load.grid is not None:
-            found.append(("--grid", f"{round(load.grid * 1e6)}us"))
+            pairs.append(("--grid", f"{round(load.grid * 1e6)}us"))
         variables = dict(self.variables)
         if load.preset is not None:
             variables |= preset_variables(load.preset, load.scenario, variables)
-        return [*found, *(("--var", f"{name}={_written(value)}") for name, value in variables.items())]
+        return [*pairs, *(("--var", f"{name}={_written(value)}") for name, value in variables.items())]
 
     def spec(self, output: Path) -> ProcessSpec:
         """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""

@@ -34,10 +34,10 @@ RAW, STARTED = "raw", "started"  # a generator's own files; the mark of its star
 
 def refuse(out: Path) -> None:
     """Raises UsageError where the results of a run are, whole or of one that was killed."""
-    found = next(_files(out), None)
-    if found is not None:
+    file = next(_files(out), None)
+    if file is not None:
         raise UsageError(
-            f"--out {out}: {found.relative_to(out)} of an earlier run is there: name another directory, or add "
+            f"--out {out}: {file.relative_to(out)} of an earlier run is there: name another directory, or add "
             f"{REPLACE}, which removes that run's results"
         )
 

@@ -142,8 +142,8 @@ class Staircase:
 
     @property
     def _ceiling(self) -> float | None:
-        known = [load for load in (self._failed, self._driver) if load is not None]
-        return min(known) if known else None
+        loads = [load for load in (self._failed, self._driver) if load is not None]
+        return min(loads) if loads else None
 
     @property
     def _kept(self) -> float | None:
@@ -248,20 +248,20 @@ def measure_step(
     times: list[tuple[str, Interval, float]] = []
     unanswered: set[str] = set()  # limits whose figures are only known to be at least so long
     for bound in limits.all:
-        own = seconds if bound.transaction == ALL else (single or {}).get(bound.transaction, ())
-        found = _quantile(*_table(own), draws, QUANTILES[bound.measure])
-        times.append((bound.name, found, bound.ms))
-        if found.value is not None and found.value >= min(second.unanswered_from for second in own):
+        seconds_of_bound = seconds if bound.transaction == ALL else (single or {}).get(bound.transaction, ())
+        quantile = _quantile(*_table(seconds_of_bound), draws, QUANTILES[bound.measure])
+        times.append((bound.name, quantile, bound.ms))
+        if quantile.value is not None and quantile.value >= min(second.unanswered_from for second in seconds_of_bound):
             unanswered.add(bound.name)
     judged = [*times, ("errors", errors if errors.value is not None else Interval(0.0, 0.0, 0.0), limits.errors)]
-    ratios = {name: _ratio(found.value, limit) for name, found, limit in judged if found.value is not None}
+    ratios = {name: _ratio(estimate.value, limit) for name, estimate, limit in judged if estimate.value is not None}
     ratios |= {name: _BEYOND for name in unanswered if ratios[name] <= 1}
     broken = sorted((name for name, ratio in ratios.items() if ratio > 1), key=lambda name: -ratios[name])
-    kept = bool(total) and not broken
-    if kept:
-        sure = all(_outside(found, limit, kept) for _, found, limit in judged)
+    is_kept = bool(total) and not broken
+    if is_kept:
+        sure = all(_outside(estimate, limit, is_kept) for _, estimate, limit in judged)
     else:  # one limit surely broken is enough
-        surely = (found.low is not None and found.low > limit for _, found, limit in judged)
+        surely = (estimate.low is not None and estimate.low > limit for _, estimate, limit in judged)
         sure = not total or bool(unanswered.intersection(broken)) or any(surely)
     return Step(
         load,
@@ -270,7 +270,7 @@ def measure_step(
         mean,
         p99,
         errors,
-        kept,
+        is_kept,
         sure,
         driver_limit,
         evidence,

@@ -52,23 +52,23 @@ def find_knee(
     Raises UsageError for options that the search sets itself and where results of an earlier run are, LeadlineError
     when a run fails.
     """
-    given = dict(_pairs(options))
+    values = dict(_pairs(options))
     for option in _OURS:
-        if option in given:
+        if option in values:
             raise UsageError(f"{option} cannot stand beside --find-knee: the search sets the load itself")
-    out = Path(given.pop("--out", OUT))
-    replace_earlier = given.pop(earlier.REPLACE, None) is not None
-    arrivals = given.pop("--arrivals", "poisson")
+    out = Path(values.pop("--out", OUT))
+    replace_earlier = values.pop(earlier.REPLACE, None) is not None
+    arrivals = values.pop("--arrivals", "poisson")
     if arrivals not in ("closed", "constant", "poisson"):
         raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
-    given.setdefault("--ramp-up", "2s")
+    values.setdefault("--ramp-up", "2s")
     # A seed names what a run creates at the server (users who register): the next run must not create it again.
-    seeds = itertools.count(_seed(given.pop("--seed", "1")))
+    seeds = itertools.count(_seed(values.pop("--seed", "1")))
     stairs = Staircase(loads)
     path = find_scenario(scenario)
     check_bounds(limits.bounds, path)
     if replace_earlier:
-        _Runner(path, given, arrivals, out, loads.first, itertools.repeat(1)).check()
+        _Runner(path, values, arrivals, out, loads.first, itertools.repeat(1)).check()
         earlier.remove(out)
     else:
         earlier.refuse(out)
@@ -82,7 +82,7 @@ def find_knee(
     def measure(load: float, kind: str) -> Step:
         nonlocal longest
         start = time.monotonic()
-        runner = _Runner(path, given, arrivals, out / f"{kind}-{len(measured) + 1:02d}", load, seeds)
+        runner = _Runner(path, values, arrivals, out / f"{kind}-{len(measured) + 1:02d}", load, seeds)
         step = runner.measure(limits, 1 if kind == "repeat" else _ROUNDS)
         measured.append(replace(step, confirms=kind == "confirm"))
         longest = max(longest, time.monotonic() - start)
@@ -95,14 +95,14 @@ def find_knee(
         if load is None or over():
             break
         stairs.record(measure(load, kind))
-    found = stairs.result()
+    result = stairs.result()
     if stairs.next() is not None or stairs.unconfirmed is not None:
-        found = replace(found, limited_by="budget", reason="the budget was used up before the search ended")
-    found = _with_interval(found, measured, repeats, loads.whole, over, measure)
+        result = replace(result, limited_by="budget", reason="the budget was used up before the search ended")
+    result = _with_interval(result, measured, repeats, loads.whole, over, measure)
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(knee_document(found, arrivals, limits), indent=2, allow_nan=False)
+    text = json.dumps(knee_document(result, arrivals, limits), indent=2, allow_nan=False)
     (out / "knee.json").write_text(text + "\n", encoding="utf-8")
-    return found
+    return result
 
 
 def _with_interval(
@@ -160,14 +160,14 @@ class _Runner:
             summary = read_summary(directory)
             limits = replace(limits, bounds=with_scenario(limits.bounds, summary.limits))
             new = seconds_between(directory, *summary.phases.steady)
-            own = {
+            quantiles = {
                 name: seconds_between(directory, *summary.phases.steady, name)
                 for name in {bound.transaction for bound in limits.bounds if bound.transaction != ALL}
             }
-            runs.append(measure_step(self._load, new, limits, single=own).ratio)
+            runs.append(measure_step(self._load, new, limits, single=quantiles).ratio)
             seconds += new
-            for name, found in own.items():
-                single.setdefault(name, []).extend(found)
+            for name, estimate in quantiles.items():
+                single.setdefault(name, []).extend(estimate)
             driver_limit |= summary.driver.limit
             evidence = summary.driver.evidence
             step = measure_step(self._load, seconds, limits, driver_limit, evidence, single=single)
@@ -220,11 +220,11 @@ def _failure(code: int, said: str) -> LeadlineError:
 
 def _pairs(options: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Option and value; the values of one that is repeated are joined by NUL."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = iter(options)
     for option in rest:
         name, equals, value = option.partition("=")
         if not equals and name not in FLAGS:
             value = next(rest, "")
-        found[name] = f"{found[name]}\0{value}" if name in found else value
-    yield from found.items()
+        values[name] = f"{values[name]}\0{value}" if name in values else value
+    yield from values.items()

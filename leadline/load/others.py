@@ -46,10 +46,10 @@ def read_others(directory: Path) -> Others | None:
     """None where it was not recorded. Raises UsageError where the file is damaged."""
     path = directory / FILE
     try:
-        found = json_object_file(path, _MOST)
+        document = json_object_file(path, _MOST)
         with reading(str(path)):
-            shares = {name: number(found["programs"], name, str(path)) for name in found["programs"]}
-        return Others(number(found, "others", str(path)), number(found, "steal", str(path)), shares)
+            shares = {name: number(document["programs"], name, str(path)) for name in document["programs"]}
+        return Others(number(document, "others", str(path)), number(document, "steal", str(path)), shares)
     except FileNotFoundError:
         return None
     except ReceivedError as error:

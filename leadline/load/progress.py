@@ -17,7 +17,7 @@ _WORDS = 20  # lines that are no progress, kept
 
 def as_json(second: LoadSecond) -> str:
     """As leadline-load prints it."""
-    found = {
+    document = {
         "t": int(second.second),
         "phase": second.phase,
         "tps": round(second.throughput, 1),
@@ -27,7 +27,7 @@ def as_json(second: LoadSecond) -> str:
         "errors": second.errors,
         "in_flight": second.in_flight,
     }
-    return json.dumps(found, separators=(",", ":"))
+    return json.dumps(document, separators=(",", ":"))
 
 
 def as_text(second: LoadSecond) -> str:
@@ -73,20 +73,20 @@ class ProgressLog:
 
     def _line(self, line: str) -> None:
         try:
-            found = json_object(line, _WHAT)
-            if "ready" in found:
+            document = json_object(line, _WHAT)
+            if "ready" in document:
                 self.ready = True
                 return
             second = LoadSecond(
-                second=number(found, "t", _WHAT, most=LONGEST),
-                phase=str(found.get("phase")),
-                throughput=number(found, "tps", _WHAT),
-                p50_ms=number(found, "p50_ms", _WHAT),
-                p99_ms=number(found, "p99_ms", _WHAT),
-                errors=whole(found, "errors", _WHAT),
-                in_flight=whole(found, "in_flight", _WHAT),
-                unanswered_from_ms=number(found, "unanswered_from_ms", _WHAT)
-                if "unanswered_from_ms" in found
+                second=number(document, "t", _WHAT, most=LONGEST),
+                phase=str(document.get("phase")),
+                throughput=number(document, "tps", _WHAT),
+                p50_ms=number(document, "p50_ms", _WHAT),
+                p99_ms=number(document, "p99_ms", _WHAT),
+                errors=whole(document, "errors", _WHAT),
+                in_flight=whole(document, "in_flight", _WHAT),
+                unanswered_from_ms=number(document, "unanswered_from_ms", _WHAT)
+                if "unanswered_from_ms" in document
                 else None,
             )
         except ReceivedError:
@@ -103,12 +103,12 @@ class ProgressLog:
 
 def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:
     """The seconds after ``after`` that every driver has told of, summed over them; the highest percentiles."""
-    found = []
+    seconds = []
     second = after + 1
     while all(second in log.seconds for log in logs):
         parts = [log.seconds[second] for log in logs]
         bounds = [part.unanswered_from_ms for part in parts if part.unanswered_from_ms is not None]
-        found.append(
+        seconds.append(
             LoadSecond(
                 second=float(second),
                 phase=parts[0].phase,
@@ -121,4 +121,4 @@ def together(logs: Sequence[ProgressLog], after: int) -> list[LoadSecond]:
             )
         )
         second += 1
-    return found
+    return seconds

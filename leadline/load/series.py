@@ -142,8 +142,8 @@ class Outcomes:
 def steady_series(directory: Path) -> list[SecondRow]:
     """One row a second over the whole run; ``phase`` tells the steady ones. A last, shorter second is left out."""
     with reading(what := str(directory / SECONDS)):
-        found = [_second(row, what) for row in _rows(directory) if row["transaction"] == ALL]
-    return found[:-1] if found and found[-1].phase == "ramp_down" else found
+        rows = [_second(row, what) for row in _rows(directory) if row["transaction"] == ALL]
+    return rows[:-1] if rows and rows[-1].phase == "ramp_down" else rows
 
 
 def outcomes_in(
@@ -207,8 +207,11 @@ def responses_in_windows(directory: Path, windows: Sequence[tuple[float, float]]
     whole second.
     """
     seconds = [whole_seconds(*window) for window in windows]
-    found = outcomes_in(directory, seconds)
-    return [one[ALL].over(len(inside)) if inside else None for one, inside in zip(found, seconds, strict=True)]
+    outcomes = outcomes_in(directory, seconds)
+    return [
+        outcomes_[ALL].over(len(inside)) if inside else None
+        for outcomes_, inside in zip(outcomes, seconds, strict=True)
+    ]
 
 
 def last_second(directory: Path) -> int | None:
@@ -255,7 +258,9 @@ def latencies_of(histogram: HdrHistogram, percentiles: Sequence[float]) -> tuple
     walks over all counts for each.
     """
     sums = np.cumsum(np.ctypeslib.as_array(histogram.encoder.payload.counts))
-    places = [int(np.searchsorted(sums, histogram.get_target_count_at_percentile(each))) for each in percentiles]
+    places = [
+        int(np.searchsorted(sums, histogram.get_target_count_at_percentile(percentile))) for percentile in percentiles
+    ]
     values = [histogram.get_highest_equivalent_value(histogram.get_value_from_index(at)) for at in places]
     return (*(float(value) / _MS for value in values), float(histogram.get_max_value()) / _MS)
 
@@ -286,8 +291,8 @@ def percentile_curve(
     """(percentile, ms) from 0 to 100, dense towards the end as far as the count carries; ``all`` merges every
     transaction. ``log`` is ``response`` or ``service``. Empty when none succeeded.
     """
-    found = outcomes_in(directory, [some_seconds(from_s, until_s)], transaction, log)[0]
-    merged = found[transaction].histogram
+    outcomes = outcomes_in(directory, [some_seconds(from_s, until_s)], transaction, log)[0]
+    merged = outcomes[transaction].histogram
     count = merged.get_total_count()
     if count == 0:
         return []
@@ -400,11 +405,11 @@ class SecondResponses:
 def seconds_between(directory: Path, from_s: float, until_s: float, transaction: str = ALL) -> list[SecondResponses]:
     """One entry for each whole second inside [from_s, until_s)."""
     seconds = some_seconds(from_s, until_s)
-    found = []
+    entries = []
     for named in outcomes_in(directory, [(second,) for second in seconds], transaction):
-        one = named[transaction]
-        pairs = [(ns / _MS, count) for ns, count in recorded(one.histogram)]
+        result = named[transaction]
+        pairs = [(ns / _MS, count) for ns, count in recorded(result.histogram)]
         values, counts = zip(*pairs, strict=True) if pairs else ((), ())
-        wrong = one.failed + one.dropped
-        found.append(SecondResponses(tuple(values), tuple(counts), wrong, one.unanswered, one.unanswered_from))
-    return found
+        wrong = result.failed + result.dropped
+        entries.append(SecondResponses(tuple(values), tuple(counts), wrong, result.unanswered, result.unanswered_from))
+    return entries

@@ -48,8 +48,8 @@ def responses_of(types: Sequence[TypeWithin]) -> dict[str, float]:
     """The worst use of a limit, and transactions a second within the limits; nothing where there are no limits."""
     if not types:
         return {}
-    uses = [use for each in types for use in each.uses.values()]
-    return {WITHIN: sum(each.within for each in types), **({WORST: max(uses)} if uses else {})}
+    uses = [use for type_ in types for use in type_.uses.values()]
+    return {WITHIN: sum(type_.within for type_ in types), **({WORST: max(uses)} if uses else {})}
 
 
 def _type(name: str, outcomes: Outcomes, limits: Sequence[LimitResult], seconds: int) -> TypeWithin:

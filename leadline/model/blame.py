@@ -80,8 +80,8 @@ class Evidence:
         if number is not None and number not in _OF_CRASHES:
             return f"ended from outside by signal {number}{_name(number)}"
         if self.asked:
-            told = "" if self.exit_code is None else f" (exit code {self.exit_code})"
-            return f"asked from outside to end{told}"
+            exit_text = "" if self.exit_code is None else f" (exit code {self.exit_code})"
+            return f"asked from outside to end{exit_text}"
         if self.ready and self.exit_code == 0:
             return "ended in order, which leadline did not ask for (exit code 0)"
         return f"exit code {self.exit_code}"

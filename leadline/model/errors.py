@@ -118,5 +118,5 @@ def nearest(word: str, choices: list[str]) -> str | None:
     """The choice most like ``word``, or None when nothing is close (difflib ratio < 0.6)."""
     import difflib
 
-    found = difflib.get_close_matches(word[:200], choices, n=1)
-    return found[0] if found else None
+    close_matches = difflib.get_close_matches(word[:200], choices, n=1)
+    return close_matches[0] if close_matches else None

@@ -87,8 +87,12 @@ def json_as(kind: type[_Kind], data: bytes | str, what: str, most: int = MOST_BY
     ReceivedError.
     """
     with reading(what):
-        found = json_value(data, what, most)
-        if is_dataclass(kind) and isinstance(found, dict) and (more := found.keys() - {f.name for f in fields(kind)}):
+        document = json_value(data, what, most)
+        if (
+            is_dataclass(kind)
+            and isinstance(document, dict)
+            and (more := document.keys() - {f.name for f in fields(kind)})
+        ):
             raise ValueError(f"{quoted(min(more))} is nothing that it has")
         value: _Kind = adapter(cast(Hashable, kind)).validate_json(data, strict=True)
         return value
@@ -115,8 +119,8 @@ def number(row: Mapping[str, Any], name: str, what: str, least: float = 0.0, mos
     """A finite number of a row or object, within bounds. Raises ReceivedError."""
     try:
         value = row[name]
-        if not isinstance(value, bool) and least <= (found := float(value)) <= most:
-            return found
+        if not isinstance(value, bool) and least <= (number_ := float(value)) <= most:
+            return number_
     except KeyError:
         raise ReceivedError(what, f"{quoted(name)} is not there") from None
     except (ValueError, TypeError, OverflowError):
@@ -165,11 +169,11 @@ def _finite(digits: str) -> float:
 
 def _depth(value: object) -> int:
     depth, level = 0, [value]
-    while level := [each for each in level if isinstance(each, dict | list)]:
+    while level := [part for part in level if isinstance(part, dict | list)]:
         depth += 1
         if depth > MOST_DEPTH:
             break
-        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for part in level for item in (part.values() if isinstance(part, dict) else part)]
     return depth
 
 
@@ -191,8 +195,8 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"]))
-    given = "" if first["type"] == "missing" else f" ({quoted(first['input'])})"
-    return f"{name or 'the document'}{given}: {first['msg'].removeprefix('Value error, ').lower()}"
+    given_text = "" if first["type"] == "missing" else f" ({quoted(first['input'])})"
+    return f"{name or 'the document'}{given_text}: {first['msg'].removeprefix('Value error, ').lower()}"
 
 
 def _said(error: BaseException) -> str:

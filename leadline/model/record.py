@@ -212,7 +212,7 @@ def under_load(planned: PlannedTrial, phases: Phases) -> tuple[tuple[float, floa
     turns without their first second, as samples tell of the second before them.
     """
     zero = phases.load_started
-    turns = tuple((zero + one.begin + 1, zero + one.end) for one in planned.turns if not one.warm_up)
+    turns = tuple((zero + turn.begin + 1, zero + turn.end) for turn in planned.turns if not turn.warm_up)
     return turns or ((phases.steady_from, phases.steady_until),)
 
 

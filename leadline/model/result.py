@@ -263,7 +263,7 @@ class AcrossHosts:
 
     def of(self, factor: str, level: Level) -> tuple[HostEffect, ...]:
         """One level's effects, in the order of the hosts."""
-        return tuple(one for one in self.effects if (one.factor, one.level) == (factor, level))
+        return tuple(effect for effect in self.effects if (effect.factor, effect.level) == (factor, level))
 
 
 @dataclass(frozen=True)

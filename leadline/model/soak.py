@@ -84,9 +84,9 @@ class Gap:
 
 def gaps(intervals: Sequence[Interval], whys: Mapping[int, str]) -> list[Gap]:
     """Where more than an interval is missing. ``whys``: how each stretch ended."""
-    found = []
+    gaps_ = []
     for before, after in itertools.pairwise(intervals):
         if after.stretch != before.stretch or after.begin > before.end + 0.5 * before.seconds:
             why = whys.get(before.stretch, "") if after.stretch != before.stretch else "nothing was measured"
-            found.append(Gap(before.end, after.begin, why or "leadline ended without a word"))
-    return found
+            gaps_.append(Gap(before.end, after.begin, why or "leadline ended without a word"))
+    return gaps_

@@ -75,8 +75,8 @@ class Watched:
 
 def watched(plan: Plan, observations: Sequence[Observation], response: str) -> Watched | None:
     """Where the trials that ran stand in the plan; None where they tell nothing yet."""
-    plan, seen = as_one_factor(plan, observations)
-    table = StudyTable.of(plan, seen, plain_level)
+    plan, observations_ = as_one_factor(plan, observations)
+    table = StudyTable.of(plan, observations_, plain_level)
     sample, _ = sample_of(table, response)
     if len(np.unique(sample.blocks)) < min(FEWEST, 1 + max(trial.block for trial in plan.trials)):
         return None

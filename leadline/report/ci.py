@@ -38,26 +38,28 @@ def markdown(found: Summary) -> str:
     parts.append(f"**{_escaped(found.answer)}**")
     rows = [
         (
-            words.kind_of(one.response).name,
-            one.setting,
-            *_change(one, found.digits),
-            str(one.trials) + (f" ({one.failures} failed)" if one.failures else ""),
-            one.verdict.value + (f": {one.reason}" if one.reason else ""),
+            words.kind_of(comparison.response).name,
+            comparison.setting,
+            *_change(comparison, found.digits),
+            str(comparison.trials) + (f" ({comparison.failures} failed)" if comparison.failures else ""),
+            comparison.verdict.value + (f": {comparison.reason}" if comparison.reason else ""),
         )
-        for one in found.comparisons
+        for comparison in found.comparisons
     ]
     if rows:
         head = ("response", "setting", "change", "all comparisons", "trials", "verdict")
         parts.append(_table(head, rows, "llrrrl"))
     if found.interactions:
         parts.append("\n".join(f"- Interaction: {_escaped(sentence)}." for sentence in found.interactions))
-    checks = [(one.name, _STATES[one.state], one.value, one.detail) for one in found.checks]
+    checks = [(check.name, _STATES[check.state], check.value, check.detail) for check in found.checks]
     parts.append(_table(("check", "state", "value", "detail"), checks, "llll"))
     if found.failures:
-        failed = [(str(one.trial), one.treatment, one.failure, one.message) for one in found.failures]
+        failed = [
+            (str(failure.trial), failure.treatment, failure.failure, failure.message) for failure in found.failures
+        ]
         parts.append(_table(("failed trial", "treatment", "class", "message"), failed, "rlll"))
     if found.warnings:
-        parts.append("\n".join(f"- {_escaped(one)}" for one in found.warnings))
+        parts.append("\n".join(f"- {_escaped(warning)}" for warning in found.warnings))
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,13 +71,15 @@ def junit(found: Summary) -> str:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in (("answer", found.answer), ("simulated", "yes" if found.simulated else "no")):
         ElementTree.SubElement(properties, "property", name=name, value=printable(value))
-    for one in found.comparisons:
-        change, interval = _change(one, found.digits)
-        told = f"{one.verdict.value}: {one.response} {change} {interval}" + (f"; {one.reason}" if one.reason else "")
-        _case(suite, found, one.response, one.setting, one.outcome, told, _failures(found))
+    for comparison in found.comparisons:
+        change, interval = _change(comparison, found.digits)
+        detail = f"{comparison.verdict.value}: {comparison.response} {change} {interval}" + (
+            f"; {comparison.reason}" if comparison.reason else ""
+        )
+        _case(suite, found, comparison.response, comparison.setting, comparison.outcome, detail, _failures(found))
     for check in found.checks:
-        told = f"{check.value}; {check.detail}" if check.detail else check.value
-        _case(suite, found, "checks", check.name, check.outcome, told, _failures(found))
+        detail = f"{check.value}; {check.detail}" if check.detail else check.value
+        _case(suite, found, "checks", check.name, check.outcome, detail, _failures(found))
     suite.set("tests", str(len(found.outcomes)))
     for name, outcome in (("failures", Outcome.FAILED), ("errors", Outcome.ERROR), ("skipped", Outcome.SKIPPED)):
         suite.set(name, str(found.outcomes.count(outcome)))
@@ -136,8 +140,8 @@ def _change(one: Comparison, digits: int) -> tuple[str, str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
     lines = [head, ["--:" if side == "r" else "---" for side in align]]
-    told = [[_escaped(cell) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *told])
+    cells = [[_escaped(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *cells])
 
 
 def _escaped(text: str) -> str:

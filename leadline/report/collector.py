@@ -43,29 +43,35 @@ def _summary(path: Path, _state: tuple[int, int], begin: float, end: float) -> G
 
 def sentence(files: TrialFiles) -> str:
     """Empty without a log."""
-    found = steady(files)
-    if found is None:
+    summary_ = steady(files)
+    if summary_ is None:
         return ""
-    said = [_pauses(found)]
-    if found.intervals and found.share_cycle is not None:
-        both = f"{_percent(found.share_cycle)} of the time as pause / (interval + pause)"
-        if found.share_interval is not None:
-            both += f", {_percent(found.share_interval)} as pause / interval"
-        said.append(f"{words.number(found.intervals.mean_s)} s between them on average: {both}.")
-    worst = [one for one in found.mmu if one.window_ms in (100.0, 1000.0) and one.share is not None]
-    if found.pauses.count and worst:
-        left = ", ".join(f"{_percent(one.share or 0.0)} of a window of {one.window_ms:g} ms" for one in worst)
-        said.append(f"Left to the application at worst: {left}.")
-    if found.stalls.count:
-        said.append(
-            f"Threads waited {words.number(found.stalls.sum_ms)} ms in all for memory outside of pauses "
-            f"({words.plural(found.stalls.count, 'stall')})."
+    sentences = [_pauses(summary_)]
+    if summary_.intervals and summary_.share_cycle is not None:
+        both = f"{_percent(summary_.share_cycle)} of the time as pause / (interval + pause)"
+        if summary_.share_interval is not None:
+            both += f", {_percent(summary_.share_interval)} as pause / interval"
+        sentences.append(f"{words.number(summary_.intervals.mean_s)} s between them on average: {both}.")
+    worst = [
+        utilisation
+        for utilisation in summary_.mmu
+        if utilisation.window_ms in (100.0, 1000.0) and utilisation.share is not None
+    ]
+    if summary_.pauses.count and worst:
+        shares = ", ".join(
+            f"{_percent(utilisation.share or 0.0)} of a window of {utilisation.window_ms:g} ms" for utilisation in worst
         )
-    said += [*_heap(found), *_beside_latency(files)]
-    if found.leak.verdict in ("leak", "full", "growing"):
-        said.append(f"Leak test: {found.leak.sentence}.")
-    said += [f"Warning: {text}." for text in found.warnings]
-    return " ".join(said)
+        sentences.append(f"Left to the application at worst: {shares}.")
+    if summary_.stalls.count:
+        sentences.append(
+            f"Threads waited {words.number(summary_.stalls.sum_ms)} ms in all for memory outside of pauses "
+            f"({words.plural(summary_.stalls.count, 'stall')})."
+        )
+    sentences += [*_heap(summary_), *_beside_latency(files)]
+    if summary_.leak.verdict in ("leak", "full", "growing"):
+        sentences.append(f"Leak test: {summary_.leak.sentence}.")
+    sentences += [f"Warning: {text}." for text in summary_.warnings]
+    return " ".join(sentences)
 
 
 def _pauses(found: GcSummary) -> str:
@@ -77,17 +83,17 @@ def _pauses(found: GcSummary) -> str:
 
 
 def _heap(found: GcSummary) -> list[str]:
-    said = []
+    heap = []
     if found.working_set:
         bound = "at most " if found.working_set.at_most else ""
         size = words.number(found.working_set.size / _MIB)
-        said.append(f"Working set {bound}{size} MiB {found.working_set.basis}.")
+        heap.append(f"Working set {bound}{size} MiB {found.working_set.basis}.")
     if found.allocation_rate is not None:
         promoted = ""
         if found.promotion_rate is not None:
             promoted = f", {words.number(found.promotion_rate / _MIB)} MiB/s promoted"
-        said.append(f"{words.number(found.allocation_rate / _MIB)} MiB/s allocated{promoted}.")
-    return said
+        heap.append(f"{words.number(found.allocation_rate / _MIB)} MiB/s allocated{promoted}.")
+    return heap
 
 
 @dataclass(frozen=True)
@@ -125,12 +131,12 @@ def beside(files: TrialFiles) -> Beside | None:
 
 
 def _beside_latency(files: TrialFiles) -> list[str]:
-    found = beside(files)
-    if found is None:
+    latency = beside(files)
+    if latency is None:
         return []
     return [
-        f"The 99th percentile of the response time was {words.number(found.with_ms)} ms in the median second with a "
-        f"pause ({found.with_count} s) and {words.number(found.without_ms)} ms without ({found.without_count} s)."
+        f"The 99th percentile of the response time was {words.number(latency.with_ms)} ms in the median second with a "
+        f"pause ({latency.with_count} s) and {words.number(latency.without_ms)} ms without ({latency.without_count} s)."
     ]
 
 

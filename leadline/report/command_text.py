@@ -91,10 +91,12 @@ def _others(found: Comparison) -> Iterator[str]:
 
 
 def _order(found: Comparison) -> Iterator[str]:
-    for one in found.order:
-        what = "one place later in its block" if one.name == "later" else "after another command, not the same,"
-        told = f"a run {what} takes {signed(one.percent)} % time {_interval(one.interval)}"
-        yield f"Order: {told}" + ("; random blocks keep it out of the comparison" if one.found else ": none seen")
+    for effect in found.order:
+        what = "one place later in its block" if effect.name == "later" else "after another command, not the same,"
+        sentence = f"a run {what} takes {signed(effect.percent)} % time {_interval(effect.interval)}"
+        yield f"Order: {sentence}" + (
+            "; random blocks keep it out of the comparison" if effect.found else ": none seen"
+        )
 
 
 def _outliers(found: Comparison) -> Iterator[str]:
@@ -118,13 +120,13 @@ def answer(found: Comparison) -> str:
     """The conclusion, one sentence for each command that is compared."""
     if found.nothing:
         return f"No conclusion: {found.nothing}."
-    said = [_said(found, at, effect) for at, effect in sorted(_effects(found, "wall").items())]
-    said += [_robust(found, at, relative) for at, relative in sorted(found.by_ranks.items())]
+    sentences = [_said(found, at, effect) for at, effect in sorted(_effects(found, "wall").items())]
+    sentences += [_robust(found, at, relative) for at, relative in sorted(found.by_ranks.items())]
     if found.unordered:
-        said.append("The order of the runs is unknown: a drift of the machine would look the same.")
+        sentences.append("The order of the runs is unknown: a drift of the machine would look the same.")
     if found.failed:
-        said.insert(0, f"{len(found.failed)} of {len(found.runs)} runs failed.")
-    return " ".join(said)
+        sentences.insert(0, f"{len(found.failed)} of {len(found.runs)} runs failed.")
+    return " ".join(sentences)
 
 
 def _said(found: Comparison, at: int, effect: Effect) -> str:
@@ -161,7 +163,7 @@ def _takes(found: Comparison, effect: Effect) -> str:
 def _effects(found: Comparison, response: str) -> dict[int, Effect]:
     if found.analysis is None:
         return {}
-    of = [one for one in found.analysis.responses if one.response == response]
+    of = [analysis for analysis in found.analysis.responses if analysis.response == response]
     return {
         int(effect.level): effect for one in of for effect in one.effects if int(effect.level) < len(found.commands)
     }

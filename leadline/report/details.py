@@ -22,13 +22,13 @@ def noise(one: ResponseAnalysis) -> list[str]:
 
 def shared(analysis: StudyAnalysis) -> list[str]:
     """Notes, and settings that are not distinguishable: once for all responses of which they hold."""
-    said: dict[str, list[str]] = {}
-    for one in analysis.responses:
-        groups = [f"Not distinguishable: {words.several(group)}." for group in one.groups if len(group) > 1]
-        for sentence in (*one.notes, *groups):
-            said.setdefault(sentence, []).append(one.response)
+    settings: dict[str, list[str]] = {}
+    for response in analysis.responses:
+        groups = [f"Not distinguishable: {words.several(group)}." for group in response.groups if len(group) > 1]
+        for sentence in (*response.notes, *groups):
+            settings.setdefault(sentence, []).append(response.response)
     every = len(analysis.responses)
-    return [text if len(names) == every else f"{', '.join(names)}: {text}" for text, names in said.items()]
+    return [text if len(names) == every else f"{', '.join(names)}: {text}" for text, names in settings.items()]
 
 
 def ranks(record: StudyRecord, one: ResponseAnalysis) -> list[str]:

@@ -23,11 +23,11 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     study = record.study
     conclusions = plain(analysis)
     conclusions["judgement"]["standing"] = analysis.judgement.standing
-    for one, source in zip(conclusions["responses"], analysis.responses, strict=True):
+    for entry, source in zip(conclusions["responses"], analysis.responses, strict=True):
         kind = words.kind_of(source.response)
-        one["unit"], one["higher_is_better"] = kind.unit, kind.higher_is_better
-        one["baseline_at_least"] = isinstance(source.baseline_mean, AtLeast)
-        for effect, of in zip(one["effects"], source.effects, strict=True):
+        entry["unit"], entry["higher_is_better"] = kind.unit, kind.higher_is_better
+        entry["baseline_at_least"] = isinstance(source.baseline_mean, AtLeast)
+        for effect, of in zip(entry["effects"], source.effects, strict=True):
             effect["at_least"] = isinstance(of.percent, AtLeast)
             effect["setting"] = words.setting(study, of.factor, of.level)
     return {
@@ -66,11 +66,11 @@ def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
         "treatment_key": planned.treatment.key,
         "levels": planned.treatment.as_dict(),
     }
-    for shown, slot in zip(row["slots"], trial.slots, strict=True):
-        shown["at_least"] = words.lower_bounds(slot.responses)
-        shown["treatment"] = words.treatment_text(record.study, record.plan, slot.treatment)
-        shown["treatment_key"] = slot.treatment.key
-        shown["levels"] = slot.treatment.as_dict()
+    for entry, slot in zip(row["slots"], trial.slots, strict=True):
+        entry["at_least"] = words.lower_bounds(slot.responses)
+        entry["treatment"] = words.treatment_text(record.study, record.plan, slot.treatment)
+        entry["treatment_key"] = slot.treatment.key
+        entry["levels"] = slot.treatment.as_dict()
     return row
 
 

@@ -78,14 +78,14 @@ def glance(record: StudyRecord, analysis: StudyAnalysis) -> Glance:
         ranked = sorted(
             ranked, key=lambda effect: (effect.factor != load, effect.level if effect.factor == load else 0)
         )
-    axes = tuple(axis(record, one, _of_unit(analysis, one)) for one in analysis.responses)
+    axes = tuple(axis(record, response, _of_unit(analysis, response)) for response in analysis.responses)
     by_setting: dict[str, dict[str, Cell]] = {}
     for effect in ranked:
         by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})
     for one, drawn in zip(analysis.responses, axes, strict=True):
         for effect, cell in zip(one.effects, drawn.cells, strict=True):
             by_setting.setdefault(words.setting(record.study, effect.factor, effect.level), {})[one.response] = cell
-    names = [one.response for one in axes]
+    names = [axe.response for axe in axes]
     rows = tuple((name, tuple(cells.get(response) for response in names)) for name, cells in by_setting.items())
     loads = _loads(record, load, names) if load is not None and len(record.plan.factors) == 1 else ()
     return Glance(axes, rows, loads)
@@ -112,13 +112,20 @@ def _loads(record: StudyRecord, factor: str, responses: Sequence[str]) -> tuple[
     for trial in record.trials:
         if trial.failure is not None or trial.responses:
             trials.setdefault(trial.planned.treatment[factor], []).append(trial)
-    found = []
-    for level, own in sorted(trials.items(), key=lambda item: float(item[0])):
-        failed = sum(trial.failure is not None for trial in own)
-        name = words.setting(record.study, factor, level) + (f" ({failed} of {len(own)} failed)" if failed else "")
-        good = [trial.responses for trial in own if trial.failure is None]
-        found.append((name, tuple(_range([one[each] for one in good if each in one]) for each in responses)))
-    return tuple(found)
+    rows = []
+    for level, trials_of_level in sorted(trials.items(), key=lambda item: float(item[0])):
+        failed = sum(trial.failure is not None for trial in trials_of_level)
+        name = words.setting(record.study, factor, level) + (
+            f" ({failed} of {len(trials_of_level)} failed)" if failed else ""
+        )
+        good = [trial.responses for trial in trials_of_level if trial.failure is None]
+        rows.append(
+            (
+                name,
+                tuple(_range([figures[response] for figures in good if response in figures]) for response in responses),
+            )
+        )
+    return tuple(rows)
 
 
 def _range(values: Sequence[float]) -> str:
@@ -175,7 +182,10 @@ def _cell(record: StudyRecord, effect: Effect, place: Callable[[float], float]) 
     wide = effect.simultaneous or plain
     ends = [place(end) for of in (plain, wide) for end in ((of.low, of.high) if of else (effect.percent,) * 2)]
     digits = words.decimals(record.study)
-    shown = words.change_interval(wide, digits)
+    change_interval = words.change_interval(wide, digits)
     return Cell(
-        words.verdict(effect), f"{words.signed(effect.percent, digits)} %", shown, Mark(place(effect.percent), *ends)
+        words.verdict(effect),
+        f"{words.signed(effect.percent, digits)} %",
+        change_interval,
+        Mark(place(effect.percent), *ends),
     )

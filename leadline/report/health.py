@@ -84,25 +84,27 @@ def _steady(record: StudyRecord) -> Item:
 
 def _warm_up(record: StudyRecord) -> list[Item]:
     """Of studies that have one before the load."""
-    told = Counter(step.detail for trial in record.trials for step in trial.steps if step.name == WARM_UP)
-    if not told:
+    details = Counter(step.detail for trial in record.trials for step in trial.steps if step.name == WARM_UP)
+    if not details:
         return []
-    late = sum(count for detail, count in told.items() if detail.startswith(NOT_SETTLED))
-    value = f"over in {told.total() - late} of {told.total()} trials"
-    return [Item("Warm-up", WARN if late else GOOD, value, "; ".join(detail for detail, _ in told.most_common(2)))]
+    late = sum(count for detail, count in details.items() if detail.startswith(NOT_SETTLED))
+    value = f"over in {details.total() - late} of {details.total()} trials"
+    return [Item("Warm-up", WARN if late else GOOD, value, "; ".join(detail for detail, _ in details.most_common(2)))]
 
 
 def _driver(files: Sequence[TrialFiles], virtual: bool) -> Item:
     """In virtual time it shares the guest's CPU: starts that are late for that are the server's doing."""
-    found = [(one.trial.id, one.summary["driver"]) for one in files if isinstance(one.summary.get("driver"), dict)]
-    if not found:
+    drivers = [
+        (file.trial.id, file.summary["driver"]) for file in files if isinstance(file.summary.get("driver"), dict)
+    ]
+    if not drivers:
         return Item("Driver", UNKNOWN, words.NOT_RECORDED)
-    limited = [trial for trial, driver in found if driver.get("limit")]
+    limited = [trial for trial, driver in drivers if driver.get("limit")]
     if virtual:
-        limited = [one.trial.id for one in files if one.trial.failure is FailureClass.BOTTLENECK]
-    shares = [share for one in files if (share := one.figure("driver", "cpu_share")) is not None]
+        limited = [file.trial.id for file in files if file.trial.failure is FailureClass.BOTTLENECK]
+    shares = [share for file in files if (share := file.figure("driver", "cpu_share")) is not None]
     busiest = f"busiest: {words.share(max(shares))} of its CPU" if shares else ""
-    notes = [note for one in files if isinstance(note := one.summary.get("generator"), dict)]
+    notes = [note for file in files if isinstance(note := file.summary.get("generator"), dict)]
     sentences = sorted({str(note["sentence"]) for note in notes})
     missing = [str(note["missing"]) for note in notes if note.get("missing")]
     if missing:
@@ -115,8 +117,8 @@ def _driver(files: Sequence[TrialFiles], virtual: bool) -> Item:
 
 
 def _little(files: Sequence[TrialFiles]) -> Item:
-    errors = [abs(e) for one in files if (e := one.figure("littles_law", "relative_error")) is not None]
-    dropped = sum(one.figure("dropped") or 0 for one in files)
+    errors = [abs(e) for file in files if (e := file.figure("littles_law", "relative_error")) is not None]
+    dropped = sum(file.figure("dropped") or 0 for file in files)
     if not errors:
         return Item("Little's law", UNKNOWN, words.NOT_RECORDED)
     worst = max(errors)
@@ -134,11 +136,11 @@ def _drift(analysis: StudyAnalysis) -> Item:
         DriftVerdict.NOT_ESTIMATED: UNKNOWN,
     }
     for verdict, state in states.items():
-        found = [one for one in analysis.responses if one.drift.verdict is verdict]
-        if not found:
+        responses = [response for response in analysis.responses if response.drift.verdict is verdict]
+        if not responses:
             continue
-        first = found[0].drift
-        detail = f"in {', '.join(one.response for one in found)}"
+        first = responses[0].drift
+        detail = f"in {', '.join(one.response for one in responses)}"
         if state is WARN and first.percent is not None:
             detail += f"; {words.signed(first.percent)} % {words.change_interval(first.interval)}"
         return Item("Drift", state, verdict.value, "" if state is UNKNOWN else detail)
@@ -147,20 +149,22 @@ def _drift(analysis: StudyAnalysis) -> Item:
 
 def _others(analysis: StudyAnalysis) -> Item:
     """CPU of programs that are none of the study's."""
-    found = analysis.disturbance
-    if found is None:
+    disturbance = analysis.disturbance
+    if disturbance is None:
         return Item("Other programs", UNKNOWN, words.NOT_RECORDED)
-    most = f"up to {100 * max(found.shares.values()):.0f} % of the CPUs"
-    if not found.found:
-        return Item("Other programs", GOOD, most, measures(found))
-    parts = [f"{len(found.trials)} of {len(found.shares)} trials disturbed"]
-    if found.when is not None:
-        parts[0] += f", {clock_times(found.when)}"
-    parts.append(", ".join(f"{name} {100 * share:.0f} %" for name, share in found.used.items()))
-    if found.wider is not None:
-        parts.append(f"intervals {found.wider:.1f} times as wide" + (", taken out" if found.taken_out else ""))
-    state = WARN if found.taken_out else BAD
-    return Item("Other programs", state, most, "; ".join(filter(None, [*parts, measures(found)])))
+    most = f"up to {100 * max(disturbance.shares.values()):.0f} % of the CPUs"
+    if not disturbance.found:
+        return Item("Other programs", GOOD, most, measures(disturbance))
+    parts = [f"{len(disturbance.trials)} of {len(disturbance.shares)} trials disturbed"]
+    if disturbance.when is not None:
+        parts[0] += f", {clock_times(disturbance.when)}"
+    parts.append(", ".join(f"{name} {100 * share:.0f} %" for name, share in disturbance.used.items()))
+    if disturbance.wider is not None:
+        parts.append(
+            f"intervals {disturbance.wider:.1f} times as wide" + (", taken out" if disturbance.taken_out else "")
+        )
+    state = WARN if disturbance.taken_out else BAD
+    return Item("Other programs", state, most, "; ".join(filter(None, [*parts, measures(disturbance)])))
 
 
 def _restored(record: StudyRecord) -> Item:
@@ -175,18 +179,18 @@ def _restored(record: StudyRecord) -> Item:
         return Item("Host", BAD, "not put back", ", ".join(wrong))
     if undone:
         return Item("Host", GOOD, "put back", _put_back({reading.knob for reading in undone}))
-    told = [words.plural(len(changed), "setting") + " changed"] if changed else []
-    told += [words.plural(len(stores), "store") + " placed in memory"] if stores else []
-    if told:
-        return Item("Host", UNKNOWN, "not read again", ", ".join(told))
+    parts = [words.plural(len(changed), "setting") + " changed"] if changed else []
+    parts += [words.plural(len(stores), "store") + " placed in memory"] if stores else []
+    if parts:
+        return Item("Host", UNKNOWN, "not read again", ", ".join(parts))
     return Item("Host", GOOD, "nothing was changed")
 
 
 def _put_back(undone: Collection[str]) -> str:
     """Settings by their names, the rest as ``leadline.host.base.Host.temporary`` names it."""
     kinds = Counter(kind if blank else "" for kind, blank, _ in (name.partition(" ") for name in undone))
-    told = [f"{words.plural(kinds[''], 'setting')} read again"] if kinds[""] else []
+    parts = [f"{words.plural(kinds[''], 'setting')} read again"] if kinds[""] else []
     for kind, noun, now in _TEMPORARY:
         if kinds[kind]:
-            told.append(f"{words.plural(kinds[kind], noun)} {now}")
-    return ", ".join(told)
+            parts.append(f"{words.plural(kinds[kind], noun)} {now}")
+    return ", ".join(parts)

@@ -113,10 +113,10 @@ def _merged(
         whole = histograms.merge(parts)
         from_ms = min((bounds.get(name, math.inf) for bounds in unanswered), default=math.inf)
         values = [_known(value, from_ms) for value in whole.quantiles(QUANTILES.values())]
-        each = [[_known(value, from_ms) for value in part.quantiles(QUANTILES.values())] for part in parts]
+        quantiles = [[_known(value, from_ms) for value in part.quantiles(QUANTILES.values())] for part in parts]
         figures = {}
         for index, quantile in enumerate(QUANTILES):
-            of = [value[index] for value in each]
+            of = [value[index] for value in quantiles]
             present = [value for value in of if value is not None]
             value = values[index]
             if value is not None and present:

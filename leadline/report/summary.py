@@ -93,18 +93,22 @@ class Summary:
     @property
     def outcome(self) -> Outcome:
         """An error before a failure, a failure before passed; what is skipped alone decides nothing."""
-        return next((one for one in (Outcome.ERROR, Outcome.FAILED) if one in self.outcomes), Outcome.PASSED)
+        return next(
+            (outcome_ for outcome_ in (Outcome.ERROR, Outcome.FAILED) if outcome_ in self.outcomes), Outcome.PASSED
+        )
 
     @property
     def outcomes(self) -> list[Outcome]:
         """Of every comparison and check, in their order."""
-        return [one.outcome for one in self.comparisons] + [one.outcome for one in self.checks]
+        return [comparison.outcome for comparison in self.comparisons] + [check.outcome for check in self.checks]
 
 
 def summary(record: StudyRecord, analysis: StudyAnalysis) -> Summary:
     """Reads the files of the trials for the checks; those that are missing leave a check *not recorded*."""
     study, files = record.study, [trial_files.read(trial) for trial in record.trials]
-    sentences = [(one.response, pair) for one in analysis.responses for pair in one.interactions if pair.sentence]
+    sentences = [
+        (response.response, pair) for response in analysis.responses for pair in response.interactions if pair.sentence
+    ]
     return Summary(
         study=study.study,
         run=f"{study.study}@{record.id}",
@@ -126,19 +130,19 @@ def summary(record: StudyRecord, analysis: StudyAnalysis) -> Summary:
             for trial in record.trials
             if trial.state == TrialState.FAILED and not trial.is_left
         ),
-        warnings=(*analysis.warnings, *(f"Left out: {one}" for one in record.skipped)),
+        warnings=(*analysis.warnings, *(f"Left out: {reason}" for reason in record.skipped)),
         digits=words.decimals(study),
     )
 
 
 def _comparisons(record: StudyRecord, analysis: StudyAnalysis) -> list[Comparison]:
-    found = []
-    for one in analysis.responses:
-        kind = words.kind_of(one.response)
-        for effect in one.effects:
-            found.append(
+    comparisons = []
+    for response in analysis.responses:
+        kind = words.kind_of(response.response)
+        for effect in response.effects:
+            comparisons.append(
                 Comparison(
-                    response=one.response,
+                    response=response.response,
                     unit=kind.unit,
                     higher_is_better=kind.higher_is_better,
                     factor=effect.factor,
@@ -155,7 +159,7 @@ def _comparisons(record: StudyRecord, analysis: StudyAnalysis) -> list[Compariso
                     reason=effect.reason,
                 )
             )
-    return found
+    return comparisons
 
 
 def _check(item: health.Item, judgement: Judgement) -> Check:

@@ -58,16 +58,16 @@ class StudyTable:
             yield Text("")
             yield from self._table(10_000 if options.no_wrap else options.max_width)
         if self._verbose:
-            for one in analysis.responses:
-                yield from self._details(one)
+            for response in analysis.responses:
+                yield from self._details(response)
             yield from (Text(one_line(sentence)) for sentence in details.shared(analysis))
         limits = [line for line in self._limits() if line.plain.rstrip(".") not in head]
-        shown = limits if self._verbose else limits[:MOST_LIMITS]
-        if shown:
+        limits_shown = limits if self._verbose else limits[:MOST_LIMITS]
+        if limits_shown:
             yield Text("")
-            yield from shown
-        if len(limits) > len(shown):
-            yield Text(f"{words.plural(len(limits) - len(shown), 'more line')} with --verbose.", style="dim")
+            yield from limits_shown
+        if len(limits) > len(limits_shown):
+            yield Text(f"{words.plural(len(limits) - len(limits_shown), 'more line')} with --verbose.", style="dim")
 
     def _trials(self) -> str:
         record = self._record
@@ -96,16 +96,16 @@ class StudyTable:
     def _unknown(self) -> list[str]:
         """Reasons of verdicts, of missing ones alone unless verbose, each once for all of which it holds."""
         responses: dict[tuple[str, str], list[str]] = {}
-        for one in self._analysis.responses:
-            settings: dict[str, list[str]] = {one.reason: []} if one.reason else {}
-            for effect in one.effects:
+        for response in self._analysis.responses:
+            settings: dict[str, list[str]] = {response.reason: []} if response.reason else {}
+            for effect in response.effects:
                 level = words.level_text(self._record.study, effect.factor, effect.level)
-                told = f"{effect.factor}={level}" in self._analysis.judgement.withheld
-                told |= effect.verdict is not Verdict.UNDETERMINED and not self._verbose
-                if effect.reason not in ("", one.reason) and not told:
+                is_told = f"{effect.factor}={level}" in self._analysis.judgement.withheld
+                is_told |= effect.verdict is not Verdict.UNDETERMINED and not self._verbose
+                if effect.reason not in ("", response.reason) and not is_told:
                     settings.setdefault(effect.reason, []).append(f"{effect.factor} = {level}")
             for reason, names in settings.items():
-                responses.setdefault((reason, " of " * bool(names) + ", ".join(names)), []).append(one.response)
+                responses.setdefault((reason, " of " * bool(names) + ", ".join(names)), []).append(response.response)
         return [f"{', '.join(names)}{of}: {reason}" for (reason, of), names in responses.items()]
 
     def _details(self, one: ResponseAnalysis) -> list[Text]:
@@ -133,23 +133,26 @@ class StudyTable:
     def _table(self, width: int) -> list[Text]:
         """Responses as columns: the baseline's figures, then what each setting changes; of loads their figures."""
         record, analysis = self._record, self._analysis
-        shown = glance(record, analysis)
-        heads = [(one.response, one.unit or "–", one.better.strip("\u2190\u2192 ")) for one in shown.axes]
+        shown_glance = glance(record, analysis)
+        heads = [(axe.response, axe.unit or "–", axe.better.strip("\u2190\u2192 ")) for axe in shown_glance.axes]
         counted = f"{analysis.responses[0].counted}s"
-        if shown.loads:
-            loads = [_Row(one_line(name), "", tuple((text, "", "", "") for text in own)) for name, own in shown.loads]
+        if shown_glance.loads:
+            loads = [
+                _Row(one_line(name), "", tuple((text, "", "", "") for text in figures))
+                for name, figures in shown_glance.loads
+            ]
             return _narrowest("", heads, loads, width)
         base = [
-            (words.number(one.baseline_mean), words.value_interval(one.baseline_interval), "", "")
-            for one in analysis.responses
+            (words.number(response.baseline_mean), words.value_interval(response.baseline_interval), "", "")
+            for response in analysis.responses
         ]
         rows = [_Row("baseline", str(analysis.responses[0].baseline_trials or "–"), tuple(base))]
         counts = {
             words.setting(record.study, effect.factor, effect.level): words.trials_text(effect)
-            for one in reversed(analysis.responses)
-            for effect in one.effects
+            for response in reversed(analysis.responses)
+            for effect in response.effects
         }
-        for name, cells in shown.rows:
+        for name, cells in shown_glance.rows:
             rows.append(_Row(one_line(name), counts[name], tuple(_cell(cell) for cell in cells)))
         lines = _narrowest(counted, heads, rows, width)
         if len(rows) > 1:

@@ -259,7 +259,7 @@ def gather(
 def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple[int, int] | None) -> list[Load]:
     """The loads of the trials that are shown first."""
     loads = []
-    for file in (each for id_ in dict.fromkeys(chosen or ()) for each in files if each.trial.id == id_):
+    for file in (file for id_ in dict.fromkeys(chosen or ()) for file in files if file.trial.id == id_):
         started = float(file.summary.get("started_unix_ns") or 0) / 1e9
         if file.trial.directory is not None and started:
             log = histograms.over_time(file.trial.directory / "driver" / "response.hlog")

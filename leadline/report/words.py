@@ -48,8 +48,8 @@ def trial_text(study: Study, plan: Plan, planned: PlannedTrial) -> str:
     """The treatment of a trial; of one with slots its layout and what it holds throughout."""
     if not planned.slots:
         return treatment_text(study, plan, planned.treatment)
-    held = treatment_text(study, plan, planned.held())
-    return planned.layout if held == "baseline" else f"{planned.layout}, {held}"
+    levels = treatment_text(study, plan, planned.held())
+    return planned.layout if levels == "baseline" else f"{planned.layout}, {levels}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -138,8 +138,8 @@ def plural(count: int, word: str) -> str:
 
 def baseline_trials(one: ResponseAnalysis) -> str:
     """What a baseline's interval rests on; of two blocks it is startlingly wide, so that is said."""
-    found = plural(one.baseline_trials, one.counted)
-    return f"{found}; two blocks: wide by 1 degree of freedom" if one.baseline_blocks == 2 else found
+    trials = plural(one.baseline_trials, one.counted)
+    return f"{trials}; two blocks: wide by 1 degree of freedom" if one.baseline_blocks == 2 else trials
 
 
 def share(value: float | None) -> str:

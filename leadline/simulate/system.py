@@ -203,7 +203,7 @@ class SimulatedSystem(AtStart):
         side = self._study.workload.model_copy(update={"ramp_up": ramp_up, "steady": end - ramp_up})
         systems = [_own(instance.system) for instance in instances]
         schedules: list[list[tuple[float, Mapping[str, Level]]]] = [[] for _ in instances]
-        ordered = sorted((turn.begin, at) for at, one in enumerate(instances) for turn in one.turns)
+        ordered = sorted((turn.begin, at) for at, instance in enumerate(instances) for turn in instance.turns)
         for index, (begin, at) in enumerate(ordered):
             due = started_ns + round(begin * 1e9)
             self._clock.sleep_until(due - round(SLOT_LEAD * 1e9))

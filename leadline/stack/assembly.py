@@ -59,19 +59,19 @@ def check(database: str, server: str, logs: Iterable[Path], words: Sequence[str]
 
     A database without a free connection refuses every further one, so that the trial would tell of the refusals.
     """
-    found: list[str] = []
+    lines: list[str] = []
     for line in _lines(logs):
-        if any(word in line for word in words) and line not in found:
-            found.append(line)
-            if len(found) == _KEPT:
+        if any(word in line for word in words) and line not in lines:
+            lines.append(line)
+            if len(lines) == _KEPT:
                 break
-    if found:
-        said = next(word for word in words if word in found[0])
+    if lines:
+        word_found = next(word for word in words if word in lines[0])
         raise blamed(
             Evidence(Event.REFUSED),
-            f"{database} refused connections of {server}'s pool: {said}; the pool may grow beyond"
+            f"{database} refused connections of {server}'s pool: {word_found}; the pool may grow beyond"
             " database.max_connections: lower server.datasource.max_connections or raise it",
-            "\n".join(found),
+            "\n".join(lines),
         )
 
 
@@ -80,22 +80,22 @@ def check_store(server: str, logs: Iterable[Path]) -> None:
 
     Orders are then refused, so that the trial would tell of the refusals.
     """
-    found: list[str] = []
+    lines: list[str] = []
     heading = ""
     for line in _lines(logs):
-        said = _STORE.search(line)
-        words = f"{heading}: {line}" if heading else said[0] if said else ""
+        match = _STORE.search(line)
+        words = f"{heading}: {line}" if heading else match[0] if match else ""
         heading = begun[0] if (begun := _STORE_HEADING.search(line)) else ""
-        if words and words not in found:
-            found.append(words)
-            if len(found) == _KEPT:
+        if words and words not in lines:
+            lines.append(words)
+            if len(lines) == _KEPT:
                 break
-    if found:
+    if lines:
         raise blamed(
             Evidence(Event.REFUSED),
-            f"{server} cannot keep messages: {found[0].rstrip('.')}; is there room where"
+            f"{server} cannot keep messages: {lines[0].rstrip('.')}; is there room where"
             " server.messaging.store_place puts them?",
-            "\n".join(found),
+            "\n".join(lines),
         )
 
 
@@ -234,8 +234,8 @@ class Stack(Parts):
             deployment=deployment,
         )
         self._configured = True
-        own = self._owners.levels(settings, self._serving)
-        self.server.configure(context, {name: at for name, at in own.items() if name != registry.SERVER_KNOB.name})
+        levels = self._owners.levels(settings, self._serving)
+        self.server.configure(context, {name: at for name, at in levels.items() if name != registry.SERVER_KNOB.name})
         self._processes["server"] = self.server.start()
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
@@ -245,8 +245,8 @@ class Stack(Parts):
         self._settings = dict(settings)
         fronted = web_knobs.chosen(self._in_front(settings)) is not None
         fixed = self.choice.own.content.fixed_port if self.choice.own else None
-        given = (0 if fronted else self.options.http_port) or fixed
-        self._http_port = self._url_port = given or self._host.free_port()
+        port = (0 if fronted else self.options.http_port) or fixed
+        self._http_port = self._url_port = port or self._host.free_port()
         self._calls_port = self._host.free_port()
         self._expected = True
         return self._direct_url(self.options.address)
@@ -269,7 +269,7 @@ class Stack(Parts):
         """
         self._settings = dict(settings)
         companions = self.application.companions(self._owners.levels(settings, self._deployed))
-        companion = next(each for each in companions if each.name == name)
+        companion = next(companion for companion in companions if companion.name == name)
         self._start_companion(companion, directory, url)
         return companion.address
 

@@ -57,8 +57,8 @@ def of_process(
 
 def stopped(files: Files, pids: Collection[int]) -> int | None:
     """The first of these processes that a signal keeps from running; None where all may run."""
-    found = files.read_many([f"{PROC}/{pid}/stat" for pid in pids])
-    for path, content in found.items():
+    stats = files.read_many([f"{PROC}/{pid}/stat" for pid in pids])
+    for path, content in stats.items():
         if content.rpartition(b")")[2].split()[:1] == [b"T"]:
             return int(path.split("/")[2])
     return None
@@ -70,13 +70,13 @@ def lost_members(files: Files, words: str, oom_before: int) -> Iterator[tuple[in
     """
     if _ASKED.search(words):
         yield 0, Evidence(Event.ENDED, ready=True, asked=True)
-    for found in _LOST.finditer(words):
-        if found["told"]:
+    for match in _LOST.finditer(words):
+        if match["told"]:
             yield 0, Evidence(Event.ENDED, Part.MEMBER, exit_code=-15, ready=True)
             continue
-        pid = next(int(found[name]) for name in ("backend", "worker", "child", "current") if found[name])
-        number = next(int(found[name]) for name in ("signal", "number", "of_child", "code") if found[name])
-        code = number if found["code"] else -number
+        pid = next(int(match[name]) for name in ("backend", "worker", "child", "current") if match[name])
+        number = next(int(match[name]) for name in ("signal", "number", "of_child", "code") if match[name])
+        code = number if match["code"] else -number
         evidence = Evidence(Event.ENDED, Part.MEMBER, exit_code=code, ready=True)
         if evidence.signal == SIGKILL:
             evidence = replace(evidence, memory=starved(files, {pid}, oom_before))

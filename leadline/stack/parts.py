@@ -118,10 +118,12 @@ class Parts:
 
     def deployment(self) -> Deployment:
         """What the server is given at the levels of its last start. Raises UsageError."""
-        own = self._owners.levels(self._settings, self._deployed)
-        made = self.application.deployment(self.choice.mode, own)
-        known = {name: text for companion in self.companions.values() for name, text in companion.properties().items()}
-        return replace(made, properties={**self.options.properties, **made.properties, **known})
+        levels = self._owners.levels(self._settings, self._deployed)
+        deployment_ = self.application.deployment(self.choice.mode, levels)
+        properties_ = {
+            name: text for companion in self.companions.values() for name, text in companion.properties().items()
+        }
+        return replace(deployment_, properties={**self.options.properties, **deployment_.properties, **properties_})
 
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
@@ -154,8 +156,8 @@ class Parts:
 
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
-        own = [self._home / self.database.name] if self.database.runs else []
-        return [*own, *(self._work / server.name for server in self.servers.values())]
+        homes_ = [self._home / self.database.name] if self.database.runs else []
+        return [*homes_, *(self._work / server.name for server in self.servers.values())]
 
     def provision(self, progress: Progress) -> None:
         """Fetch and unpack every distribution of this host, build the application. Raises LeadlineError."""
@@ -274,8 +276,8 @@ class _Deployed(AtStart):
         return self._application.knobs()
 
     def apply(self, levels: Mapping[str, Level]) -> None:
-        known = {knob.name: knob for knob in self.knobs()}
-        if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
+        knobs_ = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if knobs_[name].apply_cost is not ApplyCost.LIVE}:
             super().apply(fixed)
         try:
             self._application.change(self._url(), levels)

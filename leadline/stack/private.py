@@ -323,8 +323,8 @@ class PrivateDatabase(Changing[ServiceContext]):
         if not self.places.furnish():
             return
         self._link()
-        told = self.context.artefacts / f"{self.name}-places.txt"
-        told.write_text("".join(f"{line}\n" for line in self.places.told))
+        file = self.context.artefacts / f"{self.name}-places.txt"
+        file.write_text("".join(f"{line}\n" for line in self.places.told))
         if self.context.cold:
             self.context.host.drop_page_cache()
 
@@ -365,8 +365,8 @@ class PrivateDatabase(Changing[ServiceContext]):
         try:
             self._set(levels)
         except local.QueryError as error:
-            told = f"{self.title} refuses {', '.join(levels)}: {error}"
-            raise blamed(Evidence(unanswered(error)), told) from error
+            message = f"{self.title} refuses {', '.join(levels)}: {error}"
+            raise blamed(Evidence(unanswered(error)), message) from error
 
     def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""
@@ -426,8 +426,8 @@ class PrivateDatabase(Changing[ServiceContext]):
         return local.tail(self.log, lines)
 
     def artefacts(self) -> Sequence[Path]:
-        kept = [self.log, self.log.with_name(self.kept_configuration)]
-        return [path for path in kept if path.exists()]
+        logs = [self.log, self.log.with_name(self.kept_configuration)]
+        return [path for path in logs if path.exists()]
 
     # data ----------------------------------------------------------------------------------------------------
 

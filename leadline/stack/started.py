@@ -98,8 +98,8 @@ class Changing(Started[_C], AtStart):
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Change live knobs of what runs, and wait until all are read back."""
-        known = {knob.name: knob for knob in self.knobs()}
-        if fixed := {name: level for name, level in levels.items() if known[name].apply_cost is not ApplyCost.LIVE}:
+        knobs_ = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if knobs_[name].apply_cost is not ApplyCost.LIVE}:
             super().apply(fixed)
         self.change(levels)
         deadline = time.monotonic() + self.patience
@@ -108,21 +108,21 @@ class Changing(Started[_C], AtStart):
                 end = Evidence(Event.ENDED, exit_code=self.process.exit_code(), ready=True)
                 raise blamed(end, f"{self.title} died while its levels were changed: {end.how}", self.words()[-4_000:])
             if time.monotonic() > deadline:
-                shown = {name: known[name].format(levels[name]) for name in wrong}
-                told = ", ".join(f"{name} {shown[name]} ({why})" for name, (why, _) in wrong.items())
+                level_texts = {name: knobs_[name].format(levels[name]) for name in wrong}
+                differences = ", ".join(f"{name} {level_texts[name]} ({why})" for name, (why, _) in wrong.items())
                 # One that answers, and has another level, has not taken it.
                 late = any(event is Event.LATE for _, event in wrong.values())
                 event = Event.LATE if late else Event.REFUSED
-                raise blamed(Evidence(event), f"{self.title} did not take {told}")
+                raise blamed(Evidence(event), f"{self.title} did not take {differences}")
             time.sleep(0.01)
 
     def _other(self, levels: Mapping[str, Level]) -> dict[str, tuple[str, Event]]:
         """What is read back in place of these levels, where it is not them, and how that counts."""
-        found: dict[str, tuple[str, Event]] = {}
+        other: dict[str, tuple[str, Event]] = {}
         for name, level in levels.items():
             try:
-                if (seen := self.read_back(name)) != level:
-                    found[name] = (f"it has {seen}", Event.REFUSED)
+                if (back := self.read_back(name)) != level:
+                    other[name] = (f"it has {back}", Event.REFUSED)
             except LookupError as error:
-                found[name] = (str(error), unanswered(error))
-        return found
+                other[name] = (str(error), unanswered(error))
+        return other

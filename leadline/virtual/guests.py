@@ -73,8 +73,8 @@ def contents(captures: Sequence[Captured], driver: Iterable[Path], settings: Ite
         nodes.update(_tree(path, path))
     for number, captured in enumerate(captures):
         for process in captured.processes:
-            own = _tree(process.files, Path("/"), USERS[process.spec.name], {process.spec.cwd, *process.spec.owns})
-            for name, node in own:
+            tree_ = _tree(process.files, Path("/"), USERS[process.spec.name], {process.spec.cwd, *process.spec.owns})
+            for name, node in tree_:
                 if number == 0 or name not in nodes:
                     nodes[name] = node
                 elif not _same(nodes[name], node):

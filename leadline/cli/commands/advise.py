@@ -36,23 +36,23 @@ def advise(
     """List what a run suggests to try next, by layer, with the evidence; and what later studies found."""
     from leadline.advice.document import document
 
-    found = load_lab(lab).study(study).advice()
-    chosen = found.chosen(finding or []) if finding else list(found.findings)
-    commands = {finding_.name: _command(found, finding_, lab) for finding_ in chosen if finding_.testable}
-    saved = _write(write, found, chosen if finding else found.together()) if write is not None else None
+    advice = load_lab(lab).study(study).advice()
+    chosen = advice.chosen(finding or []) if finding else list(advice.findings)
+    commands = {finding_.name: _command(advice, finding_, lab) for finding_ in chosen if finding_.testable}
+    saved = _write(write, advice, chosen if finding else advice.together()) if write is not None else None
     if json:
-        text = document(found.run, found.trials, chosen, found.checks, commands)
-        header = {"simulated": found.record.simulated, "answer": found.answer}
+        text = document(advice.run, advice.trials, chosen, advice.checks, commands)
+        header = {"simulated": advice.record.simulated, "answer": advice.answer}
         print_json({**text, **header, **({"saved": str(write), "study": saved} if saved is not None else {})})
         return
     from leadline.api.telling import advice_lines
 
-    say(*advice_lines(found, chosen, commands))
+    say(*advice_lines(advice, chosen, commands))
     if saved is not None:
         left_out = [finding_.name for finding_ in chosen if finding_.testable and finding_.knob not in saved["factors"]]
         also = f"; not in it: {', '.join(left_out)}" if left_out else ""
         say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
-    say(found.answer)
+    say(advice.answer)
 
 
 def _command(found: Advice, one: Finding, lab: Path) -> str:

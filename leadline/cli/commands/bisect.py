@@ -48,9 +48,9 @@ def bisect(
 ) -> None:
     """Find which change between two ends makes the difference: levels of a factor, or settings."""
     wanted = share("--effect", effect, 0.01, 1000.0) if effect is not None else None
-    given = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
-    subject = Study.read(study, given, [f"{factor}={levels}"] if levels is not None else [])
-    asked = question(
+    overrides = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
+    subject = Study.read(study, overrides, [f"{factor}={levels}"] if levels is not None else [])
+    question_ = question(
         subject,
         factor=factor,
         first=first,
@@ -61,8 +61,8 @@ def bisect(
     )
     execute_search(
         *(subject, lab, simulate),
-        lambda place: outline(asked, place, wanted, asked.study.budget),
-        lambda place: run_bisection(asked, place, budget=asked.study.budget, most=trials, fresh=new),
+        lambda place: outline(question_, place, wanted, question_.study.budget),
+        lambda place: run_bisection(question_, place, budget=question_.study.budget, most=trials, fresh=new),
         dry_run=dry_run,
         disposable=disposable,
         json=json,

@@ -53,10 +53,10 @@ def capacity(
     pools = [int(_number("--pool", word, 1, 1e5)) for word in _words(pool)]
     result = load_lab(lab).study(study)
     if scaling is None:
-        found = result.capacity(levels, cpus, loads, pools)
+        fit = result.capacity(levels, cpus, loads, pools)
         if out is not None:
-            found.write(out)
-        _print(found, json, [str(out)] if out is not None else [])
+            fit.write(out)
+        _print(fit, json, [str(out)] if out is not None else [])
         return
     _print(result.scaling(scaling, levels), json)
 
@@ -75,13 +75,13 @@ def _words(text: str) -> list[str]:
 
 def _number(option: str, word: str, least: float, most: float) -> float:
     try:
-        found = float(word)
+        number = float(word)
     except ValueError:
         raise UsageError(f"{option}: {quoted(word)} is not a number; write them as in {option} 50,100,200") from None
-    if not least <= found <= most:
-        near = least if not found >= least else most
+    if not least <= number <= most:
+        near = least if not number >= least else most
         raise UsageError(f"{option}: {word} is not between {least:g} and {most:,.0f}; the nearest is {near:,.10g}")
-    return found
+    return number
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Time programs as whole processes in a mixed order and compare them, with intervals."""
     if import_json is not None:
-        found = compared_files(import_json, equivalent, ignore_failure)
+        comparison = compared_files(import_json, equivalent, ignore_failure)
     else:
         if not commands:
             raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")
@@ -85,27 +85,27 @@ def command(
             runs, max(warmup, int(cache is Cache.WARM)), order.value, cache.value, seed, timeout, prepare, setup,
             cleanup, ignore_failure, equivalent,
         )  # fmt: skip
-        found = compare(wanted, how, lambda line: say(line, to=errors))
+        comparison = compare(wanted, how, lambda line: say(line, to=errors))
     if export_json is not None:
         import json as written
 
-        export_json.write_text(written.dumps(document(found), indent=1) + "\n", encoding="utf-8")
+        export_json.write_text(written.dumps(document(comparison), indent=1) + "\n", encoding="utf-8")
     if json:
-        print_json(document(found) | {"answer": answer(found)})
+        print_json(document(comparison) | {"answer": answer(comparison)})
     else:
-        print_answer(answer(found))
-        say(*lines(found))
-    if found.interrupted:
+        print_answer(answer(comparison))
+        say(*lines(comparison))
+    if comparison.interrupted:
         raise typer.Exit(128 + signal.SIGINT)
-    if found.failed:
+    if comparison.failed:
         raise typer.Exit(1)
 
 
 def _lists(given: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in given:
-        name, equals, values = one.partition("=")
+    lists: dict[str, list[str]] = {}
+    for assignment in given:
+        name, equals, values = assignment.partition("=")
         if not equals or not name.isidentifier() or not values:
-            raise UsageError(f"--parameter-list {quoted(one)}: write NAME=A,B,C")
-        found[name] = values.split(",")
-    return found
+            raise UsageError(f"--parameter-list {quoted(assignment)}: write NAME=A,B,C")
+        lists[name] = values.split(",")
+    return lists

@@ -65,7 +65,7 @@ def confirm(
     if out is not None:
         _write(out, subject, json)
         return
-    done = next((one for one in reversed(home.studies()) if one.record.study == subject.file.study), None)
+    done = next((study for study in reversed(home.studies()) if study.record.study == subject.file.study), None)
     if done is not None and done.answered and not new and not dry_run:
         say(f"{done.run} has confirmed this before; --new runs it again", to=errors if json else console)
         present(Run(done, True, "", ()), json=json)

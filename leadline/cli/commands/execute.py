@@ -121,8 +121,8 @@ def _print_outline(told: BisectOutline | KneeOutline | Outline, json: bool) -> N
 
 def _say_simulated(truth: Path | None, place: Testbed, output: Console) -> None:
     if truth is not None:
-        said = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {place.directory}"
-        say(said, to=output)
+        sentence = f"SIMULATED on {truth}: no server runs, every figure below is made up; kept in {place.directory}"
+        say(sentence, to=output)
 
 
 def present(run: Run, *, json: bool, verbose: bool = False) -> None:

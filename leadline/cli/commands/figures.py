@@ -77,21 +77,23 @@ def figures(
         show_pages(source, lab, out, system, json)
         return
     concluded: StudyAnalysis | None = None
-    grouping = parse_groups([*((f"--groups {each}", each) for each in groups or []), *_lines(groups_file)])
+    grouping = parse_groups([*((f"--groups {group}", group) for group in groups or []), *_lines(groups_file)])
     path = Path(source)
     if path.suffix.lower() in ENDINGS:
         _refuse("a table", {"--system": system})
-        said = ResponseKind(response or "response", unit, not lower_is_better, response or "response")
-        found = _of_file(path, response, said if unit or lower_is_better else None, grouping, cv, settings, replicates)
+        response_kind = ResponseKind(response or "response", unit, not lower_is_better, response or "response")
+        figures_ = _of_file(
+            path, response, response_kind if unit or lower_is_better else None, grouping, cv, settings, replicates
+        )
     elif path.exists() and not path.is_dir():
         raise UsageError(f"{source}: a table ends in {' or '.join(ENDINGS)}")
     else:
         of_tables = {"--unit": unit, "--lower-is-better": lower_is_better}
         _refuse("a study", {**of_tables, "--settings": settings, "--replicates": replicates})
         stored = load_lab(lab).study(source)
-        found = _of_study(stored.record, response, system, grouping, cv)
+        figures_ = _of_study(stored.record, response, system, grouping, cv)
         concluded = stored.analysis
-    _print(found, out, json, concluded)
+    _print(figures_, out, json, concluded)
 
 
 def _refuse(source: str, options: Mapping[str, object]) -> None:
@@ -142,21 +144,21 @@ def _of_study(
     groups: Mapping[str, Sequence[str]],
     cv: float | None,
 ) -> StudyFigures:
-    known = list(record.study.responses)
-    if response is not None and response not in known:
-        near = nearest(response, known)
+    responses = list(record.study.responses)
+    if response is not None and response not in responses:
+        near = nearest(response, responses)
         raise UsageError(
-            f"--response {response}: " + (f"did you mean {near}?" if near else f"one of {', '.join(known)}")
+            f"--response {response}: " + (f"did you mean {near}?" if near else f"one of {', '.join(responses)}")
         )
     table = table_of(
         record.plan,
         record.observations(),
-        response or known[0],
+        response or responses[0],
         system,
         describe=describing(record.study),
     )
-    found = figures_of(table, groups, cv)
-    return replace(found, notes=(*found.notes, OTHER_ESTIMATE))
+    figures_ = figures_of(table, groups, cv)
+    return replace(figures_, notes=(*figures_.notes, OTHER_ESTIMATE))
 
 
 def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAnalysis | None) -> None:
@@ -170,9 +172,9 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
     if json:
         from leadline.api.telling import figures_document
 
-        said = {"answer": concluded.answer} if concluded is not None else {}
+        answer_ = {"answer": concluded.answer} if concluded is not None else {}
         files = {"files": [str(path) for path in written]} if out else {}
-        print_json({**figures_document(found, simulated=simulated), **said, **files})
+        print_json({**figures_document(found, simulated=simulated), **answer_, **files})
         return
     from leadline.api.telling import figures_lines
 

@@ -42,12 +42,12 @@ def kernels_(
                 f"{'--json' if json else '--refresh'} is of the list; write it behind `{below}` if it has it"
             )
         return
-    found = kernels.listed(_told(json), refresh)
+    listed = kernels.listed(_told(json), refresh)
     if json:
-        print_json({"kernels": [_listed(kernel) for kernel in found]})
+        print_json({"kernels": [_listed(kernel) for kernel in listed]})
         return
     table = Table("kernel", "version", "suite", "state", "to fetch", show_edge=False)
-    for kernel in found:
+    for kernel in listed:
         size = f"{kernel.size / 1e6:.0f} MB" if kernel.packages else ""
         table.add_row(kernel.name, kernel.version, kernel.suite, _state(kernel), size)
     print_table(table)
@@ -59,11 +59,11 @@ def fetch(
     json: JsonOption = False,
 ) -> None:
     """Fetch the newest version of kernels into the cache; what is there already is verified."""
-    found = kernels.fetch(names, _told(json), renew=True)
+    kernels_fetched = kernels.fetch(names, _told(json), renew=True)
     if json:
-        print_json({"kernels": [_kernel(kernel) for kernel in found]})
+        print_json({"kernels": [_kernel(kernel) for kernel in kernels_fetched]})
         return
-    say(*(f"{kernel.name}: {kernel.release}, sha256 {kernel.digest[:16]}" for kernel in found))
+    say(*(f"{kernel.name}: {kernel.release}, sha256 {kernel.digest[:16]}" for kernel in kernels_fetched))
 
 
 @app.command(epilog="Example: leadline kernels show 6.1-rt --against 6.1-cloud")
@@ -73,18 +73,18 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Print how a kernel is built where that changes how a service runs; fetch it first where it is not here."""
-    found = kernels.fetch([name, against] if against else [name], _told(json))
+    kernels_fetched = kernels.fetch([name, against] if against else [name], _told(json))
     if against:
-        _difference(kernels.compare(*found), json)
+        _difference(kernels.compare(*kernels_fetched), json)
         return
-    (kernel,) = found
-    told = kernels.traits(kernel.config)
+    (kernel,) = kernels_fetched
+    traits = kernels.traits(kernel.config)
     if json:
-        print_json({"kernel": _kernel(kernel), "traits": told, "options": kernel.config})
+        print_json({"kernel": _kernel(kernel), "traits": traits, "options": kernel.config})
         return
     say(f"{kernel.name}: {kernel.release}, version {kernel.version}", f"image {kernel.image}")
-    _table({trait: (word,) for trait, word in told.items()}, kernel.name)
-    if not told:
+    _table({trait: (word,) for trait, word in traits.items()}, kernel.name)
+    if not traits:
         say("its configuration is not known: it lies in no file beside it")
 
 

@@ -46,12 +46,12 @@ def knobs(
     if not asks_flags(pattern):
         catalogue = Catalogue(knob for knob in catalogue if not knob.name.startswith(FLAGS))
     limits, there = (machine(), None) if host == "here" else today(host, lambda line: say(line, to=errors))
-    found = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
+    shown_knobs = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}
-    if not found and not absent:
+    if not shown_knobs and not absent:
         near = nearest(pattern, catalogue.names())
         raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
-    rows = [(knob, present(knob) if there is None else _there(knob, there)) for knob in found]
+    rows = [(knob, present(knob) if there is None else _there(knob, there)) for knob in shown_knobs]
     if json:
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)
@@ -71,10 +71,10 @@ def _there(knob: Knob, levels: Mapping[str, tuple[Level, str]]) -> tuple[Level, 
 
 def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:
     """What is printed of one knob: its line, and below it, wrapped, what it is and why it cannot be set."""
-    own = "; ".join(f"{program}: {name}" for program, name in knob.names.items())
+    names = "; ".join(f"{program}: {name}" for program, name in knob.names.items())
     dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
-    told = [line for line in (knob.summary, own, *dangers, reason) if line]
-    wrapped = (part for line in told for part in wrap(line, max(40, console.width - 4), break_on_hyphens=False))
+    paragraphs = [line for line in (knob.summary, names, *dangers, reason) if line]
+    wrapped = (part for line in paragraphs for part in wrap(line, max(40, console.width - 4), break_on_hyphens=False))
     return [_line(knob, today), *(Text(f"    {part}", style="dim") for part in wrapped)]
 
 

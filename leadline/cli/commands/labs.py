@@ -92,24 +92,24 @@ def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     from leadline.api.labs import load_lab, usage
 
     store = load_lab(lab).store
-    taken = usage(store)
+    usage_ = usage(store)
     if json:
-        rows = [_document(item) for item in taken.held]
-        rest = {"services": taken.services, "database": taken.database, "other": taken.other, "total": taken.total}
-        rest |= {"kept": taken.kept} if store.artefacts else {}
+        rows = [_document(item) for item in usage_.held]
+        rest = {"services": usage_.services, "database": usage_.database, "other": usage_.other, "total": usage_.total}
+        rest |= {"kept": usage_.kept} if store.artefacts else {}
         print_json({"lab": str(lab), "studies": rows, **rest})
         return
     columns = ["files kept"] if store.artefacts else []
     table = Table("study", "last run", "trials", "state", *columns, "copies here" if columns else "size")
-    for item in taken.held:
+    for item in usage_.held:
         sizes = [_size(item.kept)] if columns else []
         table.add_row(item.name, _day(item.last), str(item.trials), _state(item), *sizes, _size(item.size))
     console.print(table)
     if store.artefacts:
-        say(f"files kept in {store.artefacts.place}: {_size(taken.kept)}, what several studies have once")
-    say(f"services (servers and databases, made again when needed): {_size(taken.services)}")
+        say(f"files kept in {store.artefacts.place}: {_size(usage_.kept)}, what several studies have once")
+    say(f"services (servers and databases, made again when needed): {_size(usage_.services)}")
     where = f", in {store.address}" if store.address else ""
-    say(f"database: {_size(taken.database)}{where}", f"other: {_size(taken.other)}", f"all: {_size(taken.total)}")
+    say(f"database: {_size(usage_.database)}{where}", f"other: {_size(usage_.other)}", f"all: {_size(usage_.total)}")
 
 
 def rm(
@@ -123,7 +123,7 @@ def rm(
     from leadline.api.labs import find_held, load_lab
 
     home = load_lab(lab)
-    chosen = list({one.name: one for one in (find_held(home.store, study) for study in studies)}.values())
+    chosen = list({item.name: item for item in (find_held(home.store, study) for study in studies)}.values())
     for item in chosen:
         if item.running:
             raise UsageError(f"{item.name} is running: end it first; nothing was removed")
@@ -164,9 +164,9 @@ def prune(
         say("nothing to remove")
     if yes and not copies and (freed := sweep(store.store)):
         say(f"freed of files that no study has: {_size(freed)}")
-    left = taken([item for item in items if item not in chosen], copies)
-    if most is not None and left > most:
-        say(f"what is left takes {_size(left)}, more than {to_size}: no other finished study is there")
+    bytes_left = taken([item for item in items if item not in chosen], copies)
+    if most is not None and bytes_left > most:
+        say(f"what is left takes {_size(bytes_left)}, more than {to_size}: no other finished study is there")
 
 
 def copy_(
@@ -181,7 +181,7 @@ def copy_(
     from leadline.api.labs import find_held, load_lab
 
     home = load_lab(lab)
-    chosen = list({one.name: one for one in (find_held(home.store, study) for study in studies)}.values())
+    chosen = list({item.name: item for item in (find_held(home.store, study) for study in studies)}.values())
     _copy(home, chosen, to, json)
 
 

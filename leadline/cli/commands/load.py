@@ -177,8 +177,8 @@ def load(
         if scenario is not None and scenario.startswith("-"):  # no script: the parser took the first option for it
             arguments.insert(0, scenario)
             scenario = None
-        own = {"--options": options, "--program": program}
-        arguments += [f"{name}={value}" for name, value in own.items() if value is not None]
+        foreign_options = {"--options": options, "--program": program}
+        arguments += [f"{name}={value}" for name, value in foreign_options.items() if value is not None]
         bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
         _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell, page)
         return
@@ -231,15 +231,17 @@ def load(
 
 def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None:
     """Raises UsageError for what is given of a run, where results that are there are only read."""
-    given = [option for option, value in options.items() if value]
+    options_used = [option for option, value in options.items() if value]
     rest = iter(word for word in arguments if word)
     for word in rest:
         if word == "--out":
             next(rest, "")
         elif not word.startswith("--out="):
-            given.append(word)
-    if given:
-        raise UsageError(f"{given[0]} is of a run: name a scenario, or leave it out to read the results in --out")
+            options_used.append(word)
+    if options_used:
+        raise UsageError(
+            f"{options_used[0]} is of a run: name a scenario, or leave it out to read the results in --out"
+        )
 
 
 def _end(code: int, tell: Callable[[bool], None] | None, page: Callable[[], Path] | None) -> None:
@@ -264,21 +266,21 @@ def _milliseconds(option: str, text: str) -> float:
     from leadline.model.units import parse_duration
 
     try:
-        found = 1000 * parse_duration(text)
+        milliseconds = 1000 * parse_duration(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
-    if found <= 0:
+    if milliseconds <= 0:
         raise UsageError(f"{option} {text} must be longer than 0")
-    return found
+    return milliseconds
 
 
 def _share(option: str, text: str) -> float:
     from leadline.model.units import parse_share
 
     try:
-        found = parse_share(text)
+        share = parse_share(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
-    if found == 1:
+    if share == 1:
         raise UsageError(f"{option}: {text} is all; write less than 100%")
-    return found
+    return share

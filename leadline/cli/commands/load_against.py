@@ -33,11 +33,11 @@ def comparing(directory: Path, out: Path) -> Callable[[bool], None]:
         raise UsageError(f"--against {directory}: the new results would take its place; name another --out")
 
     def tell(as_json: bool) -> None:
-        found = compare(before, read_load(out))
+        comparison = compare(before, read_load(out))
         if as_json:
-            print_json(comparison_document(found))
+            print_json(comparison_document(comparison))
         else:
-            say(*table(found))
+            say(*table(comparison))
 
     return tell
 
@@ -53,11 +53,11 @@ def alternating(scenario: str | None, urls: tuple[str, str], options: list[str],
             raise UsageError("--alternate without a scenario gets the same path of both servers: name a scenario")
         urls = (_origin(urls[0]), _origin(urls[1]))
         scenario = "url"
-    found = run_alternately(scenario, urls, options)
+    comparison = run_alternately(scenario, urls, options)
     if as_json:
-        print_json(comparison_document(found))
+        print_json(comparison_document(comparison))
     else:
-        say(*table(found, TURNS))
+        say(*table(comparison, TURNS))
 
 
 def _origin(url: str) -> str:

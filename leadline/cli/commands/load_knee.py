@@ -46,13 +46,13 @@ def run_search(
     def tell(step: Step) -> None:
         (to_stderr if as_json else console).print(_row(step, unit), soft_wrap=True)
 
-    found = find_knee(scenario, options, limits, loads, tell, repeats, budget_s)
+    knee = find_knee(scenario, options, limits, loads, tell, repeats, budget_s)
     if as_json:
         arrivals = "closed" if loads.whole else option_value("--arrivals", options, "poisson")
-        print_json(knee_document(found, arrivals, limits))
+        print_json(knee_document(knee, arrivals, limits))
     else:
-        say(*_conclusion(found, unit))
-    if found.highest is None or found.limited_by == "budget":
+        say(*_conclusion(knee, unit))
+    if knee.highest is None or knee.limited_by == "budget":
         sys.exit(1)
 
 

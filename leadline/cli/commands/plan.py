@@ -61,11 +61,11 @@ def _read(path: Path) -> Plan:
     """A saved plan that is sound. Raises UsageError with the file."""
     text = read_text(path, _LARGEST)
     try:
-        found = plan_from_json(text)
-        check_plan(found)
+        plan_ = plan_from_json(text)
+        check_plan(plan_)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-    return found
+    return plan_
 
 
 def _show(

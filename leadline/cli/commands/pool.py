@@ -64,8 +64,8 @@ def job_(
     if look_ and source != "-":
         raise UsageError(f"--look reads the job from standard input: write - in place of {source}")
     if look_:
-        found = look(host, PlainWatcher(errors))
-        say(found.said)
-        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(found.how, 2))
+        outlook = look(host, PlainWatcher(errors))
+        say(outlook.said)
+        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(outlook.how, 2))
     ending = job(source, host, PlainWatcher(errors))
     errors.print(f"{ending.how}: {ending.said}" if ending.said else ending.how.value, soft_wrap=True)

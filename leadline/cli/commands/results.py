@@ -29,13 +29,13 @@ def show(
     """Print what a study or a tuning found. Ends with code 4 where it has no answer."""
     from leadline.api.labs import load_lab
 
-    found = load_lab(lab).find(study)
+    result = load_lab(lab).find(study)
     if json:
-        print_json(found.document())
+        print_json(result.document())
     else:
-        print_table(found.table(verbose))
-    if found.exit_code:
-        raise typer.Exit(found.exit_code)
+        print_table(result.table(verbose))
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
 def report(
@@ -57,15 +57,15 @@ def report(
     from leadline.api.labs import load_lab
     from leadline.api.running import REPORT
 
-    found = load_lab(lab).find(study)
+    result = load_lab(lab).find(study)
     if format_ == HTML:
-        page = found.report(out or Path(REPORT))
+        page = result.report(out or Path(REPORT))
     elif format_ == PDF:
         find_browser()
         with tempfile.TemporaryDirectory() as folder:
-            page = print_pdf(found.report(Path(folder) / REPORT), out or Path(REPORT).with_suffix(".pdf"))
+            page = print_pdf(result.report(Path(folder) / REPORT), out or Path(REPORT).with_suffix(".pdf"))
     else:
-        text = found.report_text(format_)
+        text = result.report_text(format_)
         if out is None:
             if json:
                 raise UsageError("--json names the file that is written: give --out too")

@@ -80,19 +80,19 @@ def probe_file(
     """The study that runs a block: its first treatment, an end, is the baseline. ``draw`` gives another order."""
     study, span = question.study, question.span
     treatments = list(dict.fromkeys(block))
-    levels = [span.levels(held) for held in treatments]
-    varied = [factor for factor in span.factors if any(each[factor] != levels[0][factor] for each in levels)]
+    levels = [span.levels(treatment) for treatment in treatments]
+    varied = [factor for factor in span.factors if any(level[factor] != levels[0][factor] for level in levels)]
     settings = {**settings_of(study, span.factors, unset), **{factor: levels[0][factor] for factor in span.factors}}
     seed = study.design.seed if question.exact else seed_of(study, name)
     configurations = {
-        _word(at): {factor: each[factor] for factor in varied if each[factor] != levels[0][factor]}
-        for at, each in enumerate(levels)
+        _word(at): {factor: treatment[factor] for factor in varied if treatment[factor] != levels[0][factor]}
+        for at, treatment in enumerate(levels)
     }
     document: dict[str, Any] = {
         "study": name,
         "question": f"Which change between {span.label(treatments[0])} and the other end changes {question.response}?",
         **_kept(question),
-        "factors": {factor: _distinct([each[factor] for each in levels]) for factor in varied},
+        "factors": {factor: _distinct([level[factor] for level in levels]) for factor in varied},
         "settings": {factor: level for factor, level in settings.items() if factor not in varied},
         "design": {
             **_design(study, replicates),
@@ -107,10 +107,10 @@ def probe_file(
 
 def _kept(question: Question) -> dict[str, Any]:
     """What all probes have in common; a kernel that is looked for is no longer the guest's."""
-    kept = kept_keys(question.study)
-    if KERNEL in question.span.factors and "guest" in kept:
-        kept["guest"] = {key: value for key, value in kept["guest"].items() if key != KERNEL.partition(".")[2]}
-    return kept
+    keys = kept_keys(question.study)
+    if KERNEL in question.span.factors and "guest" in keys:
+        keys["guest"] = {key: value for key, value in keys["guest"].items() if key != KERNEL.partition(".")[2]}
+    return keys
 
 
 def _design(study: Study, replicates: int) -> dict[str, Any]:
@@ -123,33 +123,37 @@ def _design(study: Study, replicates: int) -> dict[str, Any]:
 
 def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
     """What the blocks of a finished probe gave. Raises UsageError for figures that have no logarithm."""
-    treatments = {_word(at): held for at, held in enumerate(dict.fromkeys(block))}
+    treatments = {_word(at): treatment for at, treatment in enumerate(dict.fromkeys(block))}
     names = configuration_names(record.study, record.plan)
-    found = []
+    blocks_ = []
     for number in sorted({trial.planned.block for trial in record.trials}):
-        held, values, failed = [], [], {}
-        for trial in (each for each in record.trials if each.planned.block == number):
+        treatments_, values, failed = [], [], {}
+        for trial in (trial for trial in record.trials if trial.planned.block == number):
             treatment = treatments[names[trial.planned.treatment]]
             value = trial.observation().responses.get(question.response)
             if trial.failure in _OF_TREATMENTS:
                 failed[treatment] = trial.failure_message
             elif value is not None and math.isfinite(value):
-                held.append(treatment)
+                treatments_.append(treatment)
                 values.append(_scaled(question, value))
-        found.append(Given(Block(tuple(held), tuple(values)) if len(held) > 1 else None, failed))
-    return [_over_worlds(found)] if question.study.design.kind == FORKS else found
+        blocks_.append(Given(Block(tuple(treatments_), tuple(values)) if len(treatments_) > 1 else None, failed))
+    return [_over_worlds(blocks_)] if question.study.design.kind == FORKS else blocks_
 
 
 def _over_worlds(worlds: Sequence[Given]) -> Given:
     """The means over the worlds in which all that can be run has a figure."""
-    failed = {held: why for each in worlds for held, why in each.failed.items()}
-    blocks = [dict(zip(each.block.treatments, each.block.values, strict=True)) for each in worlds if each.block]
+    failed = {treatment: why for world in worlds for treatment, why in world.failed.items()}
+    blocks = [dict(zip(world.block.treatments, world.block.values, strict=True)) for world in worlds if world.block]
     wanted = set[Changes]().union(*blocks) - failed.keys()
     whole = [block for block in blocks if wanted <= block.keys()]
     if not whole or len(wanted) < 2:
         return Given(None, failed)
-    held = tuple(each for each in whole[0] if each in wanted)
-    return Given(Block(held, tuple(fmean(block[each] for block in whole) for each in held)), failed, tuple(whole))
+    treatment = tuple(treatment for treatment in whole[0] if treatment in wanted)
+    return Given(
+        Block(treatment, tuple(fmean(block[treatment] for block in whole) for treatment in treatment)),
+        failed,
+        tuple(whole),
+    )
 
 
 def _scaled(question: Question, value: float) -> float:

@@ -92,7 +92,7 @@ class BisectRun(SearchRun):
 
     def _words(self, state: Bisection, block: Sequence[Changes]) -> str:
         label = self.question.span.label
-        candidates = "; ".join(label(held) for held in list(dict.fromkeys(block))[1:])
+        candidates = "; ".join(label(treatment) for treatment in list(dict.fromkeys(block))[1:])
         return f"{candidates} against {label(block[0])}{_so_far(self, state)}"
 
     def _plan(self, block: Sequence[Changes], name: str) -> tuple[StudyFile, Planned]:
@@ -122,18 +122,18 @@ class BisectRun(SearchRun):
         """The state with what a probe gave."""
         ends = (frozenset[int](), frozenset(range(state.changes)))
         gave = given(self.question, record, block)
-        for each in gave:
-            failed |= each.failed
-            both = [world[ends[1]] - world[ends[0]] for world in each.worlds if set(ends) <= world.keys()]
+        for block_ in gave:
+            failed |= block_.failed
+            both = [world[ends[1]] - world[ends[0]] for world in block_.worlds if set(ends) <= world.keys()]
             self._worlds = tuple(both) or self._worlds
         for end in ends:
             if end in failed:
                 raise UsageError(f"{self.question.span.label(end)}, one of the ends, cannot be run: {failed[end]}")
-        if not any(each.block for each in gave):
+        if not any(block_.block for block_ in gave):
             why = next((trial.failure_message for trial in record.trials if trial.state == TrialState.FAILED), "")
             raise UsageError(f"{record.study.study}: no two trials have a figure for {self.question.response}: {why}")
-        blocks = tuple(each.block for each in gave if each.block)
-        usable = tuple(held for held in state.usable if held not in failed)
+        blocks = tuple(block_.block for block_ in gave if block_.block)
+        usable = tuple(treatment for treatment in state.usable if treatment not in failed)
         return replace(state, blocks=(*state.blocks, *blocks), usable=usable)
 
 

@@ -85,8 +85,8 @@ def span_of(study: Study, factor: str | None, first: str | None, last: str | Non
 
 def _settings(first: Path, last: Path) -> Span:
     a, b = _read(first), _read(last)
-    for one, other, mine, theirs in ((a, b, first, last), (b, a, last, first)):
-        if lone := [name for name in one if name not in other]:
+    for side, other, mine, theirs in ((a, b, first, last), (b, a, last, first)):
+        if lone := [name for name in side if name not in other]:
             raise UsageError(f"{theirs}: {lone[0]} is in {mine} only; write its level here, too, or leave it out there")
     names = tuple(name for name in a if (a[name], type(a[name])) != (b[name], type(b[name])))
     if not names:
@@ -101,8 +101,8 @@ def _read(path: Path) -> dict[str, RawLevel]:
     if not isinstance(tree, Mapping):
         raise UsageError(f"{path}:1: no settings: write them as `settings:` with knob: level below")
     places = Places(str(path), tree, {})
-    found = plain(tree, places)
-    settings = found.get("settings", found)
+    document = plain(tree, places)
+    settings = document.get("settings", document)
     if not isinstance(settings, Mapping) or not settings:
         raise UsageError(f"{path}:1: no settings: write them as `settings:` with knob: level below")
     for name, level in settings.items():
@@ -128,17 +128,19 @@ def _span(name: str, levels: Sequence[RawLevel]) -> Span:
 
 
 def _factor(study: Study, factor: str | None) -> str:
-    known = list(study.factors)
+    names = list(study.factors)
     if factor is not None:
-        if factor not in known:
-            near = nearest(factor, known)
+        if factor not in names:
+            near = nearest(factor, names)
             hint = f"did you mean {near}?" if near else "add its levels: --levels a,b,c"
             raise UsageError(f"--factor {factor}: the study has no such factor; {hint}")
         return factor
-    if len(known) != 1:
-        told = ", ".join(known) or "none"
-        raise UsageError(f"--factor is missing: the study's factors are {told}; name one, or two files of settings")
-    return known[0]
+    if len(names) != 1:
+        names_text = ", ".join(names) or "none"
+        raise UsageError(
+            f"--factor is missing: the study's factors are {names_text}; name one, or two files of settings"
+        )
+    return names[0]
 
 
 def _index(name: str, levels: Sequence[RawLevel], option: str, text: str) -> int:

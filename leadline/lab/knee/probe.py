@@ -47,9 +47,9 @@ def load_factor(file: StudyFile, named: str | None) -> tuple[str, bool]:
     """The knob of the load that a search varies, and whether it takes whole numbers only. Raises UsageError."""
     study = file.study
     knobs = {knob.name: knob for knob in load_knobs(study.workload) if knob.kind in _NUMBERS}
-    own = [name for name in study.factors if is_load(name) and name in knobs]
+    loads = [name for name in study.factors if is_load(name) and name in knobs]
     usual = USERS if study.workload.arrivals == "closed" else RATE
-    name = named or (own[0] if own else usual)
+    name = named or (loads[0] if loads else usual)
     if name not in knobs:
         why = why_not(name, study.workload) or "it is no number of this load"
         raise UsageError(f"--factor {name}: {why}")
@@ -107,12 +107,16 @@ def _measured(question: Question, trial: TrialRecord) -> Measured:
         return Measured(load, {}, driver_limit=True)
     if trial.failure is not None:
         raise LeadlineError(f"the trial at {question.factor} = {load:g} failed: {trial.failure_message}")
-    seen, limits = trial.responses, question.study.limits
+    responses, limits = trial.responses, question.study.limits
     stated = {"p90": limits.p90, "p99": limits.p99}
-    uses = {name: seen[name] / 1000 / limit for name, limit in stated.items() if limit is not None and name in seen}
-    if limits.errors > 0 and "errors" in seen:
-        uses["errors"] = seen["errors"] / limits.errors
-    by_type = {f"{each.transaction} {name}": use for each in types_of(trial) for name, use in each.uses.items()}
-    if not by_type and WORST in seen:
-        by_type = {"limits of the scenario": seen[WORST]}
-    return Measured(load, uses | by_type, seen.get("throughput"), seen.get("mean"), seen.get("p99"))
+    uses = {
+        name: responses[name] / 1000 / limit
+        for name, limit in stated.items()
+        if limit is not None and name in responses
+    }
+    if limits.errors > 0 and "errors" in responses:
+        uses["errors"] = responses["errors"] / limits.errors
+    by_type = {f"{type_.transaction} {name}": use for type_ in types_of(trial) for name, use in type_.uses.items()}
+    if not by_type and WORST in responses:
+        by_type = {"limits of the scenario": responses[WORST]}
+    return Measured(load, uses | by_type, responses.get("throughput"), responses.get("mean"), responses.get("p99"))

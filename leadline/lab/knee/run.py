@@ -90,8 +90,8 @@ class KneeRun(SearchRun):
             if record is None:
                 break
             measured += measured_of(question, record)
-        found = tuple(result_of(target, measured, question.loads) for target in targets) if measured else ()
-        return KneeResult(*self.ended(), question, found, tuple(measured))
+        limits_ = tuple(result_of(target, measured, question.loads) for target in targets) if measured else ()
+        return KneeResult(*self.ended(), question, limits_, tuple(measured))
 
     def _words(self, pair: Sequence[float]) -> str:
         return f"{self.question.factor} " + " and ".join(f"{self.question.level(load):g}" for load in pair)

@@ -81,8 +81,8 @@ def next_of(
 def _wanted(target: Target, measured: Sequence[Measured], loads: Range, repeats: int) -> tuple[float, float] | None:
     steps = _steps(target, measured)
     stairs = Staircase(loads, _judged(steps))
-    found, load = stairs.result(), stairs.next()
-    low, high = found.highest, found.lowest_failed
+    result, load = stairs.result(), stairs.next()
+    low, high = result.highest, result.lowest_failed
     ends = [end for end in (low, high) if end is not None]
     if load is not None and target.p99_ms is not None and load < loads.first:
         return None  # whoever asks for all of them has no use for a server that is hardly loaded
@@ -90,9 +90,9 @@ def _wanted(target: Target, measured: Sequence[Measured], loads: Range, repeats:
         return _distinct([load, *_beyond(load, low, high, loads)], ends)
     if new := [end for end in ends if sum(step.load == end for step in steps) < _ENDS]:
         return _distinct(new, ends)
-    if low is None or high is None or found.limited_by != "server":
+    if low is None or high is None or result.limited_by != "server":
         return None
-    limit = limit_of(found, steps)
+    limit = limit_of(result, steps)
     around, window, beside = math.sqrt(low * high), NEAR, BESIDE
     if limit is not None:
         around, window, beside = limit.load, limit.near, limit.beside
@@ -125,28 +125,28 @@ def _within(load: float, around: float, loads: Range) -> float:
 
 def _distinct(wanted: Sequence[float], ends: Sequence[float]) -> tuple[float, float] | None:
     """Two different loads: a bracket's thirds in place of its middle; an end of it where one is not enough."""
-    found = list(dict.fromkeys([*(wanted[1:] if len(wanted) == _THIRDS else wanted), *ends]))
-    return (found[0], found[1]) if len(found) > 1 else None
+    loads_ = list(dict.fromkeys([*(wanted[1:] if len(wanted) == _THIRDS else wanted), *ends]))
+    return (loads_[0], loads_[1]) if len(loads_) > 1 else None
 
 
 def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Limit:
     """What the trials say of one target."""
     steps = _steps(target, measured)
-    found = Staircase(loads, _judged(steps)).result()
-    limit = limit_of(found, steps)
-    known = limit.load if limit is not None else found.lowest_failed
-    found = replace(found, limit=limit, gave_out=None if known is None else gave_out(steps, known))
-    if found.highest is None:
-        return Limit(target, found, Interval(None, None, None), Interval(None, None, None))
-    low, high = found.highest, found.lowest_failed
+    result = Staircase(loads, _judged(steps)).result()
+    limit = limit_of(result, steps)
+    load_ = limit.load if limit is not None else result.lowest_failed
+    result = replace(result, limit=limit, gave_out=None if load_ is None else gave_out(steps, load_))
+    if result.highest is None:
+        return Limit(target, result, Interval(None, None, None), Interval(None, None, None))
+    low, high = result.highest, result.lowest_failed
     load = Interval(low, low, high)
     if limit is not None:
         load = Interval(limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high)
     if target.p99_ms is not None and high is not None:  # of many limits none is looked at closely: the bracket, too
         load = Interval(load.value, min(low, load.low or low), max(high, load.high or high))
-    each = _per_load(measured, load.value or low)
-    scaled = (None if value is None or each is None else each * value for value in (load.value, load.low, load.high))
-    return Limit(target, found, load, Interval(*scaled))
+    unit = _per_load(measured, load.value or low)
+    scaled = (None if value is None or unit is None else unit * value for value in (load.value, load.low, load.high))
+    return Limit(target, result, load, Interval(*scaled))
 
 
 def critical(found: Sequence[Limit]) -> Interval:
@@ -157,8 +157,8 @@ def critical(found: Sequence[Limit]) -> Interval:
     at = [limit.throughput for limit in found if limit.target.p99_ms is not None]
 
     def mean(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value]
-        return float(np.exp(np.mean(np.log(known)))) if known and len(known) == len(values) else None
+        values_ = [value for value in values if value]
+        return float(np.exp(np.mean(np.log(values_)))) if values_ and len(values_) == len(values) else None
 
     return Interval(mean([x.value for x in at]), mean([x.low for x in at]), mean([x.high for x in at]))
 
@@ -203,18 +203,18 @@ def _judged(steps: Sequence[Step]) -> list[Step]:
     by_load: dict[float, list[Step]] = {}
     for step in steps:
         by_load.setdefault(step.load, []).append(step)
-    found = []
-    for own in by_load.values():
-        logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in own]
-        kept = float(np.median(logs)) <= 0 if math.inf in logs else float(np.mean(logs)) <= 0
-        worst = max(own, key=lambda step: math.inf if step.ratio is None else step.ratio)
-        found.append(
+    judged = []
+    for measured_ in by_load.values():
+        logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in measured_]
+        keeps = float(np.median(logs)) <= 0 if math.inf in logs else float(np.mean(logs)) <= 0
+        worst = max(measured_, key=lambda step: math.inf if step.ratio is None else step.ratio)
+        judged.append(
             replace(
                 worst,
-                kept=kept,
-                confirms=len(own) > 1,
-                driver_limit=any(step.driver_limit for step in own),
-                runs=tuple(run for step in own for run in step.runs),
+                kept=keeps,
+                confirms=len(measured_) > 1,
+                driver_limit=any(step.driver_limit for step in measured_),
+                runs=tuple(run for step in measured_ for run in step.runs),
             )
         )
-    return found
+    return judged

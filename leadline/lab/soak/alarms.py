@@ -49,8 +49,8 @@ class Alarm:
 def check_webhook(url: str) -> None:
     """Raises UsageError for what is no address of a web server."""
     try:
-        found = urlsplit(url)
-        right = found.scheme in ("http", "https") and bool(found.hostname) and (found.port or 1) > 0
+        parts = urlsplit(url)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         right = False
     if not right:
@@ -106,10 +106,10 @@ def run_command(command: str, text: str) -> str:
 
 def post(url: str, text: str) -> str:
     """As ``run_command``, one POST without following a redirect."""
-    found = urlsplit(url)
-    kind = http.client.HTTPSConnection if found.scheme == "https" else http.client.HTTPConnection
-    connection = kind(found.hostname or "", found.port, timeout=WEBHOOK_TIMEOUT)
-    path = (found.path or "/") + (f"?{found.query}" if found.query else "")
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=WEBHOOK_TIMEOUT)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         connection.request("POST", path, text.encode(), {"Content-Type": "application/json"})
         status = connection.getresponse().status
@@ -138,20 +138,20 @@ class Watch:
     def _failures(self, record: SoakRecord) -> list[Alarm]:
         fresh = [interval for interval in record.intervals if interval.begin >= self._until]
         self._until = record.intervals[-1].end if record.intervals else 0.0
-        failed, ok = sum(one.failed for one in fresh), sum(one.ok for one in fresh)
+        failed, ok = sum(interval.failed for interval in fresh), sum(interval.ok for interval in fresh)
         share = failed / (failed + ok) if failed else 0.0
         was, self._failing = self._failing, share > self._errors
         if not self._failing or was:
             return []
-        told = f"{share:.2%} of the transactions failed since the last checkpoint; the limit is {self._errors:.2%}"
-        return [Alarm("errors", time.time(), told, {"failed": failed, "ok": ok})]
+        sentence = f"{share:.2%} of the transactions failed since the last checkpoint; the limit is {self._errors:.2%}"
+        return [Alarm("errors", time.time(), sentence, {"failed": failed, "ok": ok})]
 
     def _disk(self, record: SoakRecord) -> list[Alarm]:
         free = shutil.disk_usage(record.path.parent).free
-        if free >= LITTLE or any(one["kind"] == "disk" for one in record.alarms):
+        if free >= LITTLE or any(alarm["kind"] == "disk" for alarm in record.alarms):
             return []
-        told = f"{format_size(free >> 20 << 20)} are free on the lab's disk"
-        return [Alarm("disk", time.time(), told, {"free_bytes": free})]
+        sentence = f"{format_size(free >> 20 << 20)} are free on the lab's disk"
+        return [Alarm("disk", time.time(), sentence, {"free_bytes": free})]
 
     def _degrading(self, record: SoakRecord) -> list[Alarm]:
         due = int(LOOKS * record.measured / record.times.seconds)
@@ -161,7 +161,7 @@ class Watch:
         answer = conclude_soak(
             record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS
         )
-        known = {one.get("series") for one in record.alarms}
+        series_ = {alarm.get("series") for alarm in record.alarms}
         return [
             Alarm(
                 "degrading",
@@ -170,7 +170,7 @@ class Watch:
                 {"series": drift.series.name, "per_day": drift.per_day, "unit": drift.series.unit},
             )
             for drift in answer.judged.degrading
-            if drift.series.name not in known
+            if drift.series.name not in series_
         ]
 
 

@@ -30,19 +30,19 @@ class Holdings:
         self._logs = logs
 
     def __call__(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        call: dict[str, float] = {}
         for role, process in list(self._processes.items()):
             kinds = [self._kind(pid, name) for pid in process.pids() for name in self._files.names(f"{PROC}/{pid}/fd")]
-            found[f"handles/{role}"] = float(kinds.count("file"))
-            found[f"sockets/{role}"] = float(kinds.count("socket"))
+            call[f"handles/{role}"] = float(kinds.count("file"))
+            call[f"sockets/{role}"] = float(kinds.count("socket"))
         for name, home in self._homes.items():
-            found[f"disk/{name}"] = float(size_of(home))
+            call[f"disk/{name}"] = float(size_of(home))
         for name, written in self._logs.written().items():
-            found[f"written/{name}"] = float(written)
+            call[f"written/{name}"] = float(written)
         for home in self._homes.values():
             with suppress(OSError):
-                found["free"] = float(shutil.disk_usage(home).free)
-        return found
+                call["free"] = float(shutil.disk_usage(home).free)
+        return call
 
     def _kind(self, pid: int, name: str) -> str:
         try:
@@ -53,11 +53,11 @@ class Holdings:
 
 def size_of(directory: Path) -> int:
     """Bytes on the disk of all files below a directory; what goes meanwhile is left out."""
-    total = left = 0
+    total = unread = 0
     for folder, _, names in os.walk(directory):
         for name in names:
-            left += 1
-            if left > _MOST_FILES:
+            unread += 1
+            if unread > _MOST_FILES:
                 return total
             with suppress(OSError):
                 total += 512 * os.lstat(os.path.join(folder, name)).st_blocks  # noqa: PTH118 - thousands
@@ -80,7 +80,7 @@ class BoundedLogs:
 
     def bound(self) -> list[str]:
         """Names of those that were too long."""
-        found = []
+        names = []
         for name, path in self._files().items():
             length = _length(path)
             if length <= self._most:
@@ -91,17 +91,17 @@ class BoundedLogs:
             path.with_name(f"{path.name}.1").write_bytes(end)
             os.truncate(path, 0)
             self._dropped[name] = self._dropped.get(name, 0) + length
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def _files(self) -> dict[str, Path]:
-        found = {}
+        files = {}
         for directory in self._directories.values():
             with suppress(OSError):
                 for path in sorted(directory.iterdir()):
                     if path.suffix == ".log" and path.is_file() and not path.is_symlink():
-                        found[path.name] = path
-        return found
+                        files[path.name] = path
+        return files
 
 
 def _length(path: Path) -> int:

@@ -98,9 +98,13 @@ def read_record(path: Path) -> SoakRecord:
             raise LeadlineError(f"{path}: {head['format']} is not {FORMAT}: read it with the leadline that wrote it")
         intervals = [_read(from_json(line, finite=False)) for line in lines]
         ends = {int(stretch): str(why) for stretch, why in head["ends"].items()}
-        made = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
-        made.alarms, made.looks, made.notes = list(head["alarms"]), int(head["looks"]), list(head.get("notes", []))
-        return made
+        soak_record = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
+        soak_record.alarms, soak_record.looks, soak_record.notes = (
+            list(head["alarms"]),
+            int(head["looks"]),
+            list(head.get("notes", [])),
+        )
+        return soak_record
 
 
 def thinned(intervals: Sequence[Interval], fine: float = FINE) -> list[Interval]:
@@ -124,7 +128,7 @@ def evened(intervals: Sequence[Interval]) -> list[Interval]:
     """All of one length, so that they can be compared: the worst of an hour is worse than the worst of its minutes.
     Where some are merged by the hour the others are, too; what is less than most of an hour is left out.
     """
-    if max((one.seconds for one in intervals), default=0.0) < 0.9 * HOUR:
+    if max((interval.seconds for interval in intervals), default=0.0) < 0.9 * HOUR:
         return list(intervals)
     return [one for one in thinned(intervals, fine=-2 * HOUR) if one.seconds > 0.9 * HOUR]
 
@@ -144,8 +148,8 @@ def merged(intervals: Sequence[Interval]) -> Interval:
     gauges: dict[str, Gauge] = {}
     for name in dict.fromkeys(name for interval in intervals for name in interval.gauges):
         there = [(interval.gauges[name], interval.seconds) for interval in intervals if name in interval.gauges]
-        seconds = math.fsum(each for _, each in there)
-        mean = math.fsum(gauge[1] * each for gauge, each in there) / seconds
+        seconds = math.fsum(weight for _, weight in there)
+        mean = math.fsum(gauge[1] * weight for gauge, weight in there) / seconds
         gauges[name] = (min(gauge[0] for gauge, _ in there), mean, max(gauge[2] for gauge, _ in there))
     first = intervals[0]
     seconds = math.fsum(interval.seconds for interval in intervals)
@@ -175,10 +179,11 @@ def interval_of_values(counts: Iterable[tuple[float, int]]) -> Interval:
 
 def _written(interval: Interval) -> dict[str, Any]:
     """NaN and infinity have no place in JSON."""
-    found: dict[str, Any] = {each.name: getattr(interval, each.name) for each in fields(interval)}
-    found["gauges"] = {name: [_rounded(each) for each in gauge] for name, gauge in interval.gauges.items()}
+    document: dict[str, Any] = {field_.name: getattr(interval, field_.name) for field_ in fields(interval)}
+    document["gauges"] = {name: [_rounded(value) for value in gauge] for name, gauge in interval.gauges.items()}
     return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in document.items()
     }
 
 

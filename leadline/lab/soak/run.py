@@ -45,14 +45,14 @@ def soak_times(text: str) -> SoakTimes:
     except ValueError as error:
         raise UsageError(f"{option_of('--for', text)}: {error}") from None
     if not SHORTEST <= seconds <= LONGEST:
-        told = f"a soak lasts {format_duration(SHORTEST)} to {LONGEST / 86400:.0f} days"
-        raise UsageError(f"{option_of('--for', text)}: {told}")
+        sentence = f"a soak lasts {format_duration(SHORTEST)} to {LONGEST / 86400:.0f} days"
+        raise UsageError(f"{option_of('--for', text)}: {sentence}")
     return SoakTimes.of(float(round(seconds)))
 
 
 def soak_file(subject: str, overrides: Sequence[str] = ()) -> StudyFile:
     """The study of a scenario on its default stack, of a stack file, or of a study's baseline. Raises UsageError."""
-    loaded = any(re.match(r"workload\.(users|rate|preset|clients)\b", one.strip()) for one in overrides)
+    loaded = any(re.match(r"workload\.(users|rate|preset|clients)\b", override.strip()) for override in overrides)
     load = "" if loaded else f"users: {USERS}, "
     if is_stack_file(subject):
         name = _slug(expanded(subject).name.split(".")[0])
@@ -72,8 +72,8 @@ def soak_file(subject: str, overrides: Sequence[str] = ()) -> StudyFile:
             raise
         near = nearest(subject, [*built_in_scenarios()])
         hint = f"did you mean {near}?" if near else f"scenarios: {', '.join(built_in_scenarios())}"
-        told = f"{quoted(subject, 200)} is no scenario, stack file or study; {hint}"
-        raise UsageError(told) from None
+        sentence = f"{quoted(subject, 200)} is no scenario, stack file or study; {hint}"
+        raise UsageError(sentence) from None
 
 
 _PSEUDO_FACTOR = f"pseudo_factors: {{ {_PSEUDO}: [a, b] }}\n"
@@ -114,13 +114,13 @@ class SoakPlan:
         study, times = self.file.study, self.times
         load = study.workload
         how = f"{load.users} users" if load.users is not None else f"{load.rate:g} sessions a second"
-        held = ", ".join(
+        settings_text = ", ".join(
             f"{name} = {self.planned.knobs[name].format(level)}" for name, level in self.planned.settings.items()
         )
         return [
             f"soak {self.name}: {study.stack.title}, {load.scenario}, {how}, {format_duration(times.seconds)} of load",
-            *([f"settings: {held}"] if held else []),
-            *(f"left out: {told}" for told in self.left_out),
+            *([f"settings: {settings_text}"] if settings_text else []),
+            *(f"left out: {reason}" for reason in self.left_out),
             f"checkpoint every {format_duration(times.segment)}, intervals of {format_duration(times.interval)}; after "
             "a day by the hour",
             f"interim verdict for alarms every {format_duration(times.seconds / LOOKS)}",
@@ -147,12 +147,12 @@ def plan_soak(file: StudyFile, times: SoakTimes, place: LocalTestbed) -> SoakPla
     levels = {name: level for name, level in whole.plan.baseline.as_dict().items() if not name.startswith("load.")}
     pseudo = {factor.name for factor in whole.plan.factors if factor.pseudo}
     left_out = tuple(f"{name}: {on_host[name]}" for name in levels if on_host.get(name))
-    kept = {name: level for name, level in levels.items() if name not in pseudo and not on_host.get(name)}
+    levels_ = {name: level for name, level in levels.items() if name not in pseudo and not on_host.get(name)}
     workload = study.workload.model_copy(update={"warm_up": None, "steady": 60.0, "ramp_down": 0.0})
-    own = study.model_copy(
+    model_copy = study.model_copy(
         update={
             "study": study.study if study.study.startswith("soak-") else f"soak-{study.study}"[:100],
-            "settings": {**study.settings, **kept},
+            "settings": {**study.settings, **levels_},
             "factors": {},
             "baseline": {},
             "pseudo_factors": {_PSEUDO: ["a", "b"]},
@@ -167,11 +167,11 @@ def plan_soak(file: StudyFile, times: SoakTimes, place: LocalTestbed) -> SoakPla
             "observe": True,
         }
     )
-    one = replace(file, study=own)
-    planned = place.plan(one)
+    soak_study = replace(file, study=model_copy)
+    planned = place.plan(soak_study)
     trial = PlannedTrial(0, 0, 0, Role.BASELINE, planned.plan.baseline, planned.plan.seed)
     plan = Plan(planned.plan.kind, planned.plan.seed, planned.plan.factors, (trial,))
-    return SoakPlan(one, replace(planned, plan=plan), times, left_out)
+    return SoakPlan(soak_study, replace(planned, plan=plan), times, left_out)
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class SoakRun:
 
     def execute(self, fresh: bool = False) -> SoakEnded:
         """Raises as ``StudyRun.execute``."""
-        store, told = self.place.store, self.place.watcher.message
-        watch = Watch(self.alarms, self.plan.file.study.limits.errors, told)
+        store, message = self.place.store, self.place.watcher.message
+        watch = Watch(self.alarms, self.plan.file.study.limits.errors, message)
         system = SoakSystem(self.plan.file.study, self.place.host, store.directory, watch)
 
         def opened(number: int) -> None:
@@ -230,10 +230,10 @@ class SoakRun:
         record, trial = system.record, store.load_trial(number, 0)
         if record.begun == 0 or trial.directory is None:
             return
-        found = system.recover(trial.directory, record.begun - 1)
+        recover = system.recover(trial.directory, record.begun - 1)
         self.place.watcher.message(
             f"soak {number} goes on: {format_duration(record.measured)} of {format_duration(record.times.seconds)} are "
-            f"measured{f', {found} intervals of them recovered from raw files' if found else ''}"
+            f"measured{f', {recover} intervals of them recovered from raw files' if recover else ''}"
         )
 
 

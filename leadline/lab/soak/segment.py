@@ -64,12 +64,12 @@ def condensed(segment: Segment, interval: float, observers: Sequence[Observer], 
 
 def _gauges(series: Path, begin: float, interval: float, count: int) -> dict[int, dict[str, Gauge]]:
     """By number of the interval and "metric/subject": least, mean and most."""
-    found: dict[int, dict[str, Gauge]] = {}
+    gauges: dict[int, dict[str, Gauge]] = {}
     for path in sorted(series.glob("*.parquet")):
         for at, name, low, mean, high in _rows(path, begin, interval):
             if 0 <= at < count:
-                found.setdefault(at, {})[name] = (low, mean, high)
-    return found
+                gauges.setdefault(at, {})[name] = (low, mean, high)
+    return gauges
 
 
 def _rows(path: Path, begin: float, interval: float) -> Iterator[tuple[int, str, float, float, float]]:

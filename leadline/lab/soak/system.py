@@ -97,8 +97,8 @@ class _Totals:
             AuditRecord("no-drops", self.dropped == 0, f"{self.dropped} arrivals dropped at the cap on sessions"),
         ]
         if self.planned:
-            told = f"{self.actual} of {self.planned} planned arrivals took place"
-            checks.append(AuditRecord("arrivals", abs(self.actual - self.planned) <= allowed, told))
+            sentence = f"{self.actual} of {self.planned} planned arrivals took place"
+            checks.append(AuditRecord("arrivals", abs(self.actual - self.planned) <= allowed, sentence))
         return LoadOutcome(self.counts, False, "", checks)
 
     def notes(self) -> list[str]:
@@ -139,12 +139,14 @@ class SoakSystem(RealSystem):
         """Those of a trial that tell what can leak, and the counters of holdings."""
         left_out = (HostObserver, GcObserver, ProcessObserver)
         assert isinstance(self._stack, Stack)  # a soak runs on this host
-        found = [one for one in observers_of(True, self._host, self._stack) if not isinstance(one, left_out)]
+        observers_ = [
+            observer for observer in observers_of(True, self._host, self._stack) if not isinstance(observer, left_out)
+        ]
         homes = {path.name: path for path in self._stack.homes()}
-        held = Holdings(self._host.files, self._stack.processes(), homes, self._bounded)
+        holdings = Holdings(self._host.files, self._stack.processes(), homes, self._bounded)
         # every sample with its status: what is anonymous memory
         processes = ProcessObserver(self._host.files, threads_every=1, members_every=1)
-        return [processes, *found, CounterObserver(HOLDINGS, "", held, (), self.record.times.sampled)]
+        return [processes, *observers_, CounterObserver(HOLDINGS, "", holdings, (), self.record.times.sampled)]
 
     # its load ------------------------------------------------------------------------------------------------
 
@@ -158,26 +160,26 @@ class SoakSystem(RealSystem):
             raise
         finally:
             self._end_driver()
-            for one in self._running:
-                self._condense(one, whole=False)
+            for running in self._running:
+                self._condense(running, whole=False)
             self._running.clear()
             self.record.notes += totals.notes()
             self.record.save()
         return totals.outcome()
 
     def _drive(self, directory: Path, seed: int, on_load: OnLoad, totals: _Totals) -> None:
-        left, number, self._lates = self.record.left, 0, 0
-        if left < self.record.times.interval:
+        seconds_left, number, self._lates = self.record.left, 0, 0
+        if seconds_left < self.record.times.interval:
             return
-        self._start(directory, number, seed, left)
+        self._start(directory, number, seed, seconds_left)
         self._begin(self._running[0], time.time_ns() + round(1e9))
         while self._running:
             self._follow_all(on_load)
             last = self._running[-1]
-            left = self.record.left - sum(one.seconds for one in self._running)
-            if left >= self.record.times.interval and time.time() >= last.ends - _AHEAD:
+            seconds_left = self.record.left - sum(running.seconds for running in self._running)
+            if seconds_left >= self.record.times.interval and time.time() >= last.ends - _AHEAD:
                 number += 1
-                self._start(directory, number, seed + number, left)
+                self._start(directory, number, seed + number, seconds_left)
                 self._begin(self._running[-1], round(last.ends * 1e9))
             if not last.process.alive() and _late(last):
                 self._again(directory, self._running.pop(), seed)
@@ -193,8 +195,8 @@ class SoakSystem(RealSystem):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{_LATES} drivers started late", one.progress.last_words())
         number = one.segment.number
         shutil.rmtree(one.segment.directory, ignore_errors=True)
-        left = self.record.left - sum(each.seconds for each in self._running)
-        self._start(directory, number, seed + number, left)
+        seconds_left = self.record.left - sum(running.seconds for running in self._running)
+        self._start(directory, number, seed + number, seconds_left)
         self._begin(self._running[-1], 0)
 
     def _start(self, directory: Path, number: int, seed: int, left: float) -> None:
@@ -219,11 +221,11 @@ class SoakSystem(RealSystem):
         )
         log = segment.directory / "logs" / "driver.log"
         spec = replace(run.spec(log), name=f"driver-{number % 2}")
-        one = _Running(segment, self._host.start(spec), ProgressLog(log), seconds)
-        self._running.append(one)
+        running = _Running(segment, self._host.start(spec), ProgressLog(log), seconds)
+        self._running.append(running)
         deadline = time.monotonic() + _READY
-        while not one.progress.ready and one.process.alive():
-            one.progress.read()
+        while not running.progress.ready and running.process.alive():
+            running.progress.read()
             if time.monotonic() > deadline:
                 raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the driver was not ready within {_READY:.0f} s")
             time.sleep(0.02)
@@ -235,22 +237,22 @@ class SoakSystem(RealSystem):
 
     def _follow_all(self, on_load: OnLoad) -> None:
         self._stack.check_alive()
-        for one in self._running:
-            if one.observers is None and time.time_ns() >= one.begins:
-                self._observe(one)
+        for running in self._running:
+            if running.observers is None and time.time_ns() >= running.begins:
+                self._observe(running)
             before = self.record.measured + sum(
-                each.seconds for each in self._running if each.segment.number < one.segment.number
+                each.seconds for each in self._running if each.segment.number < running.segment.number
             )
-            for second in one.progress.take():
+            for second in running.progress.take():
                 on_load(replace(second, second=second.second + before, phase="soak"))
-            if one.process.alive() and time.time() > one.ends + self._study.workload.timeout + _OVERTIME:
+            if running.process.alive() and time.time() > running.ends + self._study.workload.timeout + _OVERTIME:
                 raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver did not end in time")
 
     def _observe(self, one: _Running) -> None:
         """Observers of the segment before end here."""
-        for each in self._running:
-            if each is not one and each.observers is not None:
-                each.observers.stop()
+        for running in self._running:
+            if running is not one and running.observers is not None:
+                running.observers.stop()
         one.observers = ObserverSet(self._observers_of_segment())
         java = Path(self._study.stack.java) if self._study.stack.java else None
         roles = dict(self._stack.processes())
@@ -263,8 +265,8 @@ class SoakSystem(RealSystem):
         code = one.process.exit_code()
         if code != 0:
             one.progress.read()
-            told = f"the driver ended with code {code}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, told, one.progress.last_words())
+            sentence = f"the driver ended with code {code}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, sentence, one.progress.last_words())
         result = read_summary(one.segment.driver)
         if not result.completed:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver was ended before its plan was")
@@ -284,8 +286,10 @@ class SoakSystem(RealSystem):
             self._on_checkpoint(self.record)
             free = shutil.disk_usage(self.record.path.parent).free
             if free < MINIMUM_FREE:
-                told = f"{free // 2**20} MiB are free on the lab's disk: a soak ends below {MINIMUM_FREE // 2**20} MiB"
-                raise TrialFailure(FailureClass.INFRASTRUCTURE, told)
+                sentence = (
+                    f"{free // 2**20} MiB are free on the lab's disk: a soak ends below {MINIMUM_FREE // 2**20} MiB"
+                )
+                raise TrialFailure(FailureClass.INFRASTRUCTURE, sentence)
 
     def _keep(self, segment: Segment, seconds: float | None) -> None:
         readers = [ProcessObserver(self._host.files), *self._observers_of_segment()[1:]]
@@ -308,7 +312,7 @@ class SoakSystem(RealSystem):
     # the rest of a trial -------------------------------------------------------------------------------------
 
     def measure(self, directory: Path, startup: float) -> Measured:  # noqa: ARG002 - the record has all
-        own = [one for one in self.record.intervals if one.stretch == self._stretch]
+        own = [interval for interval in self.record.intervals if interval.stretch == self._stretch]
         if not own:
             raise TrialFailure(FailureClass.WORKLOAD, "nothing was measured")
         seconds, ok = sum(one.seconds for one in own), sum(one.ok for one in own)
@@ -332,11 +336,11 @@ class SoakSystem(RealSystem):
         return super().stop()
 
     def _end_driver(self) -> None:
-        for one in self._running:
-            if one.observers is not None:
-                one.observers.stop()
+        for running in self._running:
+            if running.observers is not None:
+                running.observers.stop()
             with suppress(OSError):
-                one.process.stop(grace=5.0)
+                running.process.stop(grace=5.0)
 
 
 def _late(one: _Running) -> bool:

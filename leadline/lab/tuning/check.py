@@ -48,16 +48,16 @@ def steps_left_out(file: TuningFile, testbed: Testbed) -> dict[str, str]:
     steps, _ = _parts(tuning, {})
     services = testbed.knobs(located_part(file, steps[0]))
     catalogue = Catalogue([*testbed.host.knobs(), *services])
-    found = {step.name: why for step in tuning.steps if (why := _left_out(tuning, step, testbed.host, catalogue))}
-    if len(found) == len(tuning.steps):
-        told = "; ".join(f"{name}: {why}" for name, why in found.items())
-        raise UsageError(f"{file.where(('steps',))}: no step can be tried here ({told})")
-    steps, last = _parts(tuning, found)
+    reasons = {step.name: why for step in tuning.steps if (why := _left_out(tuning, step, testbed.host, catalogue))}
+    if len(reasons) == len(tuning.steps):
+        left_out_text = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise UsageError(f"{file.where(('steps',))}: no step can be tried here ({left_out_text})")
+    steps, last = _parts(tuning, reasons)
     for part in steps:
         testbed.plan(located_part(file, part), idle_settings=True)
     if last is not None:
         testbed.plan(located_part(file, last))
-    return found
+    return reasons
 
 
 def _left_out(tuning: Tuning, step: Step, host: TrialHost, catalogue: Catalogue) -> str:

@@ -61,8 +61,8 @@ def parse_tuning(text: str, source: str, overrides: Sequence[str] = ()) -> Tunin
     """A Tuning from YAML text. Raises UsageError with ``source:line``."""
     tree = load_tree(text, source, Tuning)
     put_stack_file(tree, source)
-    given = {set_key(tree, override): option_of("--set", override) for override in overrides}
-    places = Places(source, tree, given)
+    overrides_ = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    places = Places(source, tree, overrides_)
     return TuningFile(validated(Tuning, places), text, places)
 
 

@@ -65,24 +65,24 @@ class Outline:
     def lines(self) -> list[str]:
         """Plain lines of text."""
         wide = max(len(line.what) for line in self.lines_of)
-        found = [
+        lines = [
             f"{line.what.ljust(wide)}  {_between(line.least, line.most):>9} trials  {line.detail}"
             for line in self.lines_of
         ]
-        found += [f"step {name} is left out: {why}" for name, why in self.left_out.items()]
-        found += [*self.side_by_side, *self.warnings]
-        low, high = (format_duration(each) for each in self.seconds)
-        found.append(
+        lines += [f"step {name} is left out: {why}" for name, why in self.left_out.items()]
+        lines += [*self.side_by_side, *self.warnings]
+        low, high = (format_duration(seconds_) for seconds_ in self.seconds)
+        lines.append(
             f"{_between(*self.trials)} trials of {format_duration(self.per_trial)}: {low} if nothing is kept, {high} "
             "at most"
         )
-        found.append(
+        lines.append(
             f"a step is kept by its {100 * self.level:.1f} % interval, for all modes and candidates at once: at most 5 "
             "of 100 tunings keep anything where nothing helps"
         )
         if self.smallest is not None:
-            found.append(f"a step finds changes of {self.smallest:.2g} % (80 % power); noise {self.noise}")
-        return found
+            lines.append(f"a step finds changes of {self.smallest:.2g} % (80 % power); noise {self.noise}")
+        return lines
 
     def document(self) -> dict[str, Any]:
         """As JSON types."""
@@ -112,33 +112,33 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Ou
     count = len(tuning.steps) - len(left_out)
     file = part_file(tuning, parts[0])
     noise = noise_for(file.study, testbed.directory)
-    seen = _Seen(tuning, testbed, overhead_for(file.study, noise))
-    found: list[Line] = []
+    forecast_ = _Seen(tuning, testbed, overhead_for(file.study, noise))
+    lines: list[Line] = []
     for step, part in zip(steps, parts, strict=True):
         modes = modes_of(tuning, step)
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
-        trials, seconds = seen.of(part)
-        found.append(Line(step.name, detail, trials, trials + 2 * len(modes) * tuning.blocks.confirm, seconds))
-    ends = [compare_part(tuning, kept, left_out) for kept in (nothing, everything)]
-    (least, _), (most, seconds) = (seen.of(part) if part else (0, 0.0) for part in ends)
-    found.append(Line("compare", "untuned against tuned, all modes", least, most, seconds))
+        trials, seconds = forecast_.of(part)
+        lines.append(Line(step.name, detail, trials, trials + 2 * len(modes) * tuning.blocks.confirm, seconds))
+    ends = [compare_part(tuning, choice_, left_out) for choice_ in (nothing, everything)]
+    (least, _), (most, seconds) = (forecast_.of(part) if part else (0, 0.0) for part in ends)
+    lines.append(Line("compare", "untuned against tuned, all modes", least, most, seconds))
     if tuning.factorial is not None:
-        runs = {mode: runs_of(list(kept), tuning.factorial) for mode, kept in everything.items()}
+        runs = {mode: runs_of(list(choice_), tuning.factorial) for mode, choice_ in everything.items()}
         trials = sum(runs.values()) * tuning.factorial.replicates
-        told = ", ".join(f"{mode} {number}" for mode, number in runs.items())
+        runs_text = ", ".join(f"{mode} {number}" for mode, number in runs.items())
         fewest = 0 if tuning.factorial.of == "kept" else trials
-        found.append(Line("factorial", f"combinations of steps: {told}", fewest, trials, seconds))
+        lines.append(Line("factorial", f"combinations of steps: {runs_text}", fewest, trials, seconds))
     level, _ = decision_levels(tuning, count)
     return Outline(
         tuning.tuning,
-        tuple(found),
+        tuple(lines),
         left_out,
         level,
-        _smallest(tuning, parts[0], noise, seen, level),
+        _smallest(tuning, parts[0], noise, forecast_, level),
         noise.source,
-        tuple(seen.warnings),
-        tuple(seen.told),
+        tuple(forecast_.warnings),
+        tuple(forecast_.told),
     )
 
 

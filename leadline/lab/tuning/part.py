@@ -99,8 +99,8 @@ def part_file(tuning: Tuning, part: Part) -> StudyFile:
     }
     if rotation := tuning.rotation_of(part.step):
         # Modes are compared with each other at the end, so every configuration has instances of its own there.
-        own = {} if part.step else {"live": "between-instances"}
-        document["design"]["rotation"] = rotation.model_dump(mode="json", exclude_unset=True) | own
+        design = {} if part.step else {"live": "between-instances"}
+        document["design"]["rotation"] = rotation.model_dump(mode="json", exclude_unset=True) | design
     dumped = tuning.model_dump(mode="json", exclude_unset=True)
     document |= {key: dumped[key] for key in _SHARED if key in dumped}
     return study_of(document)
@@ -110,7 +110,9 @@ def treatments_of(file: StudyFile, plan: Plan, part: Part) -> dict[str, Treatmen
     """The part's configurations with levels as the plan holds them."""
     raws = file.study.factors
     return {
-        name: Treatment.of({one.name: planned_level(one, raws[one.name], row[one.name]) for one in plan.factors})
+        name: Treatment.of(
+            {factor.name: planned_level(factor, raws[factor.name], row[factor.name]) for factor in plan.factors}
+        )
         for name, row in part.configurations.items()
     }
 
@@ -121,8 +123,8 @@ def measured(file: StudyFile, part: Part, plan: Plan, observations: Sequence[Obs
 
 
 def _distinct(levels: Sequence[RawLevel]) -> list[RawLevel]:
-    found: list[RawLevel] = []
+    raw_levels: list[RawLevel] = []
     for level in levels:
-        if not any(same_level(level, known) for known in found):
-            found.append(level)
-    return found
+        if not any(same_level(level, level_) for level_ in raw_levels):
+            raw_levels.append(level)
+    return raw_levels

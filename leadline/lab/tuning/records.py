@@ -34,8 +34,8 @@ class TuningRecord:
 
 def tuning_key(tuning: Tuning) -> str:
     """SHA-256 of what is asked; how long it may take is no part of that."""
-    told = tuning.model_dump(mode="json", exclude={"budget"})
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    model_dump = tuning.model_dump(mode="json", exclude={"budget"})
+    return hashlib.sha256(json.dumps(model_dump, sort_keys=True).encode()).hexdigest()
 
 
 class TuningRecords:
@@ -111,8 +111,8 @@ class TuningRecords:
             return int(ids[0])
         if number in map(str, ids):
             return int(number)
-        known = ", ".join(f"{name}@{one}" for one in reversed(ids))
-        raise UsageError(f"no tuning {reference!r} in {self._store.directory}; tunings there: {known}")
+        names = ", ".join(f"{name}@{number}" for number in reversed(ids))
+        raise UsageError(f"no tuning {reference!r} in {self._store.directory}; tunings there: {names}")
 
 
 def _record(row: RowMapping, parts: Mapping[str, int]) -> TuningRecord:

@@ -34,22 +34,22 @@ def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str,
     results: dict[str, Measured] = {}
     studies: dict[str, int] = {}
     for _ in range(len(record.parts) + 1):  # each is measured once
-        found = advance(record.tuning, results, record.left_out, record.passed_over)
-        part = found.next
+        progress = advance(record.tuning, results, record.left_out, record.passed_over)
+        part = progress.next
         if part is None or part.key not in record.parts:
             break
         studies[part.key] = record.parts[part.key]
         results[part.key] = measure(store, record.tuning, part, record.parts[part.key])
         if not results[part.key].complete:
             break
-    return found, studies, results
+    return progress, studies, results
 
 
 def measure(store: Store, tuning: Tuning, part: Part, study_id: int) -> Measured:
     """What the study of a part gave so far."""
     record = store.load(study_id)
-    left = any(trial.is_left for trial in record.trials)
-    return measured(part_file(tuning, part), part, record.plan, record.observations(), not left)
+    is_left = any(trial.is_left for trial in record.trials)
+    return measured(part_file(tuning, part), part, record.plan, record.observations(), not is_left)
 
 
 @dataclass
@@ -86,20 +86,22 @@ class TuningRun:
         tuning, begun = self.file.tuning, elapsed()
         for _ in range(_MOST_PARTS):
             record = records.load(tuning_id)
-            found, _, _ = progress_of(store, record)
-            part = found.next
+            progress, _, _ = progress_of(store, record)
+            part = progress.next
             if part is None:
                 if not record.passed_over:
                     records.finish(tuning_id)
                 return TuningResult(tuning_id, not record.passed_over, _passed(record), self.restored)
-            left = None if tuning.budget is None else tuning.budget - (elapsed() - begun)
-            if left is not None and self._too_dear(part, found, record.parts, left, elapsed() - begun):
+            seconds_left = None if tuning.budget is None else tuning.budget - (elapsed() - begun)
+            if seconds_left is not None and self._too_dear(
+                part, progress, record.parts, seconds_left, elapsed() - begun
+            ):
                 rest = [step.name for step in tuning.steps if step.name not in record.left_out]
                 at = rest.index(part.step)
                 records.pass_over(tuning_id, rest[at:])
                 message(f"the budget is left to the comparison; not tried: {', '.join(rest[at:])}")
                 continue
-            ended = self._run(records, record, part, left)
+            ended = self._run(records, record, part, seconds_left)
             if ended:
                 return TuningResult(tuning_id, False, ended, self.restored)
         return TuningResult(tuning_id, False, f"more than {_MOST_PARTS:,} comparisons", self.restored)
@@ -134,7 +136,7 @@ class TuningRun:
         load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
         trial = spent / self._trials if self._trials else load + OVERHEAD
         # should every mode keep it: untuned, what is kept already (where rungs are compared), and this step
-        rungs = sum(len(kept) + 2 if tuning.blocks.every_rung else 2 for kept in found.kept.values())
+        rungs = sum(len(choice_) + 2 if tuning.blocks.every_rung else 2 for choice_ in found.kept.values())
         confirm = len(tuning.modes) * 2 * tuning.blocks.confirm
         wanted = part.trials + confirm + rungs * tuning.blocks.compare
         return wanted * trial > left

@@ -81,30 +81,30 @@ class RemoteHost:
         deadline = time.monotonic() + _OPENING
         while True:
             over = not keeper.alive()
-            said = self._log.read_text(encoding="utf-8", errors="replace")
-            for line in said.splitlines():
-                if line.startswith(_MARK) and said.endswith("\n"):
+            text = self._log.read_text(encoding="utf-8", errors="replace")
+            for line in text.splitlines():
+                if line.startswith(_MARK) and text.endswith("\n"):
                     return line.removeprefix(_MARK)
             if over:
-                raise self.connection.unusable(keeper.exit_code(), said)
+                raise self.connection.unusable(keeper.exit_code(), text)
             if time.monotonic() > deadline:
-                raise self.connection.failure(f"no answer within {_OPENING:.0f} s", said)
+                raise self.connection.failure(f"no answer within {_OPENING:.0f} s", text)
             time.sleep(0.02)
 
     def _place_binary(self) -> str:
-        own = find_binary()
-        stat = own.stat()
-        digest = _hash(own, stat.st_size, stat.st_mtime_ns)
+        binary = find_binary()
+        stat = binary.stat()
+        digest = _hash(binary, stat.st_size, stat.st_mtime_ns)
         folder = f'"${{XDG_CACHE_HOME:-$HOME/.cache}}/leadline/drivers/{digest}"'
         look = f'cd {folder} 2> /dev/null && [ -x leadline-load ] && echo "$PWD/leadline-load" || exit 9'
-        found = self.connection.run(look, codes=(0, 9))
-        if found.returncode == 9:
+        present = self.connection.run(look, codes=(0, 9))
+        if present.returncode == 9:
             put = (
                 f"mkdir -p {folder} && cd {folder} && cat > part.$$ && chmod 755 part.$$ && mv -f part.$$ leadline-load"
                 ' && echo "$PWD/leadline-load"'
             )
-            found = self.connection.run(put, own.read_bytes())
-        return found.stdout.decode().strip().splitlines()[-1]
+            present = self.connection.run(put, binary.read_bytes())
+        return present.stdout.decode().strip().splitlines()[-1]
 
     def send(self, files: Mapping[str, Path]) -> None:
         """Files into ``in`` of its directory, by their names there."""
@@ -177,26 +177,28 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
     """Ask an open host about itself and its clock. Raises TrialFailure(infrastructure)."""
     connection = host.connection
     argv = host.argv([host.binary, "host"])
-    with here.opened(argv, _OPENING) as asked:
-        assert asked.stdin is not None
-        assert asked.stdout is not None
-        assert asked.stderr is not None
+    with here.opened(argv, _OPENING) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        assert agent.stderr is not None
         try:
-            told = from_json(asked.stdout.readline())
+            told = from_json(agent.stdout.readline())
             samples = []
             for _ in range(_SAMPLES):
                 before = clock.now_ns()
-                asked.stdin.write(b"\n")
-                asked.stdin.flush()
-                answer = int(asked.stdout.readline())
+                agent.stdin.write(b"\n")
+                agent.stdin.flush()
+                answer = int(agent.stdout.readline())
                 samples.append((before, answer, clock.now_ns()))
-            asked.stdin.close()
-            found = offset(samples)
-            report = HostReport(told["version"], told["cpus"], told["open_files"], told["name"], found or Offset(0, 0))
+            agent.stdin.close()
+            clock_offset = offset(samples)
+            report = HostReport(
+                told["version"], told["cpus"], told["open_files"], told["name"], clock_offset or Offset(0, 0)
+            )
         except (ValueError, KeyError, OSError):
-            asked.kill()
-            said = asked.stderr.read().decode(errors="replace")
-            raise connection.unusable(asked.wait(_KILLED), said) from None
-    if found is None:
+            agent.kill()
+            message = agent.stderr.read().decode(errors="replace")
+            raise connection.unusable(agent.wait(_KILLED), message) from None
+    if clock_offset is None:
         raise connection.failure("its clock was set while it was read")
     return report

@@ -85,8 +85,8 @@ class Source:
         texts = {str(name): str(text) for name, text in (self.tree.get("variables") or {}).items()}
         above = [list(texts)[:at] for at in range(len(texts))]
         return [
-            (name, _merged(_parse(text, self.parameters, known)))
-            for (name, text), known in zip(texts.items(), above, strict=True)
+            (name, _merged(_parse(text, self.parameters, assignment)))
+            for (name, text), assignment in zip(texts.items(), above, strict=True)
         ]
 
     def fixed(self, text: object, where: Path_) -> str:

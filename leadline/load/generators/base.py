@@ -136,10 +136,10 @@ class Job:
 
     def find(self, tool: str, how: str) -> str:
         """The program. Raises LeadlineError saying ``how`` to get it."""
-        found = shutil.which(self.program or tool)
-        if found is None:
+        which = shutil.which(self.program or tool)
+        if which is None:
             raise LeadlineError(f"{self.program or tool} is not on the PATH; {how}")
-        return found
+        return which
 
 
 @dataclass(frozen=True)

@@ -110,15 +110,15 @@ def write_files(out: Path, job: Job, ran: Ran, found: Findings) -> None:
 
 def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases) -> dict[str, Any]:
     totals = found.totals
-    made = len(found.samples) if totals is None else totals.ok + sum(totals.errors.values())
+    count = len(found.samples) if totals is None else totals.ok + sum(totals.errors.values())
     open_ = found.meaning.model == "open"
     elapsed = ran.ended - ran.began
     share = (ran.cpu_user + ran.cpu_system) / (elapsed * ran.cpus) if elapsed > 0 else 0.0
     evidence = []
     if share > _BUSY:
         evidence.append(f"{ran.name} used {share:.0%} of the {ran.cpus} CPUs it could run on")
-    if found.dropped > _LOST * (made + found.dropped):
-        evidence.append(f"{ran.name} dropped {found.dropped} of {made + found.dropped} planned arrivals")
+    if found.dropped > _LOST * (count + found.dropped):
+        evidence.append(f"{ran.name} dropped {found.dropped} of {count + found.dropped} planned arrivals")
     return {
         "format": FORMAT,
         "version": found.version,
@@ -144,11 +144,11 @@ def _summary(job: Job, ran: Ran, found: Findings, start: float, phases: _Phases)
             "ramp_down": [phases.end, phases.drained],
             "drained": phases.drained,
         },
-        "requests": {"count": made, "bytes_in": 0, "bytes_out": 0, "connects": 0, "reconnects": 0},
+        "requests": {"count": count, "bytes_in": 0, "bytes_out": 0, "connects": 0, "reconnects": 0},
         "error_samples": {},
         "blocked_ms": asdict(NOTHING),
-        "arrivals_planned": made + found.dropped if open_ else 0,
-        "arrivals_actual": made if open_ else 0,
+        "arrivals_planned": count + found.dropped if open_ else 0,
+        "arrivals_actual": count if open_ else 0,
         "dropped": found.dropped,
         "driver": {
             "cpu_user_s": ran.cpu_user,
@@ -176,20 +176,20 @@ def _of_totals(totals: Totals) -> dict[str, Any]:
 def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dict[str, Any]:
     length = phases.end - phases.begin
     last = math.inf if phases.end >= phases.drained else phases.end
-    inside = [one for one in samples if phases.begin <= one.due - start < last]
+    inside = [sample for sample in samples if phases.begin <= sample.due - start < last]
     all_named = _by_name(samples)
     named = _by_name(inside)
     errors: dict[str, int] = {}
-    for one in samples:
-        if one.error:
-            errors[one.error] = errors.get(one.error, 0) + 1
+    for sample in samples:
+        if sample.error:
+            errors[sample.error] = errors.get(sample.error, 0) + 1
     area = sum(
         max(0.0, min(one.end - start, phases.end) - max(one.end - start - one.service_ms / 1000, phases.begin))
         for one in samples
     )
     observed = area / length if length > 0 else 0.0
-    ended = [one for one in samples if phases.begin <= one.end - start < last]
-    expected = sum(one.service_ms for one in ended) / 1000 / length if length > 0 else 0.0
+    ended = [sample for sample in samples if phases.begin <= sample.end - start < last]
+    expected = sum(sample.service_ms for sample in ended) / 1000 / length if length > 0 else 0.0
     relative = (expected - observed) / observed if observed > 0 else None
     return {
         "steady": {
@@ -197,7 +197,7 @@ def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dic
             "transactions": {name: _part(named.get(name, []), length) for name in all_named},
             "all": _part(inside, length),
         },
-        "total": {name: _total(found) for name, found in all_named.items()},
+        "total": {name: _total(samples_) for name, samples_ in all_named.items()},
         "errors": errors,
         "littles_law": {
             "concurrency_observed": observed,
@@ -212,23 +212,23 @@ def _counts(ok: int, failed: int) -> dict[str, int]:
 
 
 def _total(samples: Sequence[Sample]) -> dict[str, int]:
-    failed = sum(1 for one in samples if one.error)
+    failed = sum(1 for sample in samples if sample.error)
     return _counts(len(samples) - failed, failed)
 
 
 def _part(samples: Sequence[Sample], length: float) -> dict[str, Any]:
-    timed = [one for one in samples if one.timed]
-    response = latency_of([one.response_ms for one in timed])
-    unanswered = [one.response_ms for one in samples if one.unanswered]
-    known = {name: value for name, value in asdict(response).items() if value is not None} if unanswered else {}
+    timed = [sample for sample in samples if sample.timed]
+    response = latency_of([sample.response_ms for sample in timed])
+    unanswered = [sample.response_ms for sample in samples if sample.unanswered]
+    figures = {name: value for name, value in asdict(response).items() if value is not None} if unanswered else {}
     counts = _total(samples)
     return {
         **counts,
         "per_second": counts["ok"] / length if length > 0 else 0.0,
         "response_ms": asdict(response),
         "unanswered": len(unanswered),
-        "response_at_least": [name for name, ms in known.items() if name == "mean" or ms >= min(unanswered)],
-        "service_ms": asdict(latency_of([one.service_ms for one in timed])),
+        "response_at_least": [name for name, ms in figures.items() if name == "mean" or ms >= min(unanswered)],
+        "service_ms": asdict(latency_of([sample.service_ms for sample in timed])),
     }
 
 
@@ -242,8 +242,8 @@ def latency_of(values: Sequence[float]) -> Latency:
 
 
 def _write_seconds(path: Path, samples: Sequence[Sample], start: float, phases: _Phases) -> None:
-    begins = np.sort(np.array([one.end - start - one.service_ms / 1000 for one in samples]))
-    ends = np.array([one.end - start for one in samples])
+    begins = np.sort(np.array([sample.end - start - sample.service_ms / 1000 for sample in samples]))
+    ends = np.array([sample.end - start for sample in samples])
     with path.open("w", encoding="ascii", newline="", errors="replace") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(_HEADER)
@@ -254,7 +254,7 @@ def _write_seconds(path: Path, samples: Sequence[Sample], start: float, phases: 
             for name, group in [*_by_name(inside).items(), (ALL, inside)]:
                 part = _part(group, 1.0)
                 response, service = part["response_ms"], part["service_ms"]
-                waits = [one.response_ms for one in group if one.unanswered]
+                waits = [sample.response_ms for sample in group if sample.unanswered]
                 figures = [response["mean"], response["p50"], response["p99"], service["mean"]]
                 texts = ["" if value is None else f"{value:.6f}" for value in (*figures, min(waits, default=None))]
                 counted = [flying, 0, len(waits), texts.pop(), 0]
@@ -269,10 +269,10 @@ def _write_log(path: Path, samples: Sequence[Sample], start: float, kind: str) -
         stream.write('"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n')
         for second, inside in _by_second(samples, start):
             groups: dict[str, HdrHistogram] = {}
-            for one in inside:
-                if one.timed:
-                    histogram = groups.setdefault(one.name, HdrHistogram(_LOWEST, _HIGHEST, 3))
-                    histogram.record_value(min(max(round(getattr(one, kind) * 1e6), 1), _HIGHEST))
+            for sample in inside:
+                if sample.timed:
+                    histogram = groups.setdefault(sample.name, HdrHistogram(_LOWEST, _HIGHEST, 3))
+                    histogram.record_value(min(max(round(getattr(sample, kind) * 1e6), 1), _HIGHEST))
             _write_intervals(stream, second, groups)
 
 
@@ -287,28 +287,28 @@ def _tagged(samples: Sequence[Sample]) -> Iterator[Sample]:
     first ``_NAMES`` of them, all others together.
     """
     tags: dict[str, str] = {}
-    for one in samples:
-        if one.name not in tags and len(tags) < _NAMES:
-            tag = re.sub(r"[\s,]", "_", one.name[:200]).encode("ascii", "backslashreplace").decode("ascii")
-            tags[one.name] = f"{tag}_" if tag == ALL else tag
-        tag = tags.get(one.name, "other")
-        yield one if tag == one.name else replace(one, name=tag)
+    for sample in samples:
+        if sample.name not in tags and len(tags) < _NAMES:
+            tag = re.sub(r"[\s,]", "_", sample.name[:200]).encode("ascii", "backslashreplace").decode("ascii")
+            tags[sample.name] = f"{tag}_" if tag == ALL else tag
+        tag = tags.get(sample.name, "other")
+        yield sample if tag == sample.name else replace(sample, name=tag)
 
 
 def _by_name(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
-    found: dict[str, list[Sample]] = {}
-    for one in samples:
-        found.setdefault(one.name, []).append(one)
-    return found
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.name, []).append(sample)
+    return groups
 
 
 def _by_second(samples: Sequence[Sample], start: float) -> list[tuple[int, list[Sample]]]:
     """Every second from 0 to the last, with the requests that were due in it."""
-    seconds = [max(0, math.floor(one.due - start + 1e-9)) for one in samples]
-    found: list[list[Sample]] = [[] for _ in range(max(max(seconds), math.ceil(samples[-1].end - start) - 1) + 1)]
-    for second, one in zip(seconds, samples, strict=True):
-        found[second].append(one)
-    return list(enumerate(found))
+    seconds = [max(0, math.floor(sample.due - start + 1e-9)) for sample in samples]
+    groups: list[list[Sample]] = [[] for _ in range(max(max(seconds), math.ceil(samples[-1].end - start) - 1) + 1)]
+    for second, sample in zip(seconds, samples, strict=True):
+        groups[second].append(sample)
+    return list(enumerate(groups))
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ def run_generator(plan: Plan) -> None:
     with printed.open("w", encoding="utf-8") as output:
         try:
             with here.own_user(command.argv, job.raw, tool_reads(plan), [job.raw], tied=True) as argv:
-                code, told = here.foreground(argv, apart=True, output=output, env=env)
+                code, output_text = here.foreground(argv, apart=True, output=output, env=env)
         except OSError as error:
             started.unlink()
             raise LeadlineError(f"{tool.name} could not be started: {error}") from None
@@ -361,7 +361,7 @@ def run_generator(plan: Plan) -> None:
     text = end_of(printed)
     sys.stdout.write(text)
     sys.stdout.flush()
-    if code and not told and not _left_results(tool.name, code):
+    if code and not output_text and not _left_results(tool.name, code):
         if not _measured(job.raw):
             started.unlink()
         last = next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
@@ -375,14 +375,14 @@ def run_generator(plan: Plan) -> None:
         here.cpu_count(),
         plan.ramp_up,
         plan.steady,
-        completed=not told,
+        completed=not output_text,
     )
-    if told:
+    if output_text:
         with suppress(LeadlineError):  # too little for a summary
             write_files(plan.out, job, ran, results_of(tool, job))
         if not _measured(job.raw):
             started.unlink()
-        name = signal.Signals(told[-1]).name
+        name = signal.Signals(output_text[-1]).name
         raise LeadlineError(f"{tool.name} was ended by {name} before its run was over: {plan.out} has what it did")
     write_files(plan.out, job, ran, results_of(tool, job))
 
@@ -392,11 +392,11 @@ def tool_reads(plan: Plan) -> list[Path]:
     that the options name.
     """
     program = shutil.which(plan.job.program or plan.generator)
-    found = [] if program is None else [Path(program), Path(program).resolve(), Path(program).resolve().parent.parent]
+    paths = [] if program is None else [Path(program), Path(program).resolve(), Path(program).resolve().parent.parent]
     if plan.job.script is not None and is_file(script := expanded(plan.job.script)):
-        found += scenario_reads(script.resolve())
-    found += [Path(word) for word in plan.job.options if word.startswith("/") and Path(word).is_file()]
-    return found
+        paths += scenario_reads(script.resolve())
+    paths += [Path(word) for word in plan.job.options if word.startswith("/") and Path(word).is_file()]
+    return paths
 
 
 def _measured(raw: Path) -> bool:
@@ -416,10 +416,10 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_from(text: str) -> Plan:
-    found = from_json(text)
-    job = found.pop("job")
+    document = from_json(text)
+    job = document.pop("job")
     job["raw"] = Path(job["raw"])
-    return Plan(**{**found, "out": Path(found["out"]), "job": Job(**job)})
+    return Plan(**{**document, "out": Path(document["out"]), "job": Job(**job)})
 
 
 def main() -> int:

@@ -55,14 +55,14 @@ class Wrk:
 
     def read(self, job: Job) -> Findings:
         file = job.raw / "wrk.json"
-        found = json_object_file(file)
-        requests, status, timeout, connect, read, write = (whole(found, name, str(file), MOST) for name in _COUNTS)
+        document = json_object_file(file)
+        requests, status, timeout, connect, read, write = (whole(document, name, str(file), MOST) for name in _COUNTS)
         # An answer that came after --timeout is in ``requests``, in ``timeout`` and, a bad one, in ``status`` too.
         late = min(timeout, requests - status)
         errors = {"connect": connect, "timeout": late, "closed": read + write, "status_bad": status}
         ok = requests - status - late
-        seconds = number(found, "duration_us", str(file)) / 1e6
-        values = {name: number(found, name, str(file)) / 1000 if ok else None for name in _FIGURES}
+        seconds = number(document, "duration_us", str(file)) / 1e6
+        values = {name: number(document, name, str(file)) / 1000 if ok else None for name in _FIGURES}
         totals = Totals("request", seconds, ok, _some(errors), Latency(**values), _REASON)
         return Findings("wrk", _MEANING, totals=totals)
 

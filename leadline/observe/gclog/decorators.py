@@ -66,9 +66,9 @@ class Splitter:
             end = text.find("] ", begin) + 1
             # Behind the last field comes no other one: it would be what a container puts before each line.
             if end and text[end + 1 : end + 2] != "[":
-                found = self._line(text[begin + 1 : end - 1].split("]["), text, end)
-                if found is not None:
-                    return found
+                line = self._line(text[begin + 1 : end - 1].split("]["), text, end)
+                if line is not None:
+                    return line
         return self._search(text)
 
     def belongs(self, text: str) -> bool:
@@ -108,10 +108,10 @@ class Splitter:
         while end >= 0:
             begin, fields = _fields_before(text, end + 1)
             if len(fields) in self._layouts or (len(fields) > 1 and any(_ours(field) for field in fields)):
-                found = self._line(fields, text, end + 1, learn=True)
-                if found is not None and (found.uptime is not None or found.unix is not None or found.tags & _OURS):
+                line = self._line(fields, text, end + 1, learn=True)
+                if line is not None and (line.uptime is not None or line.unix is not None or line.tags & _OURS):
                     self._begin = begin
-                    return found
+                    return line
             end = text.find("] ", end + 1, _FARTHEST)
         return None
 
@@ -125,8 +125,8 @@ class Splitter:
                     layout = None
                 else:
                     self._no_tags.add(last)
-        found = self._clocks(fields, layout) if layout is not None else None
-        if found is None:
+        clocks = self._clocks(fields, layout) if layout is not None else None
+        if clocks is None:
             if not learn:
                 return None
             before, layout = layout, self._learnt(fields, layout)
@@ -134,7 +134,7 @@ class Splitter:
             if before is None or not (before.uptime >= 0 > layout.uptime or before.wall >= 0 > layout.wall):
                 self._layouts[len(fields)] = layout
                 self._forms.add((len(fields), _kind(fields[0])))
-            found = self._clocks(fields, layout) or (None, None)
+            clocks = self._clocks(fields, layout) or (None, None)
         assert layout is not None
         tags = _NO_TAGS
         if layout.tags >= 0:
@@ -146,7 +146,7 @@ class Splitter:
                 if len(self._tags) < 10_000:
                     self._tags[word] = known
             tags = known
-        return Line(found[0], found[1], tags, text[end:].strip())
+        return Line(clocks[0], clocks[1], tags, text[end:].strip())
 
     def _clocks(self, fields: list[str], layout: _Layout) -> tuple[float | None, float | None] | None:
         """Uptime and unix seconds; None where a field is not of the form that its place has had."""
@@ -203,15 +203,15 @@ def _forms(text: str, about: int | None = None) -> set[tuple[int, str]]:
 
     A single word in brackets is one only near the place ``about``: elsewhere it is a program's own, a thread's name.
     """
-    found = set()
+    forms = set()
     end = text.find("] ", 0, _FARTHEST)
     while end >= 0:
         begin, fields = _fields_before(text, end + 1)
         form = (len(fields), _kind(fields[0]) if fields else "")
         if fields and (form != (1, "word") or about is None or abs(begin - about) <= _SHIFTED):
-            found.add(form)
+            forms.add(form)
         end = text.find("] ", end + 1, _FARTHEST)
-    return found
+    return forms
 
 
 def _kind(field: str) -> str:

@@ -133,24 +133,24 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
         match = _NUMBERED.fullmatch(path.name)
         stem = path.with_name(match["stem"]) if match else path
         groups.setdefault(stem if stem in paths or match else path, []).append(path)
-    found = piped
-    for stem, given in groups.items():
-        parts = dict.fromkeys(given)
-        if stem in given:
+    logs = piped
+    for stem, paths_ in groups.items():
+        parts = dict.fromkeys(paths_)
+        if stem in paths_:
             parts.update(dict.fromkeys(_beside(stem)))
         ordered = sorted(parts, key=lambda part: (_begins(part), part == stem, part.name))
-        found.append(LogFiles(stem if stem in parts else given[0], tuple(ordered)))
-    return found
+        logs.append(LogFiles(stem if stem in parts else paths_[0], tuple(ordered)))
+    return logs
 
 
 def _beside(path: Path) -> list[Path]:
     """Those with a number after the name that hold a log, packed or not."""
-    found = []
+    paths_ = []
     for other in sorted(path.parent.glob(f"{_escaped(path.name)}[.-]*")):
         twice = other.suffix in _PACKED and other.with_suffix("").exists()
         if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size and not twice:
-            found.append(other)
-    return found
+            paths_.append(other)
+    return paths_
 
 
 def _escaped(name: str) -> str:
@@ -174,9 +174,9 @@ def _begins(path: Path) -> tuple[int, float]:
         up = re.match(r"(\d{1,12}[.,]\d{1,9}): ", text)
         if up:
             return 1, float(up[1].replace(",", "."))
-        found = _COLLECTION.search(text, 0, 1000)
-        if found and number is None:
-            number = float(found[1])
+        match = _COLLECTION.search(text, 0, 1000)
+        if match and number is None:
+            number = float(match[1])
     return (2, number) if number is not None else (3, path.stat().st_mtime)
 
 
@@ -195,27 +195,27 @@ def parse_files(log: LogFiles) -> GcLog:
     lines = chain.from_iterable(lines_of(part, broken) for part in log.parts)
     first = sample(lines)
     layers = learn(first)
-    shown = list(unwrapped(first, layers))
+    lines_ = list(unwrapped(first, layers))
     everything = unwrapped(chain(first, lines), layers) if layers else chain(first, lines)
-    if openj9.recognises(shown):
-        found = openj9.parse_lines(everything)
-    elif jdk8.recognises(shown):
-        found = jdk8.parse_lines(everything)
+    if openj9.recognises(lines_):
+        files = openj9.parse_lines(everything)
+    elif jdk8.recognises(lines_):
+        files = jdk8.parse_lines(everything)
     else:
-        found = parse_lines(everything)
-    if found.lines and not found.jvms:
-        if any(_JROCKIT.search(text, 0, 1000) for text in shown):
+        files = parse_lines(everything)
+    if files.lines and not files.jvms:
+        if any(_JROCKIT.search(text, 0, 1000) for text in lines_):
             raise ForLibrary(f"{log.name} is a log of JRockit")
         raise UsageError(
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
-    if not found.pauses and any(_OLD_J9 in one.text for one in found.unknown):
-        found.library = "J9 before R26"
-    found.notes[:0] = broken
+    if not files.pauses and any(_OLD_J9 in line_.text for line_ in files.unknown):
+        files.library = "J9 before R26"
+    files.notes[:0] = broken
     if len(log.parts) > 1:
-        found.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")
-    return found
+        files.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")
+    return files
 
 
 def _readable(path: Path) -> Iterator[str]:

@@ -37,9 +37,9 @@ def parse_files(log: LogFiles, java: Path, jar: Path) -> GcLog:
     except TimeoutError:
         raise LeadlineError(f"{log.name}: GCViewer {VERSION} did not read it within {_PATIENCE:g} s") from None
     if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")
+        message = next((line for line in done.stderr.splitlines() if "Exception" in line or "Error" in line), "")
         raise UsageError(
-            f"{log.name}: GCViewer {VERSION} does not read it: {said.strip() or done.stderr.strip()[:300]}"
+            f"{log.name}: GCViewer {VERSION} does not read it: {message.strip() or done.stderr.strip()[:300]}"
         )
     return events(done.stdout.splitlines(), log.name)
 
@@ -52,13 +52,13 @@ def events(lines: list[str], name: Path) -> GcLog:
     for text in lines:
         if not text.startswith("{"):
             continue  # a library's own word
-        found: Mapping[str, Any] = from_json(text)
-        if "complaint" in found:
-            first = first or found["complaint"]
-        elif "complaints" in found:
-            complaints += found["complaints"]
+        document: Mapping[str, Any] = from_json(text)
+        if "complaint" in document:
+            first = first or document["complaint"]
+        elif "complaints" in document:
+            complaints += document["complaints"]
         else:
-            _add(log, jvm, found)
+            _add(log, jvm, document)
     if not log.pauses and not log.safepoints:
         why = f": {first}" if first else ""
         raise UsageError(f"{name}: GCViewer {VERSION} finds no pause in it{why}")

@@ -242,24 +242,24 @@ class _Reader:
         if other or ("[Pause " in text and " ms]" in text):
             self.log.not_known(self.log.lines, text)
         if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
-            found = _G1_HEAP.search(text)
-            if found:
-                before, after, total = (round(decimal(found[n]) * UNITS[found[n + 1]]) for n in (1, 3, 5))
+            match = _G1_HEAP.search(text)
+            if match:
+                before, after, total = (round(decimal(match[n]) * UNITS[match[n + 1]]) for n in (1, 3, 5))
                 self.log.pauses[-1] = replace(self.log.pauses[-1], heap=Heap(before, after, total))
         if "[Times: " in text and self.log.pauses:
-            found, last = _TIMES.search(text), self.log.pauses[-1]
-            if found:
-                user, system, real = (decimal(found[n]) for n in (1, 2, 3))
+            match, last = _TIMES.search(text), self.log.pauses[-1]
+            if match:
+                user, system, real = (decimal(match[n]) for n in (1, 2, 3))
                 self.log.cpu.append(GcCpu(last.at, last.unix, last.jvm, None, user, system, real))
         if "Total time for which" in text:
-            found, stamp = _STOPPED.search(text), _ANY.match(text)
-            if found and stamp:
+            match, stamp = _STOPPED.search(text), _ANY.match(text)
+            if match and stamp:
                 unix = wall_clock(stamp["wall"]) if stamp["wall"] else None
                 at = decimal(stamp["up"]) if stamp["up"] else unix
                 if at is not None:
-                    reaching = decimal(found[2]) * 1e3 if found[2] else 0.0
+                    reaching = decimal(match[2]) * 1e3 if match[2] else 0.0
                     jvm = self._jvm(at, unix)
-                    self.log.safepoints.append(Safepoint(at, unix, jvm, "", reaching, decimal(found[1]) * 1e3))
+                    self.log.safepoints.append(Safepoint(at, unix, jvm, "", reaching, decimal(match[1]) * 1e3))
 
 
 def _scavenges(remark: str, text: str) -> bool:
@@ -271,11 +271,11 @@ def _scavenges(remark: str, text: str) -> bool:
 
 def _leading_groups(text: str) -> list[str]:
     """Of ``(a) (b) 1K->2K(3K)`` the first two."""
-    found, place = [], 0
+    leading_groups, place = [], 0
     while group := _GROUP.match(text, place):
-        found.append(group[1])
+        leading_groups.append(group[1])
         place = group.end()
-    return found
+    return leading_groups
 
 
 def _named(what: str, groups: Sequence[str], record: str) -> tuple[str, str, str]:
@@ -294,5 +294,5 @@ def _named(what: str, groups: Sequence[str], record: str) -> tuple[str, str, str
         return "Young", f"Pause Incremental GC ({cause})", cause
     types = [_G1_KINDS[group] for group in groups if group in _G1_KINDS]
     causes = [group for group in groups if group not in _G1_KINDS]
-    shown = [*types[-1:], *causes]
-    return "Young", " ".join(["Pause Young", *(f"({word})" for word in shown)]), causes[0] if causes else ""
+    words = [*types[-1:], *causes]
+    return "Young", " ".join(["Pause Young", *(f"({word})" for word in words)]), causes[0] if causes else ""

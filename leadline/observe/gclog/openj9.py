@@ -135,7 +135,7 @@ class _Reader:
 
 def _number(text: str | None) -> float | None:
     try:
-        found = float(text) if text is not None else math.nan
+        number = float(text) if text is not None else math.nan
     except ValueError:
         return None
-    return found if abs(found) < 1e18 else None  # more bytes or ms no JVM has; nor is NaN
+    return number if abs(number) < 1e18 else None  # more bytes or ms no JVM has; nor is NaN

@@ -27,7 +27,7 @@ def put_in_order(log: GcLog, started: Sequence[bool]) -> None:
     together = len(set(owners)) < len(owners)
     if together:
         _join(log, owners)
-    late = sum(other.at < one.at - SLACK for one, other in pairwise(log.pauses) if one.jvm == other.jvm)
+    late = sum(other.at < pause.at - SLACK for pause, other in pairwise(log.pauses) if pause.jvm == other.jvm)
     if late or together:
         for events in (log.pauses, log.cleanups, log.stalls, log.safepoints, log.cpu):
             events.sort(key=lambda one: (one.jvm, one.at, getattr(one, "gc_id", None) or 0))
@@ -36,7 +36,7 @@ def put_in_order(log: GcLog, started: Sequence[bool]) -> None:
 
 def check_physics(log: GcLog) -> None:
     """Note what no JVM can have done, and take away the figures that rest on it."""
-    overlaps = [(one, other) for one, other in pairwise(log.pauses) if _overlap(one, other)]
+    overlaps = [(pause, other) for pause, other in pairwise(log.pauses) if _overlap(pause, other)]
     if overlaps and not log.timeless:
         first = overlaps[0][1]
         which = "" if first.gc_id is None else f" (collection {first.gc_id})"
@@ -58,8 +58,8 @@ def _one_by_numbers(log: GcLog, started: Sequence[bool]) -> bool:
         return False
     if sum(len(jvm.ids) for jvm in log.jvms) != len(set().union(*(jvm.ids for jvm in log.jvms))):
         return False
-    numbered = sorted((one.gc_id, one.at) for one in log.pauses if one.gc_id is not None)
-    return len(numbered) >= _PIECES and all(later[1] >= one[1] - SLACK for one, later in pairwise(numbered))
+    numbered = sorted((pause.gc_id, pause.at) for pause in log.pauses if pause.gc_id is not None)
+    return len(numbered) >= _PIECES and all(later[1] >= pair[1] - SLACK for pair, later in pairwise(numbered))
 
 
 def _by_start(jvms: Sequence[Jvm]) -> list[int]:
@@ -84,18 +84,18 @@ def _by_start(jvms: Sequence[Jvm]) -> list[int]:
 
 def _join(log: GcLog, owners: Sequence[int]) -> None:
     """``owners``: for each JVM the one that it is a piece of."""
-    kept = sorted(set(owners))
+    owners_left = sorted(set(owners))
     for number, owner in enumerate(owners):
         if number != owner:
             _take(log.jvms[owner], log.jvms[number])
-    log.jvms[:] = [log.jvms[at] for at in kept]
-    place = [kept.index(owner) for owner in owners]
-    log.pauses[:] = [replace(one, jvm=place[one.jvm]) for one in log.pauses]
-    log.cycles[:] = [replace(one, jvm=place[one.jvm]) for one in log.cycles]
-    log.cleanups[:] = [replace(one, jvm=place[one.jvm]) for one in log.cleanups]
-    log.stalls[:] = [replace(one, jvm=place[one.jvm]) for one in log.stalls]
-    log.safepoints[:] = [replace(one, jvm=place[one.jvm]) for one in log.safepoints]
-    log.cpu[:] = [replace(one, jvm=place[one.jvm]) for one in log.cpu]
+    log.jvms[:] = [log.jvms[at] for at in owners_left]
+    place = [owners_left.index(owner) for owner in owners]
+    log.pauses[:] = [replace(pause, jvm=place[pause.jvm]) for pause in log.pauses]
+    log.cycles[:] = [replace(cycle, jvm=place[cycle.jvm]) for cycle in log.cycles]
+    log.cleanups[:] = [replace(cleanup, jvm=place[cleanup.jvm]) for cleanup in log.cleanups]
+    log.stalls[:] = [replace(stall, jvm=place[stall.jvm]) for stall in log.stalls]
+    log.safepoints[:] = [replace(safepoint, jvm=place[safepoint.jvm]) for safepoint in log.safepoints]
+    log.cpu[:] = [replace(usage, jvm=place[usage.jvm]) for usage in log.cpu]
 
 
 def _take(jvm: Jvm, piece: Jvm) -> None:

@@ -143,9 +143,9 @@ class Reader:
         line = self._split(last)
         if last and not last.endswith("\n"):
             log.truncated = True
-            for found in (log.unknown, log.damaged):
-                if found and found[-1].number == log.lines:
-                    found.pop()
+            for lines_ in (log.unknown, log.damaged):
+                if lines_ and lines_[-1].number == log.lines:
+                    lines_.pop()
         elif line is not None and log.jvms:
             self._clock(line, False)
         for state in self._states:
@@ -228,10 +228,10 @@ class Reader:
     def _leaps(self) -> None:
         """Rests far beyond all others in a log that has a wall clock alone: the clock may have been set forward."""
         for number, state in enumerate(self._states):
-            pauses = [one for one in self.log.pauses if one.jvm == number]
+            pauses = [pause for pause in self.log.pauses if pause.jvm == number]
             if not state.wall_alone or len(pauses) < _ENOUGH:
                 continue
-            rests = sorted((other.at - one.at, one.gc_id) for one, other in pairwise(pauses))
+            rests = sorted((other.at - pause.at, pause.gc_id) for pause, other in pairwise(pauses))
             usual = rests[len(rests) * 9 // 10 - 1][0]
             for rest, gc_id in rests[::-1]:
                 if rest <= max(_LEAP, 50 * usual):
@@ -500,14 +500,14 @@ def _alternate(log: GcLog) -> bool:
     """Several JVMs wrote line by line: collections are numbered twice in one, or their numbers begin again and again
     somewhere above zero.
     """
-    seen: set[tuple[int, int | None, str]] = set()
+    keys_seen: set[tuple[int, int | None, str]] = set()
     twice = 0
-    for one in log.pauses:
+    for pause in log.pauses:
         # A major collection of generational ZGC may collect the young generation twice.
-        if one.gc_id is not None and one.name in known.ONCE and not one.kind.startswith("Y: "):
-            key = (one.jvm, one.gc_id, one.kind.partition(" (")[0])
-            twice += key in seen
-            seen.add(key)
+        if pause.gc_id is not None and pause.name in known.ONCE and not pause.kind.startswith("Y: "):
+            key = (pause.jvm, pause.gc_id, pause.kind.partition(" (")[0])
+            twice += key in keys_seen
+            keys_seen.add(key)
     pieces = sum(1 for jvm in log.jvms[1:] if jvm.ids and min(jvm.ids) > 0)
     return twice >= _TORN or (pieces >= _TORN and 2 * pieces >= len(log.jvms))
 

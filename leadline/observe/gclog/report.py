@@ -48,14 +48,14 @@ def report(paths: Sequence[Path], reader: Callable[[LogFiles], GcLog] = parse_fi
         entry = {"file": str(log.name), "files_read": [str(part) for part in log.parts], **as_mapping(whole)}
         files.append({**entry, "per_jvm": [as_mapping(part) for part in parts]})
     line = sizes(figures)
-    found: dict[str, Any] = {"format": FORMAT, "files": files, "heap_line": asdict(line) if line else None}
-    return {**found, **files[0]} if len(files) == 1 else found
+    document: dict[str, Any] = {"format": FORMAT, "files": files, "heap_line": asdict(line) if line else None}
+    return {**document, **files[0]} if len(files) == 1 else document
 
 
 def sizes(figures: Sequence[GcSummary]) -> HeapLine | None:
     """The line through logs of different heaps; None for fewer than three of them."""
-    known = [(one.heap_max, one.interval_s) for one in figures if one.heap_max and one.interval_s]
-    return heap_line([float(heap) for heap, _ in known], [interval for _, interval in known])
+    pairs = [(figure.heap_max, figure.interval_s) for figure in figures if figure.heap_max and figure.interval_s]
+    return heap_line([float(heap) for heap, _ in pairs], [interval for _, interval in pairs])
 
 
 def as_mapping(figures: GcSummary) -> dict[str, Any]:

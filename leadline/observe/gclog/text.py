@@ -50,9 +50,13 @@ def _pauses(figures: GcSummary) -> list[str]:
         if figures.share_interval is not None:
             both += f", {100 * figures.share_interval:.2f} % = pause / interval"
         lines.append(f"collecting    {both}")
-    known = [f"{_window(one.window_ms)} {100 * one.share:.1f} %" for one in figures.mmu if one.share is not None]
-    if known:
-        lines.append(f"least left    {', '.join(known)} (minimum mutator utilisation)")
+    shares = [
+        f"{_window(utilisation.window_ms)} {100 * utilisation.share:.1f} %"
+        for utilisation in figures.mmu
+        if utilisation.share is not None
+    ]
+    if shares:
+        lines.append(f"least left    {', '.join(shares)} (minimum mutator utilisation)")
     if figures.full or figures.degenerated:
         lines.append(f"full          {figures.full} full, {figures.degenerated} degenerated collections")
     if figures.stalls.count:
@@ -110,20 +114,20 @@ def _row(name: str, values: Durations) -> str:
 def table(names: Sequence[str], figures: Sequence[GcSummary], line: HeapLine | None) -> str:
     """Several logs side by side, smallest heap first where all say their heap."""
     rows = list(zip(names, figures, strict=True))
-    if all(one.heap_max for one in figures):
+    if all(figure.heap_max for figure in figures):
         rows.sort(key=lambda row: row[1].heap_max or 0)
     head = ("heap MiB", "interval s", "pause ms", "longest", "p/(i+p) %", "p/i %", "paused %", "alloc MiB/s")
     lines = ["  ".join(f"{word:>11}" for word in head) + "  log"]
-    for name, one in rows:
+    for name, figures_ in rows:
         cells = (
-            _cell(one.heap_max, 1 / MIB, 0),
-            _cell(one.interval_s, 1, 3),
-            _cell(one.pauses.mean_ms if one.pauses.count else None, 1, 2),
-            _cell(one.pauses.max_ms if one.pauses.count else None, 1, 2),
-            _cell(one.share_cycle, 100, 2),
-            _cell(one.share_interval, 100, 2),
-            _cell(one.share, 100, 2),
-            _cell(one.allocation_rate, 1 / MIB, 1),
+            _cell(figures_.heap_max, 1 / MIB, 0),
+            _cell(figures_.interval_s, 1, 3),
+            _cell(figures_.pauses.mean_ms if figures_.pauses.count else None, 1, 2),
+            _cell(figures_.pauses.max_ms if figures_.pauses.count else None, 1, 2),
+            _cell(figures_.share_cycle, 100, 2),
+            _cell(figures_.share_interval, 100, 2),
+            _cell(figures_.share, 100, 2),
+            _cell(figures_.allocation_rate, 1 / MIB, 1),
         )
         lines.append("  ".join(f"{cell:>11}" for cell in cells) + f"  {name}")
     if line:

@@ -33,15 +33,15 @@ Layer = Callable[[str], str]
 
 def sample(lines: Iterator[str], enough: int = 400, most: int = 20_000, characters: int = 1 << 23) -> list[str]:
     """The first lines, until ``enough`` of them are a collector's; a program's own output may stand before."""
-    taken: list[str] = []
+    sampled: list[str] = []
     marked = size = 0
     for text in lines:
-        taken.append(text)
+        sampled.append(text)
         marked += MARK.search(text) is not None
         size += len(text)
-        if marked >= enough or len(taken) >= most or size >= characters:
+        if marked >= enough or len(sampled) >= most or size >= characters:
             break
-    return taken
+    return sampled
 
 
 def learn(lines: Sequence[str]) -> list[Layer]:
@@ -51,11 +51,11 @@ def learn(lines: Sequence[str]) -> list[Layer]:
     current = list(lines)
     while len(layers) < _LAYERS:
         for name, find in (("colours", _colours), ("json", _json), ("prefix", _prefix), ("suffix", _suffix)):
-            found = find(current) if name == "json" or name not in names else None
-            if found is not None:
-                layers.append(found)
+            layer = find(current) if name == "json" or name not in names else None
+            if layer is not None:
+                layers.append(layer)
                 names.append(name)
-                current = [found(text) for text in current]
+                current = [layer(text) for text in current]
                 break
         else:
             break
@@ -84,10 +84,10 @@ def _json(lines: Sequence[str]) -> Layer | None:
         if not text.strip():
             continue
         written += 1
-        found = _document(text)
-        if found is not None:
+        document = _document(text)
+        if document is not None:
             objects += 1
-            for path, value in _texts(found):
+            for path, value in _texts(document):
                 names[path] += 100 * bool(MARK.search(value)) + (path[-1] in _FIELDS)
     if not names or 2 * objects < written:
         return None
@@ -96,10 +96,10 @@ def _json(lines: Sequence[str]) -> Layer | None:
         return None
 
     def inside(text: str) -> str:
-        found: Any = _document(text)
+        document: Any = _document(text)
         for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
-        value = _text(found)
+            document = document.get(name) if isinstance(document, dict) else None
+        value = _text(document)
         if value is None:
             return text
         return value.rstrip("\r\n") + ("\n" if text.endswith("\n") else "")
@@ -112,15 +112,15 @@ def _document(text: str) -> dict[str, Any] | None:
     if begin < 0:
         return None
     try:
-        found, _ = _DECODER.raw_decode(text, begin)
+        document, _ = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found else None
+    return document if isinstance(document, dict) and document else None
 
 
 def _text(value: Any) -> str | None:
     """A string, or one that the journal wrote as numbers of its bytes."""
-    if isinstance(value, list) and value and all(isinstance(one, int) and 0 <= one < 256 for one in value):
+    if isinstance(value, list) and value and all(isinstance(code, int) and 0 <= code < 256 for code in value):
         return bytes(value).decode(errors="replace")
     return value if isinstance(value, str) else None
 

@@ -62,14 +62,14 @@ class Measured:
 
 def levels_of(tuning: Tuning, mode: str, kept: Kept, left_out: Mapping[str, str]) -> dict[str, RawLevel]:
     """All levels of a configuration: every knob of every step that can be tried, the mode, and what is held."""
-    found: dict[str, RawLevel] = {MODE: mode}
+    raw_levels: dict[str, RawLevel] = {MODE: mode}
     for step in tuning.steps:
         if step.name in left_out:
             continue
-        found |= {knob: levels[kept.get(step.name, 0)] for knob, levels in step.levels.items()}
+        raw_levels |= {knob: levels[kept.get(step.name, 0)] for knob, levels in step.levels.items()}
         if mode not in modes_of(tuning, step):
-            found |= step.elsewhere
-    return found
+            raw_levels |= step.elsewhere
+    return raw_levels
 
 
 def describe(step: Step, candidate: int) -> str:

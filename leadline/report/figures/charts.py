@@ -263,18 +263,18 @@ def verdicts(found: Ranking) -> Figure | None:
     ]
     if not rows:
         return None
-    known = sets.chart(rows)
+    points = sets.chart(rows)
     y = _y("setting", order)
     layers = [
         sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
-        known.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=_standing()),
-        known.mark_point(filled=True, size=55, opacity=1).encode(
+        points.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=_standing()),
+        points.mark_point(filled=True, size=55, opacity=1).encode(
             x=alt.X("percent:Q", title="against the middle half of the settings, %"),
             y=y,
             color=_standing(),
             tooltip=["setting:N", "percent:Q", "low:Q", "high:Q", "verdict:N"],
         ),
-        known.mark_text(align="left", fontSize=12).encode(x=alt.value(_WIDTH + 12), y=y, text="text:N"),
+        points.mark_text(align="left", fontSize=12).encode(x=alt.value(_WIDTH + 12), y=y, text="text:N"),
     ]
     chart = alt.layer(*layers).properties(width=_WIDTH, height=alt.Step(17), title="The same by the mixed model")
     caption = (

@@ -155,12 +155,12 @@ class JavaApplication(ABC):
         try:
             audits = [
                 AuditResult(
-                    str(each["name"]),
-                    bool(each["passed"]),
-                    str(each["detail"]),
-                    str(each["name"]).startswith(_COUNTED),
+                    str(audit_["name"]),
+                    bool(audit_["passed"]),
+                    str(audit_["detail"]),
+                    str(audit_["name"]).startswith(_COUNTED),
                 )
-                for each in from_json(done.stdout)["audits"]
+                for audit_ in from_json(done.stdout)["audits"]
             ]
         except (ValueError, KeyError, TypeError):
             audits = []

@@ -87,8 +87,8 @@ class OwnApplication(Opaque):
     def version(self) -> str:
         """Name and hash of what is measured, and of the stack file."""
         file = artifact(self._own)
-        told = hashlib.sha256(self._own.content.model_dump_json().encode()).hexdigest()[:_SHOWN]
-        return f"{file.name} {_digest(file)[:_SHOWN]}, stack file {told}"
+        digest = hashlib.sha256(self._own.content.model_dump_json().encode()).hexdigest()[:_SHOWN]
+        return f"{file.name} {_digest(file)[:_SHOWN]}, stack file {digest}"
 
     def scenarios(self) -> Sequence[str]:
         scenario = self._own.content.scenario
@@ -141,10 +141,10 @@ class OwnApplication(Opaque):
 
     def _checked(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> AuditResult:
         try:
-            passed, told = self._check(audit, database, counts, log)
+            passed, detail = self._check(audit, database, counts, log)
         except (LookupError, OSError, ValueError, local.QueryError) as error:
-            passed, told = False, str(error)
-        return AuditResult(audit.name, passed, told, audit.counted)
+            passed, detail = False, str(error)
+        return AuditResult(audit.name, passed, detail, audit.counted)
 
     def _check(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> tuple[bool, str]:
         if audit.command is not None:
@@ -153,32 +153,32 @@ class OwnApplication(Opaque):
             status, _ = fetched(self._url, audit.http, audit.within)
             return status == 200, f"{audit.http}: HTTP {status}"
         if audit.sql is not None:
-            found = one(database, audit.sql, audit.within)
+            value = one(database, audit.sql, audit.within)
         else:
             status, body = fetched(self._url, audit.http or "/", audit.within)
             if status != 200:
                 return False, f"{audit.http}: HTTP {status}"
-            found = float(picked(body, audit.key or ""))
+            value = float(picked(body, audit.key or ""))
         wanted = sum(
             factor * (_count(counts, transaction, outcome) if transaction else 1)
             for factor, transaction, outcome in terms(audit.equals or "")
         )
-        return abs(found - wanted) < 1e-9 * max(1.0, abs(wanted)), f"{found:.15g} found, {wanted:.15g} wanted"
+        return abs(value - wanted) < 1e-9 * max(1.0, abs(wanted)), f"{value:.15g} found, {wanted:.15g} wanted"
 
     def _command(self, audit: Audit, counts: Counts, log: Path) -> tuple[bool, str]:
         assert audit.command is not None
         with Scratch() as scratch:
             file = scratch / "counts.json"
-            file.write_text(json.dumps({name: dict(each) for name, each in counts.items()}))
+            file.write_text(json.dumps({name: dict(counts_of) for name, counts_of in counts.items()}))
             environment = {**os.environ, "LEADLINE_COUNTS": str(file)}
             words = full(self._own, audit.command)
             folder = Path(self._own.file).parent
             done = here.run(words, timeout=audit.within, env=environment, cwd=folder)
-        said = f"{done.stdout}{done.stderr}".strip()
+        output = f"{done.stdout}{done.stderr}".strip()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as out:
-            out.write(f"{' '.join(words)}\n{said}\nexit code {done.returncode}\n")
-        last = f": {said.splitlines()[-1][:200]}" if said else ""
+            out.write(f"{' '.join(words)}\n{output}\nexit code {done.returncode}\n")
+        last = f": {output.splitlines()[-1][:200]}" if output else ""
         return done.returncode == 0, f"exit code {done.returncode}{last}"
 
 
@@ -193,18 +193,18 @@ def picked(text: str, key: str) -> str:
     """``pool.size`` of a JSON text; the whole text where ``key`` is empty. Raises LookupError, ValueError."""
     if not key:
         return text
-    found: Any = from_json(text)
+    value: Any = from_json(text)
     for part in key.split("."):
-        if isinstance(found, Mapping) and part in found:
-            found = found[part]
-        elif isinstance(found, list) and part.isdigit() and int(part) < len(found):
-            found = found[int(part)]
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
         else:
-            there = list(found) if isinstance(found, Mapping) else []
-            near = nearest(part, [str(each) for each in there])
+            there = list(value) if isinstance(value, Mapping) else []
+            near = nearest(part, [str(key_) for key_ in there])
             hint = f"; did you mean {near}?" if near else f"; there is {', '.join(map(str, there[:10]))}" * bool(there)
             raise LookupError(f"the response has no {quoted(key)}: no {quoted(part)}{hint}")
-    return str(found).lower() if isinstance(found, bool) else str(found)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _count(counts: Counts, transaction: str, outcome: str) -> int:

@@ -49,8 +49,8 @@ class AttachedServer(CommandServer):
 
     def knobs(self) -> Sequence[Knob]:
         """Only live ones where nothing restarts it."""
-        found = super().knobs()
-        return found if self._spec.restart else [knob for knob in found if knob.apply_cost is ApplyCost.LIVE]
+        knobs_ = super().knobs()
+        return knobs_ if self._spec.restart else [knob for knob in knobs_ if knob.apply_cost is ApplyCost.LIVE]
 
     def find_running(self) -> ForeignProcess:
         """Raises ProcessLookupError."""
@@ -83,11 +83,11 @@ class AttachedServer(CommandServer):
         self._started, self._took, self._answer, self._answer_by = time.monotonic(), None, None, None
         self._process = None
         try:
-            found = self.find_running()
+            running = self.find_running()
         except ProcessLookupError as error:
-            told = f"{line_of(self._own, 'attach')}: {error}; start it, leadline only attaches"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, told) from None
-        self._process = self._restarted(found) if self._spec.restart else found
+            message = f"{line_of(self._own, 'attach')}: {error}; start it, leadline only attaches"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, message) from None
+        self._process = self._restarted(running) if self._spec.restart else running
         return self._process
 
     def _restarted(self, before: ForeignProcess) -> ForeignProcess:
@@ -99,29 +99,29 @@ class AttachedServer(CommandServer):
             done = here.run(words, timeout=within, cwd=Path(self._own.file).parent)
         except OSError as error:
             raise blamed(Evidence(unanswered(error)), f"the restart command {words[0]}: {error}") from error
-        said = f"{done.stdout}{done.stderr}".strip()
-        self.keep("restart.txt", f"{shlex.join(words)}\n{said}\n")
+        output = f"{done.stdout}{done.stderr}".strip()
+        self.keep("restart.txt", f"{shlex.join(words)}\n{output}\n")
         if done.returncode:
-            last = said.splitlines()[-1] if said else "without a word"
-            told = f"the restart command {words[0]} ended with exit code {done.returncode}: {last}"
-            raise blamed(Evidence(Event.ENDED, exit_code=done.returncode), told, said)
+            last = output.splitlines()[-1] if output else "without a word"
+            message = f"the restart command {words[0]} ended with exit code {done.returncode}: {last}"
+            raise blamed(Evidence(Event.ENDED, exit_code=done.returncode), message, output)
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             try:
-                found = self.find_running()
-                if (found.pid, found.start_ticks) != (before.pid, before.start_ticks):
-                    return found
+                running = self.find_running()
+                if (running.pid, running.start_ticks) != (before.pid, before.start_ticks):
+                    return running
             except ProcessLookupError:
                 pass
             time.sleep(_POLL)
-        told = f"the restart command {words[0]} ended, and {within:g} s later there is no new process"
-        raise blamed(Evidence(Event.LATE), told, said)
+        message = f"the restart command {words[0]} ended, and {within:g} s later there is no new process"
+        raise blamed(Evidence(Event.LATE), message, output)
 
     def _values(self) -> dict[str, str]:
         arguments = [*self._given("argument"), *self._assigned("--")]
-        given = [*(f"-D{given}" for given in self._given("system_property")), *self._assigned("-D")]
+        assignments = [*(f"-D{assignment}" for assignment in self._given("system_property")), *self._assigned("-D")]
         settings = {name: level for name, level in self._settings.items() if name.startswith("jvm.")}
-        options = [*jvm.options(settings, None, self.jvm.flags), *given]
+        options = [*jvm.options(settings, None, self.jvm.flags), *assignments]
         environment = [f"{name}={filled(text, Words(self._own, {}))}" for name, text in self._spec.environment.items()]
         return {
             "port": str(self._spec.fixed_port),
@@ -132,33 +132,33 @@ class AttachedServer(CommandServer):
         }
 
     def _restart_words(self, values: Mapping[str, str]) -> list[str]:
-        known = {**values, "address": "127.0.0.1", "directory": str(self.context.directory), "java": "java"}
-        return [filled(word, Words(self._own, known)) for word in full(self._own, self._spec.restart or [])]
+        values_ = {**values, "address": "127.0.0.1", "directory": str(self.context.directory), "java": "java"}
+        return [filled(word, Words(self._own, values_)) for word in full(self._own, self._spec.restart or [])]
 
     def _write_settings(self, values: Mapping[str, str]) -> None:
         """The file with these levels; its contents of before are in the journal first, with the restart they need."""
-        found = self._spec.settings_file
-        path = Path(self._own.file) if found is None else Path(self._own.file).parent / expanded(found.path)
+        file = self._spec.settings_file
+        path = Path(self._own.file) if file is None else Path(self._own.file).parent / expanded(file.path)
         if not self._journalled:
             original = path.read_text() if path.exists() else None
             unset = {**values, "jvm": "", "args": "", "environment": ""}
             self.context.host.promise(
                 *(SETTINGS, str(path), original),
-                rewrite=found is not None,  # the stack file itself, named where there is no other, is the user's
+                rewrite=file is not None,  # the stack file itself, named where there is no other, is the user's
                 restart=self._restart_words(unset),
                 within=self._spec.ready.within or _RESTART,
                 folder=str(Path(self._own.file).parent),
             )
             self._journalled = True
-        if found is not None:
-            text = filled(beside(self._own, found.template).read_text(), values)
+        if file is not None:
+            text = filled(beside(self._own, file.template).read_text(), values)
             path.write_text(text)
             self.keep("settings.txt", text)
 
     def wait_ready(self, timeout: float) -> float:
         seconds = super().wait_ready(timeout)
-        known = {knob.name: knob for knob in self.knobs()}
-        live = {name: level for name, level in self._settings.items() if known[name].apply_cost is ApplyCost.LIVE}
+        knobs_ = {knob.name: knob for knob in self.knobs()}
+        live = {name: level for name, level in self._settings.items() if knobs_[name].apply_cost is ApplyCost.LIVE}
         if live:
             self.apply(live)
         return seconds
@@ -190,12 +190,12 @@ class AttachedServer(CommandServer):
             answer = self._ask(question)
         except LookupError as error:
             raise blamed(Evidence(unanswered(error)), f"{name} cannot be read before its change: {error}") from error
-        shown = next(knob for knob in self.knobs() if knob.name == name).format(level)
+        level_text = next(knob for knob in self.knobs() if knob.name == name).format(level)
         changes = self.asked_for({name: level})
-        told: dict[str, Any] = {part: answer[part] for part in ("properties", "beans") if answer[part]}
+        parts: dict[str, Any] = {part: answer[part] for part in ("properties", "beans") if answer[part]}
         if "flags" in question:
-            told["flags"] = {question["flags"]: answer["flags"][question["flags"]]}
-        original = {"changes": changes, "question": question, "told": told, "shown": shown}
+            parts["flags"] = {question["flags"]: answer["flags"][question["flags"]]}
+        original = {"changes": changes, "question": question, "told": parts, "shown": level_text}
         running = self.process
         assert isinstance(running, ForeignProcess)
         self._promises[name] = self.context.host.promise(
@@ -203,9 +203,9 @@ class AttachedServer(CommandServer):
         )
 
     def _question(self, name: str) -> dict[str, str]:
-        own = self._spec.knobs.get(name)
-        if own is not None and own.read_back is not None:
-            return {"bean.0": f"{own.read_back.jmx}|{own.read_back.attribute}"}
+        knob = self._spec.knobs.get(name)
+        if knob is not None and knob.read_back is not None:
+            return {"bean.0": f"{knob.read_back.jmx}|{knob.read_back.attribute}"}
         if self._is_flag(name):
             flag = jvm.FLAG_OF[name].name if name in jvm.FLAG_OF else name.removeprefix(jvm_flags.PREFIX)
             return {"flags": flag}

@@ -78,8 +78,8 @@ class ComposeServer(CommandServer):
             done = here.run(words, timeout=_ASK)
         except OSError as error:
             return f"{shlex.join(words)}: {error}"
-        said = (done.stderr or done.stdout).strip().splitlines()
-        first = f": {said[0][:300]}" if said else ""
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        first = f": {lines[0][:300]}" if lines else ""
         return f"{shlex.join(words)} ended with exit code {done.returncode}{first}" if done.returncode else ""
 
     # a start -------------------------------------------------------------------------------------------------
@@ -95,8 +95,10 @@ class ComposeServer(CommandServer):
         """Raises TrialFailure, also where the engine cannot be reached."""
         context, compose = self.context, self._compose
         if why := context.host.port_taken(context.http_port):
-            told = f"{line_of(self._own, 'port' if self._spec.port else 'compose')}: port {context.http_port} is taken"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{told} ({why}); end what listens there")
+            message = (
+                f"{line_of(self._own, 'port' if self._spec.port else 'compose')}: port {context.http_port} is taken"
+            )
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{message} ({why}); end what listens there")
         if why := self._silent(self._there):  # what it could not end must not be started
             raise self._refused(why, "")
         self._started, self._took = time.monotonic(), None
@@ -105,17 +107,17 @@ class ComposeServer(CommandServer):
         environment = self._environment(context)
         write_private(over, json.dumps({"services": {compose.service: self._over(context, environment)}}))
         file = ["--file", str(beside(self._own, compose.file).absolute())]
-        kept = self._spec.database.kind in ("keep", "command")
-        project = f"leadline-{self._spec.stack}" + ("" if kept else f"-{context.http_port}")
+        is_kept = self._spec.database.kind in ("keep", "command")
+        project = f"leadline-{self._spec.stack}" + ("" if is_kept else f"-{context.http_port}")
         base = [*full(self._own, compose.command), "--project-name", project, *file]
-        down = [*base, "down", "--timeout", str(round(self.stop_within)), *([] if kept else ["--volumes"])]
-        known = {name: os.environ[name] for name in _ENGINE if name in os.environ}
+        down = [*base, "down", "--timeout", str(round(self.stop_within)), *([] if is_kept else ["--volumes"])]
+        variables = {name: os.environ[name] for name in _ENGINE if name in os.environ}
         self._entry = context.host.promise(
             *(CONTAINERS, f"compose project {project}", None),
             restart=down,
             within=_END + self.stop_within,
             folder=str(Path(self._own.file).parent),
-            environment={**known, **environment},
+            environment={**variables, **environment},
         )
         words = [*base, "--file", str(over)]
         self._engine([*words, "up", "--detach", compose.service], environment, self._spec.ready.within or _START)
@@ -130,9 +132,9 @@ class ComposeServer(CommandServer):
                 raise ProcessLookupError
             self._process = Container(context.host.files, int(pid), identity[-1])
         except ProcessLookupError:
-            said = self._logs(identity[-1])
+            logs = self._logs(identity[-1])
             end = Evidence(Event.ENDED, exit_code=int(code))
-            raise self._refused(f"{compose.service} ended at once: {end.how}", said, end) from None
+            raise self._refused(f"{compose.service} ended at once: {end.how}", logs, end) from None
         return self._process
 
     def _environment(self, context: ServiceContext) -> dict[str, str]:
@@ -145,10 +147,10 @@ class ComposeServer(CommandServer):
             "jvm": options,
             **database_words(context),
         }
-        found = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
+        variables = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
         if not any("${jvm}" in text for text in self._spec.environment.values()):
-            found[_OPTIONS] = options
-        return found | dict(given.split("=", 1) for given in self._given("environment"))
+            variables[_OPTIONS] = options
+        return variables | dict(assignment.split("=", 1) for assignment in self._given("environment"))
 
     def _over(self, context: ServiceContext, environment: Mapping[str, str]) -> dict[str, object]:
         """What is laid over the service in the compose file."""
@@ -171,12 +173,12 @@ class ComposeServer(CommandServer):
             done = here.run(words, timeout=within, env={**os.environ, **environment}, cwd=folder)
         except OSError as error:
             raise self._refused(str(error), "", Evidence(unanswered(error))) from error
-        said = f"{done.stdout}{done.stderr}".strip()
+        output = f"{done.stdout}{done.stderr}".strip()
         if done.returncode:
-            last = said.splitlines()[-1][-300:] if said else "without a word"
+            last = output.splitlines()[-1][-300:] if output else "without a word"
             program = words[: words.index("--project-name")] if "--project-name" in words else words[:1]
             verb = next((word for word in words if word in ("up", "ps", "inspect")), "")
-            raise self._refused(f"{shlex.join(program)} {verb} ended with exit code {done.returncode}: {last}", said)
+            raise self._refused(f"{shlex.join(program)} {verb} ended with exit code {done.returncode}: {last}", output)
         return done.stdout
 
     def _refused(self, why: str, said: str, evidence: Evidence = Evidence(Event.REFUSED)) -> TrialFailure:  # noqa: B008
@@ -189,9 +191,9 @@ class ComposeServer(CommandServer):
         except OSError as error:
             return str(error)
         lines = sorted(f"{done.stdout}{done.stderr}".splitlines())  # both streams in one order
-        said = "".join(f"{line.partition(' ')[2]}\n" for line in lines)
-        self.log.write_text(said)
-        return said
+        logs = "".join(f"{line.partition(' ')[2]}\n" for line in lines)
+        self.log.write_text(logs)
+        return logs
 
     def reachable(self) -> bool:
         """Its port may be another process's, that of the engine: the project is its own, and the port was free."""

@@ -42,14 +42,14 @@ class CommandServer(Parameters):
         return shlex.join(self._spec.words)
 
     def knobs(self) -> Sequence[Knob]:
-        own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*own, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
+        knobs_ = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        return [*knobs_, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
 
     @property
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
-        found = frameworks.catalogue(self._own).knobs
-        return {name: knob for name, knob in found.items() if name not in self._spec.knobs}
+        knobs_ = frameworks.catalogue(self._own).knobs
+        return {name: knob for name, knob in knobs_.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
         if self._spec.jvm:
@@ -58,9 +58,9 @@ class CommandServer(Parameters):
     # a start -------------------------------------------------------------------------------------------------
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
-        known = {knob.name for knob in self.knobs()}
-        if unknown := [name for name in settings if name not in known]:
-            raise UsageError(f"{self.title} has no knob {unknown[0]}; it has {', '.join(sorted(known))}")
+        names = {knob.name for knob in self.knobs()}
+        if unknown := [name for name in settings if name not in names]:
+            raise UsageError(f"{self.title} has no knob {unknown[0]}; it has {', '.join(sorted(names))}")
         if context.directory.exists():
             shutil.rmtree(context.directory)
         self._context, self._settings = context, dict(settings)
@@ -110,24 +110,24 @@ class CommandServer(Parameters):
                 words[1:1] = options
         words += [] if "${args}" in placed else arguments
         environment = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
-        environment |= dict(given.split("=", 1) for given in self._given("environment"))
+        environment |= dict(assignment.split("=", 1) for assignment in self._given("environment"))
         self.keep("command.txt", f"{shlex.join(words)}\n")
         return words, environment
 
     def _options(self, context: ServiceContext) -> list[str]:
-        given = [f"-D{given}" for given in self._given("system_property")]
-        return [*self.jvm_options(context), *given, *self._assigned("-D")]
+        assignments = [f"-D{assignment}" for assignment in self._given("system_property")]
+        return [*self.jvm_options(context), *assignments, *self._assigned("-D")]
 
     def _assigned(self, option: str, written: str = "") -> list[str]:
         """Words for the levels of the framework's properties, where they are given in this way; ``written``: the
         option in its place.
         """
-        framework, known = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
+        framework, properties = FRAMEWORKS.get(self._spec.catalogue or ""), self._properties
         if framework is None or option != framework.OPTION:
             return []
-        levels = {name: level for name, level in self._settings.items() if name in known}
+        levels = {name: level for name, level in self._settings.items() if name in properties}
         return [
-            f"{written or option}{name.removeprefix(PREFIX)}={framework.value(known[name], level)}"
+            f"{written or option}{name.removeprefix(PREFIX)}={framework.value(properties[name], level)}"
             for name, level in levels.items()
         ]
 
@@ -136,10 +136,10 @@ class CommandServer(Parameters):
 
     def reads(self, context: ServiceContext) -> list[Path]:
         files = [Path(word) for word in full(self._own, self._spec.words, context.directory) if word.startswith("/")]
-        found = [*files, artifact(self._own), self._exchange(context), context.raw]
-        found += [self.java_home(context), agent_jar()] if self._spec.jvm else []
-        found += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]
-        return [path for path in found if path is not None and path.exists()]
+        paths = [*files, artifact(self._own), self._exchange(context), context.raw]
+        paths += [self.java_home(context), agent_jar()] if self._spec.jvm else []
+        paths += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]
+        return [path for path in paths if path is not None and path.exists()]
 
     def wait_ready(self, timeout: float) -> float:
         return super().wait_ready(self._spec.ready.within or timeout)
@@ -189,16 +189,16 @@ class CommandServer(Parameters):
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         del settings
-        properties, told = self._properties, self._own_changes(levels)
+        properties, changes_ = self._properties, self._own_changes(levels)
         for number, name in enumerate(name for name in levels if name in properties):
             value = live_value(properties[name], levels[name])
-            told[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
-        return told
+            changes_[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
+        return changes_
 
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)
-        if knob is None and (known := self._properties.get(name)) is not None:
-            return self._property(known)
+        if knob is None and (property_ := self._properties.get(name)) is not None:
+            return self._property(property_)
         if knob is None:
             return super().read_back(name)
         return self._own_level(name)

@@ -103,13 +103,13 @@ def full(own: OwnFile, words: Sequence[str], directory: Path | None = None) -> l
     """The words of a command with the full path of those that are files beside the stack file, unless the directory in
     which it runs has a file of that name.
     """
-    found = []
+    words_ = []
     for word in words:
         path = beside(own, word)
         there = directory is not None and (directory / word).exists()
         plain = "${" not in word and not there and not word.startswith("-") and path.is_file()
-        found.append(str(path) if plain else word)
-    return found
+        words_.append(str(path) if plain else word)
+    return words_
 
 
 def artifact(own: OwnFile) -> Path:

@@ -39,10 +39,10 @@ def own_file(server: ServerName | None = None) -> OwnFile:
 
 def java_server(name: ServerName, java: Path | None = None) -> JavaServer:
     """A new server with the site as its application; the flags of its JVM are knobs, too."""
-    found = WARS[name](own_file(name))
+    server_ = WARS[name](own_file(name))
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        found.jvm.of(found.find_java(java))
-    return found
+        server_.jvm.of(server_.find_java(java))
+    return server_
 
 
 def is_java(name: Level) -> bool:
@@ -114,11 +114,13 @@ class SiteServer(AtStart):
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         self._files = context.host.files
         served = self._made(self.chosen(settings))
-        own = {name: level for name, level in settings.items() if name != knobs.SERVER.name}
+        levels = {name: level for name, level in settings.items() if name != knobs.SERVER.name}
         if isinstance(served, JavaServer):
-            served.configure(context, {name: level for name, level in own.items() if not name.startswith("web.")})
+            served.configure(context, {name: level for name, level in levels.items() if not name.startswith("web.")})
         else:
-            served.configure(_front(context), {name: level for name, level in own.items() if name.startswith("web.")})
+            served.configure(
+                _front(context), {name: level for name, level in levels.items() if name.startswith("web.")}
+            )
         self._served = served
 
     # the process, as the one that serves has it ---------------------------------------------------------------
@@ -170,11 +172,11 @@ class SiteServer(AtStart):
         if isinstance(served, WebServer):
             return named(served)
         pids = served.process.pids()
-        told = " ".join(" ".join(rows(self._files, f"{PROC}/{pid}/cmdline")) for pid in pids)
-        found = next((name for name, word in _JAVA.items() if word in told), None)
-        if found is None or not served.process.alive():
+        commands = " ".join(" ".join(rows(self._files, f"{PROC}/{pid}/cmdline")) for pid in pids)
+        server_name = next((name for name, word in _JAVA.items() if word in commands), None)
+        if server_name is None or not served.process.alive():
             raise LookupError(f"none of {', '.join(_JAVA)} runs")
-        return found
+        return server_name
 
     def stats(self) -> Mapping[str, float]:
         """Counters of a web server. Raises LookupError."""

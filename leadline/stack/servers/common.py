@@ -114,9 +114,9 @@ class JavaServer(Changing[ServiceContext]):
         """Whether the log says that the application cannot become ready any more: its port is taken, the database has
         no connection left for a pool that is filled at start.
         """
-        said = (*found.errors, *found.tail)
+        lines = (*found.errors, *found.tail)
         refusals = self.driver.refusals if self.context.database is not None else ()
-        return found.port_taken or any(word in line for word in refusals for line in said)
+        return found.port_taken or any(word in line for word in refusals for line in lines)
 
     # -- the service
 
@@ -146,10 +146,10 @@ class JavaServer(Changing[ServiceContext]):
         del deployment, progress
 
     def configure(self, context: ServiceContext, settings: Settings) -> None:
-        known = {knob.name for knob in self.knobs()}
+        names = {knob.name for knob in self.knobs()}
         for name in settings:
-            if name not in known:
-                raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(known))}")
+            if name not in names:
+                raise UsageError(f"{self.title} has no knob {name}; it has {', '.join(sorted(names))}")
         without = self.needs_database and context.database is None
         if without or context.deployment is None or not context.http_port:
             raise UsageError(f"{self.title} needs a database, an archive and a port for HTTP")
@@ -220,8 +220,8 @@ class JavaServer(Changing[ServiceContext]):
     def reads(self, context: ServiceContext) -> list[Path]:
         """What it must reach beside that."""
         java, shared = self.java_home(context), self._exchange(context)
-        found = [self.home, java, agent_jar(), shared, context.raw, context.application.archive, *self.jars()]
-        return [path for path in found if path is not None]
+        paths = [self.home, java, agent_jar(), shared, context.raw, context.application.archive, *self.jars()]
+        return [path for path in paths if path is not None]
 
     def working_directory(self, context: ServiceContext) -> Path:
         """Of the server's JVM."""
@@ -252,22 +252,22 @@ class JavaServer(Changing[ServiceContext]):
         self.ready_timeout = timeout
         deadline = self._started + timeout
         while True:
-            said = "nothing listens there yet"
+            ready = "nothing listens there yet"
             if self.reachable():
-                said = probe.ready(self.client(), context.application)
-            if not said:
+                ready = probe.ready(self.client(), context.application)
+            if not ready:
                 return self.is_ready()
-            found = self._evidence()
+            evidence = self._evidence()
             if not process.alive():
                 # The last words may come after the check that found the process dead.
                 time.sleep(_POLL)
-                found = self._evidence()
+                evidence = self._evidence()
                 end = ends.of_process(context.host.files, process, self.words(), ready=False)
-                raise self._failure(end.before_ready, found, end)
-            if self.failed_for_good(found):
-                raise self._failure("could not start the application", found, Evidence(Event.REFUSED))
+                raise self._failure(end.before_ready, evidence, end)
+            if self.failed_for_good(evidence):
+                raise self._failure("could not start the application", evidence, Evidence(Event.REFUSED))
             if time.monotonic() > deadline:
-                raise self._late(f"was not ready after {timeout:g} s ({said})", found)
+                raise self._late(f"was not ready after {timeout:g} s ({ready})", evidence)
             time.sleep(_POLL)
 
     def reachable(self) -> bool:
@@ -277,11 +277,13 @@ class JavaServer(Changing[ServiceContext]):
     def change(self, levels: Settings) -> None:
         settings = {**self._settings, **levels}
         flags = {name: level for name, level in levels.items() if self._is_flag(name)}
-        own = {name: level for name, level in levels.items() if name not in flags}
+        live_levels = {name: level for name, level in levels.items() if name not in flags}
         spoken = len(self.words())
         self.tell(
-            {**jvm.flags(flags), **(self.changes(own, settings) if own else {})},
-            lambda answer: not own or (self.taken(answer, self.words()[spoken:]) and self._holds(own, answer)),
+            {**jvm.flags(flags), **(self.changes(live_levels, settings) if live_levels else {})},
+            lambda answer: (
+                not live_levels or (self.taken(answer, self.words()[spoken:]) and self._holds(live_levels, answer))
+            ),
         )
         self._settings = settings
 
@@ -303,8 +305,8 @@ class JavaServer(Changing[ServiceContext]):
             answer = self._ask(changes)
             while not answer["refused"] and not done(answer):
                 if time.monotonic() > deadline:
-                    told = f"{self.title} did not make a change in {self.patience:.0f} s: {_said(changes)}"
-                    raise LookupError(told) from TimeoutError()
+                    message = f"{self.title} did not make a change in {self.patience:.0f} s: {_said(changes)}"
+                    raise LookupError(message) from TimeoutError()
                 time.sleep(_POLL / 10)
                 answer = self._ask()
         except LookupError as error:
@@ -370,8 +372,8 @@ class JavaServer(Changing[ServiceContext]):
         return "\n".join(self._evidence(lines).tail)
 
     def artefacts(self) -> Sequence[Path]:
-        kept = [self.log, *sorted(self.context.artefacts.glob(f"{self.name}-*"))]
-        return [path for path in kept if path.is_file() or (path.is_dir() and any(path.iterdir()))]
+        logs = [self.log, *sorted(self.context.artefacts.glob(f"{self.name}-*"))]
+        return [path for path in logs if path.is_file() or (path.is_dir() and any(path.iterdir()))]
 
     # -- shared parts
 
@@ -434,11 +436,11 @@ class JavaServer(Changing[ServiceContext]):
             return find_java_home(wanted)
         if wanted is None:
             return find_java(newest=cls.newest_java)
-        found = java_home(wanted)
-        if found.major > cls.newest_java:
+        home_ = java_home(wanted)
+        if home_.major > cls.newest_java:
             raise UsageError(
                 f"{cls.title} {cls.distribution.version} runs on Java 17 to {cls.newest_java}; {wanted} is Java"
-                f" {found.major}. Set stack.java to the home of an older JDK, or leave it out"
+                f" {home_.major}. Set stack.java to the home of an older JDK, or leave it out"
             )
         return wanted
 

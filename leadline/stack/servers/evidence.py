@@ -60,7 +60,7 @@ class Evidence:
 
 def gather(text: str, lines: int = 40) -> Evidence:
     """Evidence from a log's text. A line of the JVM that only announces the next line is joined with it."""
-    found: list[str] = []
+    errors: list[str] = []
     rows = text.splitlines()
     for row, following in zip(rows, rows[1:] + [""] * bool(rows), strict=True):
         if not _ERROR.search(row) or _NOISE.search(row):
@@ -69,9 +69,9 @@ def gather(text: str, lines: int = 40) -> Evidence:
         if _HEADING.search(line) and following.strip(" #"):
             line = f"{line.rstrip('.')}: {following.strip(' #')}"
         line = line[:_WIDTH]
-        if not any(line in earlier or _message(line) == _message(earlier) for earlier in found):
-            found.append(line)
-    return Evidence(found[:20], [row.rstrip()[:_WIDTH] for row in rows[-lines:]])
+        if not any(line in earlier or _message(line) == _message(earlier) for earlier in errors):
+            errors.append(line)
+    return Evidence(errors[:20], [row.rstrip()[:_WIDTH] for row in rows[-lines:]])
 
 
 def _message(line: str) -> str:

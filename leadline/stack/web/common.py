@@ -167,14 +167,14 @@ class WebServer(Started[FrontContext]):
             if not process.alive():
                 end = ends.of_process(context.host.files, process, self.words(), ready=False)
                 raise self._failure(end.before_ready, end)
-            said = "nothing listens there yet"
+            state = "nothing listens there yet"
             if listens(context.host.files, process.pids(), context.port):
-                said = probe.ready(self.client(), context.deployment)
-            if not said:
+                state = probe.ready(self.client(), context.deployment)
+            if not state:
                 return self.is_ready()
             if time.monotonic() - self._started > timeout:
                 late = Event.STOPPED if ends.stopped(context.host.files, process.pids()) else Event.LATE
-                raise self._failure(f"did not reach {what} in {timeout:g} s ({said})", Evidence(late))
+                raise self._failure(f"did not reach {what} in {timeout:g} s ({state})", Evidence(late))
             time.sleep(_POLL)
 
     def read_back(self, name: str) -> Level:
@@ -216,9 +216,9 @@ class WebServer(Started[FrontContext]):
     def _started_workers(self) -> int:
         """How many there are; those that were asked for are started one after the other, the first of them answers."""
         wanted, deadline = self._settings.get(knobs.WORKERS.name), time.monotonic() + _WORKERS_START
-        while (found := len(self.workers())) != wanted and wanted is not None and time.monotonic() < deadline:
+        while (started_workers := len(self.workers())) != wanted and wanted is not None and time.monotonic() < deadline:
             time.sleep(0.05)
-        return found
+        return started_workers
 
     def _serves_files(self, client: probe.Client) -> bool:
         """By the entity tag that web servers give files and the application does not. Raises OSError, ValueError."""
@@ -246,10 +246,10 @@ class WebServer(Started[FrontContext]):
         """Counters and gauges of the running server, see ``GAUGES``. Raises LookupError."""
         context, files = self.context, self.context.host.files
         try:
-            found = {**self.counters(), "connections": float(established(files, context.port))}
+            figures = {**self.counters(), "connections": float(established(files, context.port))}
             if context.site is not None:
-                return found
-            return {**found, "upstream_connections": float(self._upstream())}
+                return figures
+            return {**figures, "upstream_connections": float(self._upstream())}
         except (OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
@@ -313,8 +313,8 @@ class WebServer(Started[FrontContext]):
         first = "" if at is None else lines[at]
         if first.endswith(":") and at is not None:  # only announces the next line
             first = " ".join(lines[at : at + 2])
-        told = f": {first[:400]}" if first else ""
-        return blamed(evidence, f"{self.title} {what}{told}", self.log_tail())
+        first_text = f": {first[:400]}" if first else ""
+        return blamed(evidence, f"{self.title} {what}{first_text}", self.log_tail())
 
     def is_error(self, line: str) -> bool:
         """Whether a line of its log says why it does not run."""

@@ -160,10 +160,10 @@ def features(mode: str, settings: Settings) -> frozenset[Feature]:
 
 def properties(mode: str, settings: Settings) -> dict[str, str]:
     """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
-    found = {"brokerage.mode": str(settings.get(MODE.name, mode))}
+    properties_ = {"brokerage.mode": str(settings.get(MODE.name, mode))}
     for name in (CALLS.name, ORDERS.name, *_EXTRA):
         if name in settings:
-            found[f"brokerage.{_ANSWER[name]}"] = str(settings[name])
+            properties_[f"brokerage.{_ANSWER[name]}"] = str(settings[name])
     if SUMMARY_CACHE.name in settings:
         seconds = float(settings[SUMMARY_CACHE.name])
         if seconds != int(seconds):
@@ -171,8 +171,8 @@ def properties(mode: str, settings: Settings) -> dict[str, str]:
                 f"{SUMMARY_CACHE.name} {format_duration(seconds)}: brokerage counts whole seconds;"
                 f" the nearest is {round(seconds)}s"
             )
-        found["brokerage.summary.ttl"] = str(int(seconds))
-    return found
+        properties_["brokerage.summary.ttl"] = str(int(seconds))
+    return properties_
 
 
 def level(name: str, health: Mapping[str, Any]) -> Level:

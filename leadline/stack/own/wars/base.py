@@ -69,12 +69,12 @@ class WarServer(Parameters):
             return wanted or f"jdbc/{self._spec.stack}"
         if self.config is None:
             return ""
-        known = sorted(self.pools_in(self.config))
+        pools = sorted(self.pools_in(self.config))
         if wanted is None:
-            return known[0] if len(known) == 1 else ""
-        if wanted not in known:
-            near = nearest(wanted, known)
-            hint = f"did you mean {near}?" if near else f"there is {', '.join(known) or 'none'}"
+            return pools[0] if len(pools) == 1 else ""
+        if wanted not in pools:
+            near = nearest(wanted, pools)
+            hint = f"did you mean {near}?" if near else f"there is {', '.join(pools) or 'none'}"
             raise UsageError(f"{self.config} has no data source {quoted(wanted)}; {hint}")
         return wanted
 
@@ -83,8 +83,8 @@ class WarServer(Parameters):
         return self.templated
 
     def knobs(self) -> Sequence[Knob]:
-        own = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*own, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
+        knobs_ = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        return [*knobs_, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
 
     def _has(self, name: str) -> bool:
         if messaging.knows(name) or (not self.templated and name in (*self.lacks, TEMPORARY)):
@@ -116,13 +116,19 @@ class WarServer(Parameters):
 
     def environment(self, context: ServiceContext) -> Mapping[str, str]:
         values = self._values(context)
-        found = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
-        return found | dict(given.split("=", 1) for given in self._given("environment"))
+        variables = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
+        return variables | dict(assignment.split("=", 1) for assignment in self._given("environment"))
 
     def jvm_options(self, context: ServiceContext) -> list[str]:
         values = self._values(context)
-        own = [f"-D{name}={filled(text, Words(self._own, values))}" for name, text in self._spec.properties.items()]
-        return [*super().jvm_options(context), *own, *(f"-D{given}" for given in self._given("system_property"))]
+        properties_ = [
+            f"-D{name}={filled(text, Words(self._own, values))}" for name, text in self._spec.properties.items()
+        ]
+        return [
+            *super().jvm_options(context),
+            *properties_,
+            *(f"-D{assignment}" for assignment in self._given("system_property")),
+        ]
 
     def jars(self) -> list[Path]:
         return super().jars() if self.context.database is not None else []
@@ -141,11 +147,11 @@ class WarServer(Parameters):
     # -- levels
 
     def change(self, levels: Settings) -> None:
-        own = {name: level for name, level in levels.items() if name in self._spec.knobs}
-        if own:
-            self.tell(self._own_changes(own), invoked)
-            self._settings = {**self._settings, **own}
-        if rest := {name: level for name, level in levels.items() if name not in own}:
+        own_levels = {name: level for name, level in levels.items() if name in self._spec.knobs}
+        if own_levels:
+            self.tell(self._own_changes(own_levels), invoked)
+            self._settings = {**self._settings, **own_levels}
+        if rest := {name: level for name, level in levels.items() if name not in own_levels}:
             super().change(rest)
 
     def read_back(self, name: str) -> Level:

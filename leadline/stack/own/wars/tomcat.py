@@ -71,7 +71,11 @@ class OwnTomcat(WarServer, Tomcat):
         if server.tag != "Server":
             raise UsageError(f"{directory / _SERVER} begins with <{server.tag}>, not with <Server> as Tomcat's")
         trees = [server, *(tree_of(file, directory) for file in _contexts(directory))]
-        return list(dict.fromkeys(name for tree in trees for each in _data_sources(tree) if (name := each.get("name"))))
+        return list(
+            dict.fromkeys(
+                name for tree in trees for data_source in _data_sources(tree) if (name := data_source.get("name"))
+            )
+        )
 
     def write_over(self, context: ServiceContext, settings: Settings) -> None:
         base, application = context.directory, context.application
@@ -109,9 +113,9 @@ class OwnTomcat(WarServer, Tomcat):
 
     def _set_pool(self, tree: ElementTree.Element, properties: Mapping[str, str]) -> bool:
         """Whether the pool is defined in this tree."""
-        pools = [each for each in _data_sources(tree) if each.get("name") == self.pool]
-        for each in pools:
-            _set(each, _POOL, properties)
+        pools = [data_source for data_source in _data_sources(tree) if data_source.get("name") == self.pool]
+        for pool in pools:
+            _set(pool, _POOL, properties)
         return bool(pools)
 
     def level_of(self, name: str, answer: Answer) -> Level:
@@ -129,8 +133,8 @@ class OwnTomcat(WarServer, Tomcat):
         return "type=DataSource" not in bean or f'name="{self.pool}"' in bean
 
     def question(self) -> Mapping[str, str]:
-        own = {"bean.threads": f"Catalina:type=ThreadPool,*|{','.join(_OF_THREADS.values())}"}
-        return {**super().question(), **({} if self.templated else own)}
+        beans = {"bean.threads": f"Catalina:type=ThreadPool,*|{','.join(_OF_THREADS.values())}"}
+        return {**super().question(), **({} if self.templated else beans)}
 
 
 class OwnTomEE(OwnTomcat, TomEE):
@@ -143,7 +147,7 @@ class OwnTomEE(OwnTomcat, TomEE):
         super().pools_in(directory)
         if not (directory / _TOMEE).exists():
             return []
-        return [name for each in _resources(tree_of(directory / _TOMEE, directory)) if (name := each.get("id"))]
+        return [name for resource in _resources(tree_of(directory / _TOMEE, directory)) if (name := resource.get("id"))]
 
     def write_pool(
         self, base: Path, root: ElementTree.Element, settings: Settings, properties: Mapping[str, str]
@@ -154,9 +158,11 @@ class OwnTomEE(OwnTomcat, TomEE):
             return
         tree = tree_of(file, base)
         lines = _lines(settings, properties)
-        for each in _resources(tree):
-            if each.get("id") == self.pool:
-                each.text = "\n".join([(each.text or "").rstrip(), *lines, ""])  # of two lines the last one counts
+        for resource in _resources(tree):
+            if resource.get("id") == self.pool:
+                resource.text = "\n".join(
+                    [(resource.text or "").rstrip(), *lines, ""]
+                )  # of two lines the last one counts
         write_private(file, ElementTree.tostring(tree, encoding="unicode", xml_declaration=True))
         self.keep("tomee.xml", "\n".join(lines) + "\n")
 
@@ -177,7 +183,11 @@ def _served(root: ElementTree.Element, context: ServiceContext, settings: Settin
     if service is None or engine is None or host is None:
         raise UsageError(f"{_SERVER} has no Service with an Engine and a Host")
     connectors = service.findall("Connector")
-    plain = [each for each in connectors if "AJP" not in each.get("protocol", "") and not each.get("SSLEnabled")]
+    plain = [
+        connector
+        for connector in connectors
+        if "AJP" not in connector.get("protocol", "") and not connector.get("SSLEnabled")
+    ]
     if not plain:
         raise UsageError(f"{_SERVER} has no Connector for HTTP without TLS")
     connector = plain[0]
@@ -198,34 +208,34 @@ def _served(root: ElementTree.Element, context: ServiceContext, settings: Settin
 
 def _http2(connector: ElementTree.Element, settings: Settings) -> None:
     wanted = settings.get(knobs.HTTP2.name)
-    known = [each for each in connector.findall("UpgradeProtocol") if each.get("className") == _HTTP2]
+    protocols = [protocol for protocol in connector.findall("UpgradeProtocol") if protocol.get("className") == _HTTP2]
     if wanted is False:
-        for each in known:
-            connector.remove(each)
-    elif wanted and not known:
+        for protocol in protocols:
+            connector.remove(protocol)
+    elif wanted and not protocols:
         ElementTree.SubElement(connector, "UpgradeProtocol", {"className": _HTTP2})
 
 
 def _executor(service: ElementTree.Element, connector: ElementTree.Element) -> ElementTree.Element:
     """The connector's; a connector without one gets one with its own numbers."""
     name = connector.get("executor")
-    for each in service.findall("Executor"):
-        if each.get("name") == name:
-            return each
-    own = {key: value for key in ("maxThreads", "minSpareThreads") if (value := connector.get(key)) is not None}
-    made = ElementTree.Element("Executor", {"name": _EXECUTOR, "namePrefix": "http-exec-", **own})
-    service.insert(0, made)
+    for executor_ in service.findall("Executor"):
+        if executor_.get("name") == name:
+            return executor_
+    attributes = {key: value for key in ("maxThreads", "minSpareThreads") if (value := connector.get(key)) is not None}
+    element = ElementTree.Element("Executor", {"name": _EXECUTOR, "namePrefix": "http-exec-", **attributes})
+    service.insert(0, element)
     connector.set("executor", _EXECUTOR)
-    return made
+    return element
 
 
 def _access_log(host: ElementTree.Element, on: bool) -> None:
-    known = [each for each in host.findall("Valve") if each.get("className") == _ACCESS_LOG]
-    if not known and on:
-        own = {"className": _ACCESS_LOG, "directory": "logs", "prefix": "access", "suffix": ".log"}
-        known = [ElementTree.SubElement(host, "Valve", {**own, "pattern": "common", "rotatable": "false"})]
-    for each in known:
-        each.set("enabled", str(on).lower())
+    valves = [valve for valve in host.findall("Valve") if valve.get("className") == _ACCESS_LOG]
+    if not valves and on:
+        attributes = {"className": _ACCESS_LOG, "directory": "logs", "prefix": "access", "suffix": ".log"}
+        valves = [ElementTree.SubElement(host, "Valve", {**attributes, "pattern": "common", "rotatable": "false"})]
+    for valve in valves:
+        valve.set("enabled", str(on).lower())
 
 
 def _contexts(directory: Path) -> list[Path]:
@@ -236,13 +246,15 @@ def _contexts(directory: Path) -> list[Path]:
 
 def _data_sources(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
     """Those that Commons DBCP 2 makes, whose knobs leadline knows."""
-    for each in root.iter("Resource"):
-        if each.get("type") == "javax.sql.DataSource" and "dbcp2" in each.get("factory", "dbcp2"):
-            yield each
+    for resource in root.iter("Resource"):
+        if resource.get("type") == "javax.sql.DataSource" and "dbcp2" in resource.get("factory", "dbcp2"):
+            yield resource
 
 
 def _resources(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    return (each for each in root.iter("Resource") if each.get("type", "").rpartition(".")[2] == "DataSource")
+    return (
+        resource for resource in root.iter("Resource") if resource.get("type", "").rpartition(".")[2] == "DataSource"
+    )
 
 
 def _set(element: ElementTree.Element, names: Mapping[str, tuple[str, ...]], values: Mapping[str, str]) -> None:

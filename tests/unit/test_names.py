@@ -1,0 +1,31 @@
+"""Values have the names of the things they are (CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "leadline"
+NO_THINGS = {
+    "found", "one", "each", "told", "said", "held", "own", "asked", "given", "kept", "known", "made",
+    "taken", "shown", "seen", "left",
+}  # fmt: skip
+MOST = 0.05
+
+
+def stored_names(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def test_functions_store_values_under_names_of_things() -> None:
+    functions = [
+        (path.relative_to(PACKAGE), node)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    vague = [f"{path}:{node.lineno}" for path, node in functions if NO_THINGS.intersection(stored_names(node))]
+    assert len(vague) <= MOST * len(functions), vague
