@@ -66,6 +66,7 @@ def _own_view(uid: int, name: str, home: str, paths: Sequence[str]) -> None:
     _require(_libc.unshare(_NEW_MOUNTS), "unshare")
     _mount("", "/", "", _RECURSIVE | _SLAVE)
     _name_user(uid, name, home)
+    umask = os.umask(0o066)  # directories on the way can be passed, whatever root's mask is
     wanted = {Path(os.path.normpath(text)) for path in paths for text in (path, os.path.realpath(path))}
     handles = {path: os.open(path, os.O_PATH) for path in sorted(wanted, key=lambda path: len(path.parts))}
     for path, handle in handles.items():
@@ -82,6 +83,7 @@ def _own_view(uid: int, name: str, home: str, paths: Sequence[str]) -> None:
         _mount(f"/proc/self/fd/{handle}", str(path), "", _BIND | _RECURSIVE)
     for handle in handles.values():
         os.close(handle)
+    os.umask(umask)
 
 
 def _name_user(uid: int, name: str, home: str) -> None:
