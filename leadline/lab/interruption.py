@@ -38,6 +38,7 @@ class Interruption:
         return self._cause is not None
 
     def __enter__(self) -> Interruption:
+        Interruption.cut_short = 0
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._on_signal)

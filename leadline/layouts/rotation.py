@@ -38,7 +38,7 @@ _ALONE = (
 
 
 def rotation_plan(
-    factors: Sequence[Factor], design: Design, workload: Workload, of_host: Collection[str] = (), /
+    factors: Sequence[Factor], design: Design, workload: Workload, /, of_host: Collection[str] = ()
 ) -> Plan:
     """The plan of ``design`` without its rotation, its trials with turns. ``workload.ramp_up`` and
     ``workload.steady`` are of each instance, so a trial has as much load as a plain one; ``steady`` is rounded down to

@@ -33,7 +33,7 @@ design: { replicates: 8, sentinels: null }
 responses: [throughput]
 """
 COLUMNS = (
-    "second,transaction,phase,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,"
+    "time_ns,second,transaction,phase,ok,failed,response_mean_ms,response_p50_ms,response_p99_ms,"
     "service_mean_ms,in_flight,skipped"
 )
 
@@ -61,7 +61,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert trial.directory is not None
         mean = trial.responses["throughput"]
         figures = mean * (1 + rng.normal(0, 0.1, 60))
-        rows = [f"{k},all,steady,{value:.3f},0,5,5,9,5,3,0" for k, value in enumerate(figures)]
+        rows = [f"{k}000000000,{k},all,steady,{round(value)},0,5,5,9,5,3,0" for k, value in enumerate(figures)]
         (trial.directory / "driver" / "seconds.csv").write_text("\n".join([COLUMNS, *rows]) + "\n")
         store.set_steady(trial.id, SteadyState("steady", 0.0, ""), Phases(1000.0, 1000.0, 1060.0, 1062.0))
     return directory
