@@ -110,7 +110,7 @@ def test_kill_9_of_leadline_leaves_it_as_it_was(shop: ByHand, monkeypatch: pytes
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(argv, cwd=shop.directory, stdout=log, stderr=log)
     try:
-        _until(lambda: _loads(tmp_path / "lab"), "the load", 60)
+        _until(lambda: _loads(tmp_path / "lab"), "the load", 300)
         _until(lambda: shop.pool() == 1, "a pool of one", 30)
     finally:
         process.kill()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import leadline
+from witnesses import matrix
 
 pytestmark = pytest.mark.stack
 
@@ -71,7 +72,7 @@ def holders(place: Path) -> list[str]:
     return [str(path) for path in files if any(word in path.read_bytes() for word in words)]
 
 
-@pytest.mark.parametrize("mask", [0o077, 0o000])
+@pytest.mark.parametrize("mask", [0o077, pytest.param(0o000, marks=matrix("two studies of a minute each"))])
 def test_a_secret_is_in_nothing_that_a_study_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int) -> None:
     given, place = tmp_path / "given", tmp_path / "place"
     (given / "app").mkdir(parents=True)
