@@ -211,7 +211,9 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
                 postgresql.make_schema(connection, place)
                 bring_up_to_date(connection, now)
         else:
-            os.close(os.open(place / SQLITE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            # A file that is there is not opened: its closing would end the locks of this process's other connections.
+            with suppress(FileExistsError):
+                os.close(os.open(place / SQLITE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(place / SQLITE))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(place / ".opening.lock", lambda: None), engine.begin() as connection:

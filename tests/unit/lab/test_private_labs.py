@@ -117,3 +117,16 @@ def test_a_lab_that_cannot_be_written_can_be_read(closed: Callable[[str], Path],
     done = subprocess.run(read_only(lab, ["sh", "-c", script]), capture_output=True, text=True, check=False)
     assert done.stdout.count("CODE 0") == len(commands), done.stdout + done.stderr
     assert page.stat().st_size > 10_000
+
+
+def test_opening_a_lab_again_leaves_the_locks_of_what_has_it_open(tmp_path: Path) -> None:
+    """Another process that closes it last would else remove the log in which this one reads and writes."""
+    first = Store(tmp_path)
+    with first.transaction() as connection:
+        connection.exec_driver_sql("SELECT 1 FROM studies").all()
+    Store(tmp_path)
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('CREATE TABLE other (x)'); c.commit(); c.close()"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "lab.sqlite")], check=True)
+    assert (tmp_path / "lab.sqlite-wal").exists()
+    with first.transaction() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM other").scalar_one() == 0
