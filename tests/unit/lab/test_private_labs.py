@@ -125,7 +125,7 @@ def test_opening_a_lab_again_leaves_the_locks_of_what_has_it_open(tmp_path: Path
     with first.transaction() as connection:
         connection.exec_driver_sql("SELECT 1 FROM studies").all()
     Store(tmp_path)
-    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('CREATE TABLE other (x)'); c.commit(); c.close()"
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('CREATE TABLE other (x)'); c.close()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "lab.sqlite")], check=True)
     assert (tmp_path / "lab.sqlite-wal").exists()
     with first.transaction() as connection:
