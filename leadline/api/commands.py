@@ -7,15 +7,15 @@ from typing import Any
 
 from leadline.host.local import LocalHost
 from leadline.lab import command as lab
-from leadline.lab.command import Command, Comparison, How, commands_of
+from leadline.lab.command import Command, Comparison, Timing, commands_of
 from leadline.lab.command_files import compared_files, document
 from leadline.model.errors import UsageError
 from leadline.report.command_text import answer, lines
 
-__all__ = ["Command", "Comparison", "How", "answer", "commands_of", "compare", "compared_files", "document", "lines"]
+__all__ = ["Command", "Comparison", "Timing", "answer", "commands_of", "compare", "compared_files", "document", "lines"]
 
 
-def compare(commands: Sequence[Command], how: How, told: Callable[[str], None]) -> Comparison:
+def compare(commands: Sequence[Command], how: Timing, told: Callable[[str], None]) -> Comparison:
     """Time the commands and compare them with the first. Raises UsageError."""
     host: Any = LocalHost()
 

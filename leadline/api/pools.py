@@ -21,12 +21,12 @@ from leadline.lab.testbed import Testbed
 from leadline.pool.base import HostState, Looked, Pool, PoolHost
 from leadline.pool.files import SshHosts, read_pool
 from leadline.pool.gang import name_of, on_hosts
-from leadline.pool.job import Ending, How, Job, look_at, read_job, run_job
+from leadline.pool.job import Ending, EndKind, Job, look_at, read_job, run_job
 from leadline.pool.slurm import SlurmPool
 from leadline.pool.ssh import SshPool
 from leadline.pool.testbed import NodeTestbed, PoolTestbed
 
-__all__ = ["HostState", "How", "Looked", "PoolHost", "hosts", "job", "look", "open_pool", "over_pool"]
+__all__ = ["EndKind", "HostState", "Looked", "PoolHost", "hosts", "job", "look", "open_pool", "over_pool"]
 
 
 def open_pool(word: str) -> Pool:

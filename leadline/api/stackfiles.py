@@ -124,14 +124,14 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             _read_knobs(knobs, levels, system.owners()[0], stack, steps)
             counts = _load(system, directory, steps) if loads else {}
             if stack.content.audits:
-                with steps.step("audits") as step_:
+                with steps.step("audits") as step:
                     failed = [
                         f"{line_of(stack, 'audits', audit.name)}: {audit.name}: {audit.detail}"
                         for audit in system.audit(directory, counts)
                         if not audit.passed
                     ]
                     steps.told = _counted(len(stack.content.audits), "audit")
-                    step_.extend(failed)
+                    step.extend(failed)
         except RestoreError:
             raise
         except LeadlineError as failure:  # its step has told it
@@ -139,10 +139,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             if any(line.strip() not in str(failure) for line in evidence.splitlines()):
                 message(evidence)
         finally:
-            with steps.step("put levels back" if stack.content.attach else "stop") as step_:
+            with steps.step("put levels back" if stack.content.attach else "stop") as step:
                 unclean = list(system.stop())
                 if stack.content.attach:
-                    step_.extend(unclean)
+                    step.extend(unclean)
                 elif unclean:  # slow is not broken
                     steps.told = f"{'; '.join(unclean)}; `stop: {{ within: 90s }}` gives it longer before it is killed"
             with steps.step("put the host back"):
@@ -155,29 +155,29 @@ def _counted(number: int, what: str, more: str = "") -> str:
 
 
 def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:
-    with steps.step("load of 2 s by one user") as step_:
+    with steps.step("load of 2 s by one user") as step:
         counts = {name: dict(counters) for name, counters in system.load(directory, 1, lambda _: None).counts.items()}
         ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
         steps.told = f"{ok} transactions"
         if not ok or failed:
-            step_.append(f"{ok} transactions succeeded, {failed} failed")
+            step.append(f"{ok} transactions succeeded, {failed} failed")
     return counts
 
 
 def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, own: OwnFile, steps: _Steps) -> None:
     for knob in knobs:
         where = f"{line_of(own, 'knobs', knob.name)}: " if knob.name in own.content.knobs else ""
-        with steps.step(f"read {knob.name}") as step_:
+        with steps.step(f"read {knob.name}") as step:
             try:
                 level = stack.read_back(knob.name)
             except LookupError as error:
                 if knob.name in levels or not knob.name.startswith("server."):
-                    step_.append(f"{where}{error}")
+                    step.append(f"{where}{error}")
                 steps.told = str(error)
                 continue
             steps.told = knob.format(level)
             if knob.name in levels and level != levels[knob.name]:
-                step_.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
+                step.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
 
 
 def own_knobs(choice: StackChoice) -> list[Knob]:

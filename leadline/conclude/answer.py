@@ -184,7 +184,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
 
 def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:
     names = plain_names(facts.factors)
-    returns = {(returns_.factor, returns_.response): returns_ for returns_ in facts.returns}
+    returns = {(returns.factor, returns.response): returns for returns in facts.returns}
     judged = [response for response in analysis.responses if not response.reason or _judged(response)]
     questions = []
     for factor in facts.factors:
@@ -226,7 +226,7 @@ def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
 def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
     """What differs among the comparisons of its own response, and not when all responses are taken together."""
     weak = [(setting.name, setting.where(False, analysis).of(*_TOLD)) for setting in settings]
-    names = [f"{name} ({_changes(effects_)})" for name, effects_ in weak if effects_]
+    names = [f"{name} ({_changes(effects)})" for name, effects in weak if effects]
     if not names:
         return []
     names_text = listed(names if len(names) <= MOST else [*names[:MOST], f"{len(names) - MOST} more"])

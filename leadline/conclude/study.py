@@ -65,8 +65,8 @@ class StoppingRule:
             return None
         record, observations = self.record, self.record.observations()
         if record.study.design.looks == "watched":
-            look_ = watched(record.plan_that_ran, observations, response)
-            return NOTHING if look_ is None else look_.interim()
+            look = watched(record.plan_that_ran, observations, response)
+            return NOTHING if look is None else look.interim()
         blocks = schedule(record.plan, record.study.design.looks)
         blocks_left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = max(due(record.plan, blocks_left, blocks), 1)
@@ -204,7 +204,7 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     study, ran = record.study, record.plan_that_ran
     describe = describing(study)
     plan, observations = as_one_factor(ran, record.observations(), describe, configuration_names(study, ran))
-    analysis_ = analyse(
+    analysis = analyse(
         plan,
         observations,
         study.responses,
@@ -215,13 +215,13 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     )
     settled = settled_wash_out(record, series_.slots)
     noted = [settled.sentence] if settled is not None else []
-    analysis_ = replace(
-        analysis_,
-        responses=tuple(in_words(within_margin(response), describe) for response in analysis_.responses),
+    analysis = replace(
+        analysis,
+        responses=tuple(in_words(within_margin(response), describe) for response in analysis.responses),
         failures=_failures(record),
-        warnings=(*rule.notes(), *analysis_.warnings, *noted),
+        warnings=(*rule.notes(), *analysis.warnings, *noted),
         simulated=record.simulated,
-        disturbance=_disturbance(record, plan, observations, analysis_),
+        disturbance=_disturbance(record, plan, observations, analysis),
         quantiles=quantile_effects(
             plan,
             observations,
@@ -231,11 +231,11 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
             covariates=study.covariates,
         ),
     )
-    analysis_ = replace(analysis_, confirmations=confirmations_of(record, analysis_))
-    analysis_ = judged(record, plan, observations, analysis_, describe)
+    analysis = replace(analysis, confirmations=confirmations_of(record, analysis))
+    analysis = judged(record, plan, observations, analysis, describe)
     returns = _returns(record, plan, observations, describe)
-    answer_ = answer(analysis_, Facts.of(record, analysis_.judgement, describe, plan.factors, returns))
-    return replace(analysis_, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)
+    answer_ = answer(analysis, Facts.of(record, analysis.judgement, describe, plan.factors, returns))
+    return replace(analysis, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)
 
 
 def _returns(record: StudyRecord, plan: Plan, observations: Sequence[Observation], describe: Describe) -> list[Returns]:

@@ -207,35 +207,35 @@ class GcLog:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Everything that makes the figures less than those of the whole life of one JVM, in sentences."""
-        warnings_ = list(self.notes)
+        warnings = list(self.notes)
         if self.silent:
-            warnings_.append(self.silent)
+            warnings.append(self.silent)
         if self.unknown:
             first, count = self.unknown[0], len(self.unknown) + self.more_unknown
             lines = "1 line about a pause is" if count == 1 else f"{count} lines about pauses are"
-            warnings_.append(
+            warnings.append(
                 f"{lines} not known, so every figure may be short of {'it' if count == 1 else 'them'}; the first is "
                 f"line {first.number}: {first.text}"
             )
         if self.damaged:
             first, count = self.damaged[0], len(self.damaged) + self.more_damaged
             lines = "1 line is damaged and was" if count == 1 else f"{count} lines are damaged and were"
-            warnings_.append(f"{lines} left out; the first is line {first.number}: {first.text}")
+            warnings.append(f"{lines} left out; the first is line {first.number}: {first.text}")
         if self.alternating:
-            warnings_.append(
+            warnings.append(
                 "lines of several JVMs alternate and cannot be told apart: the pauses are those of all, and nothing "
                 "that needs a time is told; log each to a file of its own, or with the decorators uptime and time"
             )
         elif len(self.jvms) > 1:
-            warnings_.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
+            warnings.append(f"{len(self.jvms)} JVMs wrote into this log; the first figures take them together")
         for number, jvm in enumerate(() if self.alternating else self.jvms):
             who = f"JVM {number + 1}: " if len(self.jvms) > 1 else ""
-            warnings_ += [f"{who}{text}" for text in _gaps(jvm)]
+            warnings += [f"{who}{text}" for text in _gaps(jvm)]
         if self.timeless and not self.alternating and (self.pauses or self.cycles):
-            warnings_.append("the lines have no time: nothing that needs one is told")
+            warnings.append("the lines have no time: nothing that needs one is told")
         if self.truncated:
-            warnings_.append("the last line is cut")
-        return tuple(warnings_)
+            warnings.append("the last line is cut")
+        return tuple(warnings)
 
 
 CANCELLED = "cancelled before it began"

@@ -58,10 +58,10 @@ class _Line:
 
     @staticmethod
     def of(times: Array, sizes: Array, unit: float) -> _Line:
-        slope_ = trend(*thinned(times, sizes), (STEADY, BEHIND))
-        span, rise = float(times[-1] - times[0]), slope_.rise
+        slope = trend(*thinned(times, sizes), (STEADY, BEHIND))
+        span, rise = float(times[-1] - times[0]), slope.rise
         low = min(rise.bound((1 - LEVEL) / 2), rise.value - unit) / span
-        return _Line(slope_, span, low, max(rise.bound((1 + LEVEL) / 2), rise.value + unit) / span)
+        return _Line(slope, span, low, max(rise.bound((1 + LEVEL) / 2), rise.value + unit) / span)
 
     def rises(self, live: float) -> bool:
         return self.low * self.span > SMALLEST * live
@@ -69,7 +69,7 @@ class _Line:
     def goes_on(self, share: int) -> bool:
         """Surely, at a pace of this share (0: STEADY, 1: BEHIND) of the earlier one, and as no random walk would."""
         needed = (self.found.steps, self.found.keeps[share])
-        return all(slope_.bound(1 - SURE) > 0 for slope_ in needed) and self.found.end.bound(1 - AT_END) > 0
+        return all(slope.bound(1 - SURE) > 0 for slope in needed) and self.found.end.bound(1 - AT_END) > 0
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:

@@ -18,7 +18,7 @@ PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
 Completed = CompletedProcess[str]
 
 
-class How(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """How a program is run: seconds it may take, all of its environment, its directory, a session of its own."""
 
     timeout: float | None
@@ -195,7 +195,7 @@ class Host(TrialHost, Protocol):
     def end(self, mark: ProcessMark, number: int, grace: float) -> bool:
         """Signal that process, kill it after ``grace`` seconds. True if it ended without. Raises PermissionError."""
 
-    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[RunOptions]) -> Completed:
         """A program to its end, as the user of process ``beside``; ``reads``: what it must reach.
 
         Raises OSError: TimeoutError after ``timeout`` seconds.

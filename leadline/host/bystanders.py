@@ -6,24 +6,36 @@ import os
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host import procfs
+from leadline.model.disturbance import DIFFERENCE
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # the parent of kernel threads
 _LISTEN = "0A"  # state of a socket (proc_net_tcp(5))
 _NAMED = 5  # programs, those that used most
+_SHOWN = 2  # of them in a sentence
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Shares of all CPUs: of other programs, of the hypervisor (steal), and of single programs that are still there."""
+class Others:
+    """Shares 0..1 of all CPUs: of other programs, of the hypervisor (steal), and of single programs that are still
+    there.
+    """
 
     others: float
     steal: float
-    programs: dict[str, float]
+    programs: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def taken(self) -> float:
+        return min(1.0, self.others + self.steal)
+
+    def __str__(self) -> str:
+        names = [name for name, share in self.programs.items() if share > DIFFERENCE / 2][:_SHOWN]
+        return f"{100 * self.taken:.0f} %" + (f" ({', '.join(names)})" if names else "")
 
 
 class Bystanders:
@@ -35,7 +47,7 @@ class Bystanders:
         self._known = frozenset(known)
         self._began, self._table, (self._busy, self._steal) = time.monotonic(), procfs.all_processes(), _host()
 
-    def used(self) -> Beside | None:
+    def used(self) -> Others | None:
         """None where less than a clock tick has passed."""
         table, (busy, steal) = procfs.all_processes(), _host()
         whole = (time.monotonic() - self._began) * (os.cpu_count() or 1)
@@ -51,7 +63,7 @@ class Bystanders:
                 programs[table[pid].name] = programs.get(table[pid].name, 0.0) + seconds / whole
         most = sorted(programs, key=lambda name: -programs[name])[:_NAMED]
         others = max(0.0, busy - self._busy - ours) / whole
-        return Beside(others, max(0.0, steal - self._steal) / whole, {name: programs[name] for name in most})
+        return Others(others, max(0.0, steal - self._steal) / whole, {name: programs[name] for name in most})
 
     def _spent(self, now: procfs.ProcessStat, *, whole: bool) -> float:
         """CPU seconds since the first look; ``whole``: with those of children that have ended."""

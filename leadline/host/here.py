@@ -23,7 +23,7 @@ from types import FrameType
 from typing import IO, Unpack, cast
 
 from leadline.host import privilege
-from leadline.host.base import Completed, How
+from leadline.host.base import Completed, RunOptions
 from leadline.host.received import unpack
 from leadline.model.received import ReceivedError
 
@@ -40,12 +40,12 @@ _TIE = (
 
 
 def cpus() -> int:
-    """How many CPUs leadline may use."""
+    """RunOptions many CPUs leadline may use."""
     return len(os.sched_getaffinity(0))
 
 
 def run(
-    argv: Sequence[str], data: bytes = b"", tell: Callable[[float], None] | None = None, **how: Unpack[How]
+    argv: Sequence[str], data: bytes = b"", tell: Callable[[float], None] | None = None, **how: Unpack[RunOptions]
 ) -> Completed:
     """A program to its end, its words as text. ``data``: its standard input; ``tell`` hears the seconds so far every
     quarter of a minute.
@@ -59,7 +59,7 @@ def run(
     return subprocess.CompletedProcess(done.args, done.returncode, out, output_texts)
 
 
-def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[How]) -> Exchanged:
+def exchange(argv: Sequence[str], data: bytes = b"", **how: Unpack[RunOptions]) -> Exchanged:
     """As ``run``, in bytes."""
     within = how.pop("timeout", None) or privilege.LONGEST
     pipe = subprocess.PIPE
@@ -155,7 +155,7 @@ def alone(
     reads: Iterable[Path] = (),
     owns: Iterable[Path] = (),
     home: Path | None = None,
-    **how: Unpack[How],
+    **how: Unpack[RunOptions],
 ) -> Completed:
     """As ``run``, for root as a user of its own (``leadline.host.privilege.run``). Raises UsageError, OSError."""
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
-from leadline.host.base import Ability, Completed, HostKnobs, How, Process, ProcessMark, ProcessSpec
+from leadline.host.base import Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import host_facts
 from leadline.host.files import LocalFiles
@@ -164,7 +164,7 @@ class LocalHost:
                 return signal_number == number
         return False
 
-    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[How]) -> Completed:
+    def run(self, argv: Sequence[str], beside: int, reads: Iterable[Path] = (), **how: Unpack[RunOptions]) -> Completed:
         """See ``leadline.host.base.Host``."""
         user = user_of(beside)
         prefix = user.prefix(how.get("cwd") or Path("/"), reads) if user else ()

@@ -36,8 +36,8 @@ def redact_file(path: Path) -> None:
     with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "r+b") as file:
         at = 0
         while part := os.pread(file.fileno(), _CHUNK + longest, at):
-            for match_ in pattern.finditer(part):
-                os.pwrite(file.fileno(), b"*" * len(match_[0]), at + match_.start())
+            for match in pattern.finditer(part):
+                os.pwrite(file.fileno(), b"*" * len(match[0]), at + match.start())
             at += _CHUNK
 
 

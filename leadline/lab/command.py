@@ -47,7 +47,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class How:
+class Timing:
     """How programs are timed. ``runs`` of each, None for as many as the first runs suggest; ``margin`` in percent. Of
     times that were read from a file, order and cache may be unknown.
     """
@@ -95,7 +95,7 @@ class Comparison:
     """
 
     commands: tuple[Command, ...]
-    how: How
+    how: Timing
     plan: Plan
     runs: tuple[Run, ...]
     analysis: StudyAnalysis | None
@@ -157,7 +157,7 @@ def _command(text: str, parameters: Mapping[str, str], shell: bool | None) -> Co
 
 def compare(
     commands: Sequence[Command],
-    how: How,
+    how: Timing,
     drop_caches: Callable[[], None],
     told: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
@@ -217,7 +217,7 @@ def _as_said(cache: Cache, runs: Sequence[Run]) -> list[str]:
 
 
 def compared(
-    commands: Sequence[Command], how: How, plan: Plan, runs: Sequence[Run], interrupted: bool, notes: tuple[str, ...]
+    commands: Sequence[Command], how: Timing, plan: Plan, runs: Sequence[Run], interrupted: bool, notes: tuple[str, ...]
 ) -> Comparison:
     """What the runs say; those of a plan may not all be there."""
     good = [run for run in runs if not run.why]
@@ -292,7 +292,7 @@ def _observation(trial: PlannedTrial, run: Run) -> Observation:
     )
 
 
-def _plan(commands: int, runs: int, how: How) -> Plan:
+def _plan(commands: int, runs: int, how: Timing) -> Plan:
     if commands > 1 and runs > 1:
         factor = Factor(FACTOR, tuple(range(commands)), 0)
         blocks: Any = "by-replicate" if how.order == "random" else how.order
@@ -304,7 +304,7 @@ def _plan(commands: int, runs: int, how: How) -> Plan:
     return plan_of_runs(commands, [Run(at, 0, at_run, 0.0) for at, at_run in enumerate(order)])
 
 
-def _warm(watch: Stopwatch, command: Command, how: How, accept: frozenset[int] | None) -> float:
+def _warm(watch: Stopwatch, command: Command, how: Timing, accept: frozenset[int] | None) -> float:
     """Seconds of the last of the first runs; with none asked for, one is run all the same to know that it can be."""
     for _ in range(max(1, how.warmup)):
         _aside(watch, "--prepare", how.prepare, how)
@@ -315,12 +315,12 @@ def _warm(watch: Stopwatch, command: Command, how: How, accept: frozenset[int] |
     return time.figures["wall"]
 
 
-def _aside(watch: Stopwatch, option: str, text: str, how: How) -> None:
+def _aside(watch: Stopwatch, option: str, text: str, how: Timing) -> None:
     if why := _fails(watch, option, text, how):
         raise UsageError(why)
 
 
-def _fails(watch: Stopwatch, option: str, text: str, how: How) -> str:
+def _fails(watch: Stopwatch, option: str, text: str, how: Timing) -> str:
     """Runs what is not timed; why it failed, else empty."""
     timed = watch.time(["/bin/sh", "-c", text], how.timeout) if text else Timed({})
     return f"{option} {quoted(text)} fails: {timed.why}" if timed.why else ""

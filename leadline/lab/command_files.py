@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from leadline.host.textfile import read_text
-from leadline.lab.command import Cache, Command, Comparison, How, Order, Run, compared, plan_of_runs
+from leadline.lab.command import Cache, Command, Comparison, Order, Run, Timing, compared, plan_of_runs
 from leadline.model.errors import UsageError, quoted
 from leadline.model.received import from_json
 
@@ -99,7 +99,7 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
     """
     commands: list[Command] = []
     runs: list[Run] = []
-    how = How(order="unknown", cache="unknown")
+    how = Timing(order="unknown", cache="unknown")
     for path in paths:
         file = _file(path)
         document_ = file.leadline
@@ -107,7 +107,7 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
             file_runs = _runs_of_hyperfine(path, file.results, ignore_failure)
         else:
             file_runs = _runs_of_own(path, document_, len(file.results))
-            how = How(order=document_.order, cache=document_.cache, seed=document_.seed or 0)
+            how = Timing(order=document_.order, cache=document_.cache, seed=document_.seed or 0)
         runs += [
             replace(run, position=len(runs) + at, command=len(commands) + run.command)
             for at, run in enumerate(file_runs)
@@ -117,7 +117,7 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
             for result in file.results
         ]
     if len(paths) > 1:
-        how = How(order="unknown", cache="unknown")
+        how = Timing(order="unknown", cache="unknown")
     if how.order == "unknown":
         runs = [replace(run, block=0, started=math.nan) for run in runs]
     return compared(commands, replace(how, margin=margin), plan_of_runs(len(commands), runs), runs, False, ())
@@ -192,6 +192,4 @@ def _runs_of_own(path: Path, own: _Own, commands: int) -> list[Run]:
                 'write "order": "unknown" if it is not known'
             )
         places_seen.add((run.block, run.command))
-    return [
-        Run(at, run_.block, run_.command, run_.started, run_.figures, run_.failed) for at, run_ in enumerate(own.runs)
-    ]
+    return [Run(at, run.block, run.command, run.started, run.figures, run.failed) for at, run in enumerate(own.runs)]

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, NoReturn
 
 from leadline.host.base import Ability, Host
-from leadline.host.bystanders import Beside, Bystanders
+from leadline.host.bystanders import Bystanders, Others
 from leadline.host.java import find_java, java_home
 from leadline.host.received import json_object_file
 from leadline.host.timed import instructions
@@ -98,7 +98,7 @@ class CommandSystem(AtStart):
         self._java = find_java(self._command.java) if self._command.java is not None else None
         self._places: dict[str, Path] = {}  # of this run: its files lie there, set up
         self._levels: dict[str, Level] = {}
-        self._beside: Beside | None = None  # what others used during the last load
+        self._others: Others | None = None  # what others used during the last load
 
     def versions(self) -> Mapping[str, str]:
         return {"java": java_home(self._java).version} if self._java is not None else {}
@@ -164,7 +164,7 @@ class CommandSystem(AtStart):
                 if cold or number >= self._command.warmup:
                     rows.append({"started": timed.figures["started"], **figures_of(timed)})
                 on_load(LoadSecond(float(number), "steady", 1 / timed.figures["wall"], 0.0, 0))
-        self._beside = beside.used()
+        self._others = beside.used()
         (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
         return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
 
@@ -222,7 +222,7 @@ class CommandSystem(AtStart):
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
         """Of all its runs together."""
-        bystanders = self._beside
+        bystanders = self._others
         if bystanders is None:
             return [None for _ in stretches]
         return [

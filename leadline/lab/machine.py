@@ -146,8 +146,8 @@ def _ports(study: Study, host: Host) -> str:
     load = study.workload
     if load.users is None or load.connections != "session" or load.generator is not None or study.drivers:
         return ""
-    address_ = load.source_address or source_address(load.preset, "http://localhost/")
-    addresses = address_count(address_) if address_ else 1
+    address = load.source_address or source_address(load.preset, "http://localhost/")
+    addresses = address_count(address) if address else 1
     ports = local_ports(host)
     if load.users <= ports * addresses:
         return ""

@@ -36,7 +36,7 @@ def observers_of(observe: bool, host: Host, stack: Stack, profile: bool = False)
     """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so, and the
     server's profile where ``profile`` does.
     """
-    observers_ = [make(host, stack) for make in OBSERVERS] if observe else []
+    observers = [make(host, stack) for make in OBSERVERS] if observe else []
     if profile:
-        observers_.append(ProfileObserver(host))
-    return [ProcessObserver(host.files), *(observer for observer in observers_ if observer is not None)]
+        observers.append(ProfileObserver(host))
+    return [ProcessObserver(host.files), *(observer for observer in observers if observer is not None)]

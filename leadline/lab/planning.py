@@ -228,9 +228,7 @@ def _design(file: StudyFile, factors: list[Factor]) -> Design:
         for factor, raw in levels.items():
             if factor in raws and factor not in factors_:
                 continue
-            places = [
-                at for at, level_ in enumerate(raws.get(factor, [])) if level_ == raw and type(level_) is type(raw)
-            ]
+            places = [at for at, level in enumerate(raws.get(factor, [])) if level == raw and type(level) is type(raw)]
             configurations[name][factor] = factors_[factor].levels[places[0]] if places else raw
     return study.design.model_copy(update={"configurations": configurations}) if configurations else study.design
 

@@ -91,8 +91,8 @@ def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob]
     if planned.treatment == plan.baseline and not planned.slots:
         return planned.role.value
     knobs_ = knobs or {}
-    levels_ = treatment_name(plan, planned.held(), lambda name, level: _written(name, level, knobs_), baseline="")
-    return ", ".join(filter(None, [planned.layout, levels_]))
+    levels = treatment_name(plan, planned.held(), lambda name, level: _written(name, level, knobs_), baseline="")
+    return ", ".join(filter(None, [planned.layout, levels]))
 
 
 def _written(name: str, level: Level, knobs: Mapping[str, Knob]) -> str:

@@ -141,8 +141,8 @@ class RealSystem:
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
-        compiled_ = compiled_since(directory, from_s)
-        return None if compiled_ is None else Compiled(*compiled_)
+        compiled = compiled_since(directory, from_s)
+        return None if compiled is None else Compiled(*compiled)
 
     def cpu_seconds(self) -> float:
         return sum(sum(process.cpu_seconds()) for process in self._stack.processes().values())
@@ -259,9 +259,9 @@ class RealSystem:
             while len(outcomes) < len(instances):
                 for at, (system, instance) in enumerate(zip(systems, instances, strict=True)):
                     if at not in outcomes:
-                        look_ = system._look_at_turns(instance.directory, deadline, on_load)
-                        if look_ is not None:
-                            outcomes[at] = look_
+                        look = system._look_at_turns(instance.directory, deadline, on_load)
+                        if look is not None:
+                            outcomes[at] = look
                 time.sleep(pacer.pace(_POLL))
         finally:
             for system in systems:
@@ -386,7 +386,7 @@ class RealSystem:
         self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
     ) -> Sequence[MachineUse | None]:
         lines = MachineLines(
-            directory / "series", [directory_ / "series" for directory_ in beside], self._roles_elsewhere
+            directory / "series", [directory / "series" for directory in beside], self._roles_elsewhere
         )
         return [lines.use(windows) for windows in stretches]
 

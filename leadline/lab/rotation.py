@@ -115,13 +115,12 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
     steps = []
     outcomes: Sequence[LoadOutcome | TrialFailure] = ()
     loads = [
-        InTurns(attempt_.system, attempt_.directory, attempt_.planned.seed, attempt_.planned.turns)
-        for attempt_ in running
+        InTurns(attempt.system, attempt.directory, attempt.planned.seed, attempt.planned.turns) for attempt in running
     ]
     first = running[0]
     with first.failing():
         runner.interruption.check()
-        steps = [runner.store.begin_step(attempt_.trial, attempt_.number, "load") for attempt_ in running]
+        steps = [runner.store.begin_step(attempt.trial, attempt.number, "load") for attempt in running]
         runner.watcher.step("load")
         outcomes = runner.system.load_in_turns(loads, runner.watcher.load, changes.on_turn)
         changes.finish()

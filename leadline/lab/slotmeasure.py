@@ -47,7 +47,7 @@ def measure_slots(
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
-    warming = {slot_.slot.index: "the system was still warming up" for slot_ in begun if slot_.slot.begin < cut}
+    warming = {slot.slot.index: "the system was still warming up" for slot in begun if slot.slot.begin < cut}
     _store(changes, system, study, directory, wash_out, warming)
     return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
 
@@ -77,24 +77,24 @@ def _store(
     beside: Sequence[Path] = (),
 ) -> None:
     windows = [
-        _window(slot_.due_ns / 1e9, slot_.done.set_at_ns / 1e9 if slot_.done else None, slot_.end_ns / 1e9, wash_out)
-        for slot_ in changes.begun
+        _window(slot.due_ns / 1e9, slot.done.set_at_ns / 1e9 if slot.done else None, slot.end_ns / 1e9, wash_out)
+        for slot in changes.begun
     ]
     measure_windows = system.measure_windows(directory, windows)
     before = system.measure_windows(directory, _before(changes.begun))
     limit = study.limits.errors
     wrong = [_wrong(measured, limit) for measured in measure_windows]
-    broken = [slot_.failure is not None or bool(why) for slot_, why in zip(changes.begun, wrong, strict=True)]
+    broken = [slot.failure is not None or bool(why) for slot, why in zip(changes.begun, wrong, strict=True)]
     carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
     machine = _machine(system, directory, measure_windows, beside)
     findings = _restarts(changes, study)
     rows = []
-    for at, (slot_, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
-        why = left_out.get(slot_.slot.index, "")
+    for at, (slot, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
+        why = left_out.get(slot.slot.index, "")
         if at in findings:
             reason, restart = findings[at]
             if restart:
-                changes.fail(slot_, blamed(Evidence(Event.REFUSED), reason))
+                changes.fail(slot, blamed(Evidence(Event.REFUSED), reason))
             else:
                 why = why or reason
         elif at in carried:
@@ -102,9 +102,9 @@ def _store(
         elif wrong[at]:
             after = [later for later, origin in carried.items() if origin == at]
             beyond = f"; it broke the {len(after)} slots after it, too" if after else ""
-            changes.fail(slot_, blamed(Evidence(Event.WRONG), wrong[at] + beyond))
+            changes.fail(slot, blamed(Evidence(Event.WRONG), wrong[at] + beyond))
         window = measured.window
-        rows.append(SlotMeasured(slot_.slot.index, window.begin, window.end, measured.responses, why, use))
+        rows.append(SlotMeasured(slot.slot.index, window.begin, window.end, measured.responses, why, use))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
     if len(carried) == len(changes.begun):
         raise blamed(Evidence(Event.WRONG), f"no slot counts: {wrong[0]}, before any level was changed")
@@ -116,14 +116,14 @@ def _restarts(changes: SlotChanges, study: Study) -> dict[int, tuple[str, bool]]
     """
     begun = changes.begun
     # What changed at another time, and nothing happened, is not to blame where something else changed with it.
-    innocent = {name for slot_ in begun[1:] if not slot_.restarted for name in changes.changed(slot_)}
+    innocent = {name for slot in begun[1:] if not slot.restarted for name in changes.changed(slot)}
     usual = {name: changes.knobs[name].parse(study.factors[name][0]) for name in changes.changing}
     restarts = {}
-    for at, slot_ in enumerate(begun):
-        if slot_.restarted:
-            names = changes.changed(slot_)
+    for at, slot in enumerate(begun):
+        if slot.restarted:
+            names = changes.changed(slot)
             names = [name for name in names if name not in innocent] or names
-            now = {name: slot_.slot.treatment[name] for name in names}
+            now = {name: slot.slot.treatment[name] for name in names}
             levels = " and ".join(f"{name} to {changes.knobs[name].format(level)}" for name, level in now.items())
             sentence = f"the change of {levels} restarts the application: not live here"
             restarts[at] = (sentence, any(level != usual[name] for name, level in now.items()))
@@ -151,8 +151,8 @@ def _wrong(measured: WindowMeasured, limit: float) -> str:
 
 def _before(begun: Sequence[BegunSlot]) -> list[Window]:
     """The last seconds of what the instance was loaded with before each slot."""
-    ends = [begun[0].due_ns / 1e9, *(slot_.end_ns / 1e9 for slot_ in begun[:-1])] if begun else []
-    return [Window(end - min(_LAST, slot_.slot.seconds / 2), end) for slot_, end in zip(begun, ends, strict=True)]
+    ends = [begun[0].due_ns / 1e9, *(slot.end_ns / 1e9 for slot in begun[:-1])] if begun else []
+    return [Window(end - min(_LAST, slot.slot.seconds / 2), end) for slot, end in zip(begun, ends, strict=True)]
 
 
 def _since(begun: Sequence[BegunSlot], origin: int | None) -> str:
@@ -187,7 +187,7 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
 def _machine(
     system: System, directory: Path, found: Sequence[WindowMeasured], beside: Sequence[Path] = ()
 ) -> Sequence[MachineUse | None]:
-    return system.machine_use(directory, [[(window_.window.begin, window_.window.end)] for window_ in found], beside)
+    return system.machine_use(directory, [[(window.window.begin, window.window.end)] for window in found], beside)
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
@@ -201,7 +201,7 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
     table = read_series(path).pivot("metric", index=["subject", "time_ns"], values="value").sort("time_ns")
     names = [name for name in table.columns if name not in ("subject", "time_ns")]
     by_slot = table.partition_by("subject", as_dict=True)
-    slots_ = []
+    slots = []
     for slot in trial.slots:
         rows = by_slot.get((str(slot.index),))
         if rows is None or slot.failure or slot.left_out or slot.set_at is None:
@@ -210,8 +210,8 @@ def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
         values = {
             name: tuple(math.nan if value is None else float(value) for value in rows[name].to_list()) for name in names
         }
-        slots_.append(SlotSeconds(slot.index, seconds, values))
-    return tuple(slots_)
+        slots.append(SlotSeconds(slot.index, seconds, values))
+    return tuple(slots)
 
 
 def _begins(window: Window, slot: SlotRecord) -> bool:
@@ -234,9 +234,9 @@ def _of_slots(series: SecondSeries, begun: Sequence[BegunSlot]) -> list[int | No
             at += 1
         inside = False
         if at < len(begun):
-            slot_ = begun[at]
-            set_at = slot_.done.set_at_ns if slot_.done else slot_.due_ns
-            inside = second >= set_at / 1e9 - _UNNOTICED and second + 1 <= slot_.end_ns / 1e9 + 0.001
+            slot = begun[at]
+            set_at = slot.done.set_at_ns if slot.done else slot.due_ns
+            inside = second >= set_at / 1e9 - _UNNOTICED and second + 1 <= slot.end_ns / 1e9 + 0.001
         places.append(at if inside else None)
     return places
 
@@ -259,11 +259,11 @@ def _write_series(directory: Path, series: SecondSeries, begun: Sequence[BegunSl
 def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
     """Steady or not, of the seconds of all slots after each treatment's median was taken out."""
     begins = np.asarray(series.begins, dtype=np.float64)
-    due = np.array([slot_.due_ns / 1e9 for slot_ in begun])
-    ends = np.array([slot_.end_ns / 1e9 for slot_ in begun])
+    due = np.array([slot.due_ns / 1e9 for slot in begun])
+    ends = np.array([slot.end_ns / 1e9 for slot in begun])
     slots = np.maximum(np.searchsorted(due, begins + 0.001) - 1, 0)
     inside = (begins >= due[slots] - 0.001) & (begins + 1 <= ends[slots] + 0.001)
-    keys = np.array([slot_.slot.treatment.key for slot_ in begun])
+    keys = np.array([slot.slot.treatment.key for slot in begun])
     levelled = {
         name: _levelled(series.values[name], inside, keys[slots[inside]]) for name in ("throughput", "mean", "p99")
     }

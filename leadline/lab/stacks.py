@@ -62,8 +62,8 @@ def stacks_of(study: Study) -> list[StackChoice]:
 
 def servers_of(study: Study) -> list[str]:
     """Names of the servers where the server is a factor, the first one first."""
-    servers_ = [stack.server for stack in stacks_of(study)]
-    return servers_ if len(servers_) > 1 else []
+    servers = [stack.server for stack in stacks_of(study)]
+    return servers if len(servers) > 1 else []
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], wher
     stack = file.study.stack
     app = application_of(stack)
     switches = [knob.name for knob in _switches(app) if knob.name in levels]
-    for combined in product(*(levels[name_] for name_ in switches)):
+    for combined in product(*(levels[name] for name in switches)):
         if _needs(app, stack.mode, dict(zip(switches, combined, strict=True)), Feature.MESSAGING):
             return
     ways = " or ".join(f"{knob.name}: {level}" for knob, level in _ways_to(app, stack.mode, Feature.MESSAGING))

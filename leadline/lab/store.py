@@ -279,7 +279,7 @@ class Store(AttemptStore):
             ),
             machine=machine.get(WHOLE),
             repeats=len(of_attempt(t.attempts)),
-            host=next((row_["host"] for row_ in of_attempt(t.blocks)), ""),
+            host=next((row["host"] for row in of_attempt(t.blocks)), ""),
         )
         if lost := unsound(record.responses) or _contradiction(record):
             raise ValueError(f"trial {record.id}: {lost}")

@@ -117,9 +117,9 @@ def study_of(keys: Mapping[str, Any]) -> StudyFile:
 def load_tree(text: str, source: str, model: type[BaseModel]) -> CommentedMap:
     """The tree of a study file or a tuning's. Raises UsageError with ``source:line``."""
     tree = load_yaml(text, source)
-    fields_ = list(model.model_fields)
-    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), fields_) for key in tree):
-        raise UsageError(f"{source}:1: no {fields_[0]} file: it is a mapping that starts with `{fields_[0]}: NAME`")
+    fields = list(model.model_fields)
+    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), fields) for key in tree):
+        raise UsageError(f"{source}:1: no {fields[0]} file: it is a mapping that starts with `{fields[0]}: NAME`")
     return tree
 
 

@@ -115,12 +115,12 @@ def _load(runner: TrialRunner, plan: WarmUp, number: int, running: Sequence[Atte
     first = number % len(running)
     loads = [
         InTurns(
-            attempt_.system,
-            attempt_.directory / WARM_UP / str(number),
-            block_seed(attempt_.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
+            attempt.system,
+            attempt.directory / WARM_UP / str(number),
+            block_seed(attempt.planned.seed, number),  # another: whoever registered in one cycle cannot in the next
             (Turn(at * plan.load, plan.load),),
         )
-        for at, attempt_ in enumerate([*running[first:], *running[:first]])
+        for at, attempt in enumerate([*running[first:], *running[:first]])
     ]
     for load in loads:
         for name in PARTS:

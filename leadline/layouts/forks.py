@@ -13,7 +13,7 @@ from leadline.model.guest import FORKS
 _BETWEEN = "of effects between worlds"
 
 
-class Forks(Layout):
+class ForkLayout(Layout):
     """The trials of a world share their past and their luck."""
 
     words = Words("forked", "world", _BETWEEN, _BETWEEN, "worlds")
@@ -23,6 +23,6 @@ class Forks(Layout):
         return {"kind": FORKS, "of": kind, "worlds": replicates}
 
 
-LAYOUT = Forks()
+LAYOUT = ForkLayout()
 
 __all__ = ["LAYOUT", "WORLDS", "booted", "warmed", "work"]

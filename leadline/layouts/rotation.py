@@ -348,7 +348,7 @@ def _notes(
     return notes
 
 
-class Beside(Layout):
+class RotationLayout(Layout):
     """Instances side by side; one at a time has load."""
 
     words = Words("side by side")
@@ -399,4 +399,4 @@ class Beside(Layout):
         return keys
 
 
-LAYOUT = Beside()
+LAYOUT = RotationLayout()

@@ -290,7 +290,7 @@ def _notes(
     return notes
 
 
-class Slots(Layout):
+class SwitchbackLayout(Layout):
     """Levels that change in slots of one warm trial."""
 
     words = Words("in slots")
@@ -317,4 +317,4 @@ class Slots(Layout):
         return keys
 
 
-LAYOUT = Slots()
+LAYOUT = SwitchbackLayout()

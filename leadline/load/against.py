@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from leadline.load.others import Others, disturbance, read_others
+from leadline.host.bystanders import Others
+from leadline.load.others import disturbance, read_others
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.series import SecondResponses, seconds_between
 from leadline.model import distributions

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
-from leadline.host.bystanders import Beside
+from leadline.host.bystanders import Others
 from leadline.host.received import json_object_file
 from leadline.model.disturbance import DIFFERENCE
 from leadline.model.errors import UsageError
@@ -14,32 +14,12 @@ from leadline.model.received import ReceivedError, number, reading
 
 FILE = "host.json"
 _MOST = 64 * 1024  # bytes of it
-_NAMED = 2  # programs in a sentence
 
 
-@dataclass(frozen=True)
-class Others:
-    """Shares 0..1 of all CPUs: of programs that are neither driver nor server, of the hypervisor (steal), and of single
-    programs.
-    """
-
-    others: float
-    steal: float
-    programs: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def taken(self) -> float:
-        return min(1.0, self.others + self.steal)
-
-    def __str__(self) -> str:
-        names = [name for name, share in self.programs.items() if share > DIFFERENCE / 2][:_NAMED]
-        return f"{100 * self.taken:.0f} %" + (f" ({', '.join(names)})" if names else "")
-
-
-def keep_others(directory: Path, beside: Beside | None) -> None:
+def keep_others(directory: Path, others: Others | None) -> None:
     """Writes what was seen beside a load to the directory of its results."""
-    if beside is not None:
-        (directory / FILE).write_text(json.dumps(asdict(beside)) + "\n", encoding="utf-8")
+    if others is not None:
+        (directory / FILE).write_text(json.dumps(asdict(others)) + "\n", encoding="utf-8")
 
 
 def read_others(directory: Path) -> Others | None:

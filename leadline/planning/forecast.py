@@ -269,7 +269,7 @@ def forecast(
             effect,
             reason=reason,
         )
-    smallest = {power_: precision.smallest(sigma, power_) for power_ in POWERS}
+    smallest = {power: precision.smallest(sigma, power) for power in POWERS}
     need: Need | None = None
     others: tuple[Need, ...] = ()
     chance: float | None = None
@@ -288,7 +288,7 @@ def forecast(
         level=level,
         df=precision.df,
         cv=cv_of(sigma**2),
-        smallest={power_: None if value is None else percent(value) for power_, value in smallest.items()},
+        smallest={power: None if value is None else percent(value) for power, value in smallest.items()},
         halve=tuple(_halve(plan, precision, sigma, noise, setup, smallest[POWERS[0]])),
         effect=effect,
         chance=chance,

@@ -98,7 +98,7 @@ def read_job(text: str) -> Job:
     return job
 
 
-class How(StrEnum):
+class EndKind(StrEnum):
     """How a job ended."""
 
     READY = "ready"  # it could run: nothing was begun
@@ -112,7 +112,7 @@ class How(StrEnum):
 class Ending:
     """``said``: why it ended so, or before its block's end; ``restored``: what of the host was put back."""
 
-    how: How
+    how: EndKind
     host: str
     said: str = ""
     restored: Sequence[str] = ()
@@ -140,11 +140,11 @@ def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed])
             place.host.lease().check()
             entries_left = len(place.host.journal.left())
     except HostBusyError as error:
-        return Ending(How.BUSY, host, str(error))
+        return Ending(EndKind.BUSY, host, str(error))
     except LeadlineError as error:
-        return Ending(How.REFUSED, host, str(error))
+        return Ending(EndKind.REFUSED, host, str(error))
     changes = "1 change" if entries_left == 1 else f"{entries_left} changes"
-    return Ending(How.READY, host, f"a job first puts back {changes} of an earlier run" if entries_left else "")
+    return Ending(EndKind.READY, host, f"a job first puts back {changes} of an earlier run" if entries_left else "")
 
 
 def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:
@@ -163,11 +163,11 @@ def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed],
         except (TrialFailure, LostClaimError):  # it was ended before its first trial, or nobody waits for it
             raise
         except RestoreError as error:
-            ending = Ending(How.NOT_RESTORED, host, str(error))
+            ending = Ending(EndKind.NOT_RESTORED, host, str(error))
         except HostBusyError as error:
-            ending = Ending(How.BUSY, host, str(error))
+            ending = Ending(EndKind.BUSY, host, str(error))
         except LeadlineError as error:
-            ending = Ending(How.REFUSED, host, str(error))
+            ending = Ending(EndKind.REFUSED, host, str(error))
         finally:
             shutil.rmtree(lab, ignore_errors=True)
     part = target / f"{END}.part"
@@ -202,9 +202,9 @@ def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], 
         place.store, studies[0], target / BUNDLE, positions=positions, block=job.block, token=job.token, host=host
     )
     if ended is None:
-        how = How.NOT_RESTORED if isinstance(failure, RestoreError) else How.DONE
+        how = EndKind.NOT_RESTORED if isinstance(failure, RestoreError) else EndKind.DONE
         return Ending(how, host, str(failure))
-    return Ending(How.DONE, host, ended.stopped.removesuffix(GO_ON), list(ended.restored))
+    return Ending(EndKind.DONE, host, ended.stopped.removesuffix(GO_ON), list(ended.restored))
 
 
 def _as_given(here: Planned, given: Plan, host: str) -> Planned:

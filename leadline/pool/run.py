@@ -35,7 +35,7 @@ from leadline.model.received import ReceivedError
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.pool.base import JOB, OUTPUT, JobState, JobStatus, Pool, PoolSilentError, Wish, last_line, without_hosts
 from leadline.pool.gang import blamed, hosts_of, roles
-from leadline.pool.job import BUNDLE, END, FACTS, Ending, How, job_of, read_ending
+from leadline.pool.job import BUNDLE, END, FACTS, Ending, EndKind, job_of, read_ending
 from leadline.pool.kernels import boots, kernels_of
 
 # Facts of the hosts that a study ran on, from what their jobs left with each trial.
@@ -379,9 +379,9 @@ class PoolRun:
         """What a job's end means for its host and for its block."""
         block, host = flight.claim.block, flight.where(ending)
         reason = ending.said or "no reason was given"
-        if ending.how in (How.REFUSED, How.NOT_RESTORED):
+        if ending.how in (EndKind.REFUSED, EndKind.NOT_RESTORED):
             self._spare(blamed(host, reason) or hosts_of(host), reason)
-        elif ending.how is How.BUSY:
+        elif ending.how is EndKind.BUSY:
             self._not_before[block] = time.monotonic() + _BUSY
             self.watcher.message(f"block {block + 1} waits: {host}: {reason}")
         elif not measured:
@@ -485,7 +485,7 @@ class PoolRun:
     def _goes_on(self, flight: _Flight, record: StudyRecord) -> bool:
         """Start the next job of a block of which one ended well; false where there is none."""
         ending = flight.ending
-        if ending is None or ending.how is not How.DONE or ending.said or flight.at + 1 == len(flight.boots):
+        if ending is None or ending.how is not EndKind.DONE or ending.said or flight.at + 1 == len(flight.boots):
             return False
         self._restored += [f"{flight.where(ending)}: {line}" for line in ending.restored]
         flight.at += 1

@@ -94,7 +94,7 @@ class Summary:
     def outcome(self) -> Outcome:
         """An error before a failure, a failure before passed; what is skipped alone decides nothing."""
         return next(
-            (outcome_ for outcome_ in (Outcome.ERROR, Outcome.FAILED) if outcome_ in self.outcomes), Outcome.PASSED
+            (outcome for outcome in (Outcome.ERROR, Outcome.FAILED) if outcome in self.outcomes), Outcome.PASSED
         )
 
     @property

@@ -119,11 +119,11 @@ class Parts:
     def deployment(self) -> Deployment:
         """What the server is given at the levels of its last start. Raises UsageError."""
         levels = self._owners.levels(self._settings, self._deployed)
-        deployment_ = self.application.deployment(self.choice.mode, levels)
-        properties_ = {
+        deployment = self.application.deployment(self.choice.mode, levels)
+        properties = {
             name: text for companion in self.companions.values() for name, text in companion.properties().items()
         }
-        return replace(deployment_, properties={**self.options.properties, **deployment_.properties, **properties_})
+        return replace(deployment, properties={**self.options.properties, **deployment.properties, **properties})
 
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
@@ -156,8 +156,8 @@ class Parts:
 
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
-        homes_ = [self._home / self.database.name] if self.database.runs else []
-        return [*homes_, *(self._work / server.name for server in self.servers.values())]
+        homes = [self._home / self.database.name] if self.database.runs else []
+        return [*homes, *(self._work / server.name for server in self.servers.values())]
 
     def provision(self, progress: Progress) -> None:
         """Fetch and unpack every distribution of this host, build the application. Raises LeadlineError."""
@@ -276,8 +276,8 @@ class _Deployed(AtStart):
         return self._application.knobs()
 
     def apply(self, levels: Mapping[str, Level]) -> None:
-        knobs_ = {knob.name: knob for knob in self.knobs()}
-        if fixed := {name: level for name, level in levels.items() if knobs_[name].apply_cost is not ApplyCost.LIVE}:
+        knobs = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if knobs[name].apply_cost is not ApplyCost.LIVE}:
             super().apply(fixed)
         try:
             self._application.change(self._url(), levels)

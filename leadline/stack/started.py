@@ -98,8 +98,8 @@ class Changing(Started[_C], AtStart):
 
     def apply(self, levels: Mapping[str, Level]) -> None:
         """Change live knobs of what runs, and wait until all are read back."""
-        knobs_ = {knob.name: knob for knob in self.knobs()}
-        if fixed := {name: level for name, level in levels.items() if knobs_[name].apply_cost is not ApplyCost.LIVE}:
+        knobs = {knob.name: knob for knob in self.knobs()}
+        if fixed := {name: level for name, level in levels.items() if knobs[name].apply_cost is not ApplyCost.LIVE}:
             super().apply(fixed)
         self.change(levels)
         deadline = time.monotonic() + self.patience
@@ -108,7 +108,7 @@ class Changing(Started[_C], AtStart):
                 end = Evidence(Event.ENDED, exit_code=self.process.exit_code(), ready=True)
                 raise blamed(end, f"{self.title} died while its levels were changed: {end.how}", self.words()[-4_000:])
             if time.monotonic() > deadline:
-                level_texts = {name: knobs_[name].format(levels[name]) for name in wrong}
+                level_texts = {name: knobs[name].format(levels[name]) for name in wrong}
                 differences = ", ".join(f"{name} {level_texts[name]} ({why})" for name, (why, _) in wrong.items())
                 # One that answers, and has another level, has not taken it.
                 late = any(event is Event.LATE for _, event in wrong.values())

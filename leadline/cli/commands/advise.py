@@ -38,7 +38,7 @@ def advise(
 
     advice = load_lab(lab).study(study).advice()
     chosen = advice.chosen(finding or []) if finding else list(advice.findings)
-    commands = {finding_.name: _command(advice, finding_, lab) for finding_ in chosen if finding_.testable}
+    commands = {finding.name: _command(advice, finding, lab) for finding in chosen if finding.testable}
     saved = _write(write, advice, chosen if finding else advice.together()) if write is not None else None
     if json:
         text = document(advice.run, advice.trials, chosen, advice.checks, commands)
@@ -49,7 +49,7 @@ def advise(
 
     say(*advice_lines(advice, chosen, commands))
     if saved is not None:
-        left_out = [finding_.name for finding_ in chosen if finding_.testable and finding_.knob not in saved["factors"]]
+        left_out = [finding.name for finding in chosen if finding.testable and finding.knob not in saved["factors"]]
         also = f"; not in it: {', '.join(left_out)}" if left_out else ""
         say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
     say(advice.answer)

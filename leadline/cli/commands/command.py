@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.commands import How, answer, commands_of, compare, compared_files, document, lines
+from leadline.api.commands import Timing, answer, commands_of, compare, compared_files, document, lines
 from leadline.cli.options import JsonOption, file_option
 from leadline.cli.output import errors, print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
@@ -81,7 +81,7 @@ def command(
         if not commands:
             raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")
         wanted = commands_of(commands, _lists(parameter_list or []), shell)
-        how = How(
+        how = Timing(
             runs, max(warmup, int(cache is Cache.WARM)), order.value, cache.value, seed, timeout, prepare, setup,
             cleanup, ignore_failure, equivalent,
         )  # fmt: skip

@@ -172,9 +172,9 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
     if json:
         from leadline.api.telling import figures_document
 
-        answer_ = {"answer": concluded.answer} if concluded is not None else {}
+        answer = {"answer": concluded.answer} if concluded is not None else {}
         files = {"files": [str(path) for path in written]} if out else {}
-        print_json({**figures_document(found, simulated=simulated), **answer_, **files})
+        print_json({**figures_document(found, simulated=simulated), **answer, **files})
         return
     from leadline.api.telling import figures_lines
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api.pools import HostState, How, hosts, job, look
+from leadline.api.pools import EndKind, HostState, hosts, job, look
 from leadline.cli.live import PlainWatcher
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, errors, print_json, say
@@ -66,6 +66,6 @@ def job_(
     if look_:
         outlook = look(host, PlainWatcher(errors))
         say(outlook.said)
-        raise typer.Exit({How.READY: 0, How.BUSY: 1}.get(outlook.how, 2))
+        raise typer.Exit({EndKind.READY: 0, EndKind.BUSY: 1}.get(outlook.how, 2))
     ending = job(source, host, PlainWatcher(errors))
     errors.print(f"{ending.how}: {ending.said}" if ending.said else ending.how.value, soft_wrap=True)

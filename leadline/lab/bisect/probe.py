@@ -125,7 +125,7 @@ def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> 
     """What the blocks of a finished probe gave. Raises UsageError for figures that have no logarithm."""
     treatments = {_word(at): treatment for at, treatment in enumerate(dict.fromkeys(block))}
     names = configuration_names(record.study, record.plan)
-    blocks_ = []
+    blocks = []
     for number in sorted({trial.planned.block for trial in record.trials}):
         treatments_, values, failed = [], [], {}
         for trial in (trial for trial in record.trials if trial.planned.block == number):
@@ -136,8 +136,8 @@ def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> 
             elif value is not None and math.isfinite(value):
                 treatments_.append(treatment)
                 values.append(_scaled(question, value))
-        blocks_.append(Given(Block(tuple(treatments_), tuple(values)) if len(treatments_) > 1 else None, failed))
-    return [_over_worlds(blocks_)] if question.study.design.kind == FORKS else blocks_
+        blocks.append(Given(Block(tuple(treatments_), tuple(values)) if len(treatments_) > 1 else None, failed))
+    return [_over_worlds(blocks)] if question.study.design.kind == FORKS else blocks
 
 
 def _over_worlds(worlds: Sequence[Given]) -> Given:

@@ -129,10 +129,10 @@ class BisectRun(SearchRun):
         for end in ends:
             if end in failed:
                 raise UsageError(f"{self.question.span.label(end)}, one of the ends, cannot be run: {failed[end]}")
-        if not any(block_.block for block_ in gave):
+        if not any(block.block for block in gave):
             why = next((trial.failure_message for trial in record.trials if trial.state == TrialState.FAILED), "")
             raise UsageError(f"{record.study.study}: no two trials have a figure for {self.question.response}: {why}")
-        blocks = tuple(block_.block for block_ in gave if block_.block)
+        blocks = tuple(block.block for block in gave if block.block)
         usable = tuple(treatment for treatment in state.usable if treatment not in failed)
         return replace(state, blocks=(*state.blocks, *blocks), usable=usable)
 

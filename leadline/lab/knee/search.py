@@ -125,8 +125,8 @@ def _within(load: float, around: float, loads: Range) -> float:
 
 def _distinct(wanted: Sequence[float], ends: Sequence[float]) -> tuple[float, float] | None:
     """Two different loads: a bracket's thirds in place of its middle; an end of it where one is not enough."""
-    loads_ = list(dict.fromkeys([*(wanted[1:] if len(wanted) == _THIRDS else wanted), *ends]))
-    return (loads_[0], loads_[1]) if len(loads_) > 1 else None
+    loads = list(dict.fromkeys([*(wanted[1:] if len(wanted) == _THIRDS else wanted), *ends]))
+    return (loads[0], loads[1]) if len(loads) > 1 else None
 
 
 def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Limit:
@@ -204,17 +204,17 @@ def _judged(steps: Sequence[Step]) -> list[Step]:
     for step in steps:
         by_load.setdefault(step.load, []).append(step)
     judged = []
-    for measured_ in by_load.values():
-        logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in measured_]
+    for measured in by_load.values():
+        logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in measured]
         keeps = float(np.median(logs)) <= 0 if math.inf in logs else float(np.mean(logs)) <= 0
-        worst = max(measured_, key=lambda step: math.inf if step.ratio is None else step.ratio)
+        worst = max(measured, key=lambda step: math.inf if step.ratio is None else step.ratio)
         judged.append(
             replace(
                 worst,
                 kept=keeps,
-                confirms=len(measured_) > 1,
-                driver_limit=any(step.driver_limit for step in measured_),
-                runs=tuple(run for step in measured_ for run in step.runs),
+                confirms=len(measured) > 1,
+                driver_limit=any(step.driver_limit for step in measured),
+                runs=tuple(run for step in measured for run in step.runs),
             )
         )
     return judged

@@ -161,7 +161,7 @@ class Watch:
         answer = conclude_soak(
             record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS
         )
-        series_ = {alarm.get("series") for alarm in record.alarms}
+        series = {alarm.get("series") for alarm in record.alarms}
         return [
             Alarm(
                 "degrading",
@@ -170,7 +170,7 @@ class Watch:
                 {"series": drift.series.name, "per_day": drift.per_day, "unit": drift.series.unit},
             )
             for drift in answer.judged.degrading
-            if drift.series.name not in series_
+            if drift.series.name not in series
         ]
 
 

@@ -139,14 +139,14 @@ class SoakSystem(RealSystem):
         """Those of a trial that tell what can leak, and the counters of holdings."""
         left_out = (HostObserver, GcObserver, ProcessObserver)
         assert isinstance(self._stack, Stack)  # a soak runs on this host
-        observers_ = [
+        observers = [
             observer for observer in observers_of(True, self._host, self._stack) if not isinstance(observer, left_out)
         ]
         homes = {path.name: path for path in self._stack.homes()}
         holdings = Holdings(self._host.files, self._stack.processes(), homes, self._bounded)
         # every sample with its status: what is anonymous memory
         processes = ProcessObserver(self._host.files, threads_every=1, members_every=1)
-        return [processes, *observers_, CounterObserver(HOLDINGS, "", holdings, (), self.record.times.sampled)]
+        return [processes, *observers, CounterObserver(HOLDINGS, "", holdings, (), self.record.times.sampled)]
 
     # its load ------------------------------------------------------------------------------------------------
 

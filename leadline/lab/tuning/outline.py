@@ -71,7 +71,7 @@ class Outline:
         ]
         lines += [f"step {name} is left out: {why}" for name, why in self.left_out.items()]
         lines += [*self.side_by_side, *self.warnings]
-        low, high = (format_duration(seconds_) for seconds_ in self.seconds)
+        low, high = (format_duration(seconds) for seconds in self.seconds)
         lines.append(
             f"{_between(*self.trials)} trials of {format_duration(self.per_trial)}: {low} if nothing is kept, {high} "
             "at most"
@@ -112,19 +112,19 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Ou
     count = len(tuning.steps) - len(left_out)
     file = part_file(tuning, parts[0])
     noise = noise_for(file.study, testbed.directory)
-    forecast_ = _Seen(tuning, testbed, overhead_for(file.study, noise))
+    forecast = _Seen(tuning, testbed, overhead_for(file.study, noise))
     lines: list[Line] = []
     for step, part in zip(steps, parts, strict=True):
         modes = modes_of(tuning, step)
         choices = " | ".join(describe(step, at) for at in range(1, step.candidates + 1))
         detail = f"{describe(step, 0)} -> {choices} ({', '.join(modes)})"
-        trials, seconds = forecast_.of(part)
+        trials, seconds = forecast.of(part)
         lines.append(Line(step.name, detail, trials, trials + 2 * len(modes) * tuning.blocks.confirm, seconds))
-    ends = [compare_part(tuning, choice_, left_out) for choice_ in (nothing, everything)]
-    (least, _), (most, seconds) = (forecast_.of(part) if part else (0, 0.0) for part in ends)
+    ends = [compare_part(tuning, choice, left_out) for choice in (nothing, everything)]
+    (least, _), (most, seconds) = (forecast.of(part) if part else (0, 0.0) for part in ends)
     lines.append(Line("compare", "untuned against tuned, all modes", least, most, seconds))
     if tuning.factorial is not None:
-        runs = {mode: runs_of(list(choice_), tuning.factorial) for mode, choice_ in everything.items()}
+        runs = {mode: runs_of(list(choice), tuning.factorial) for mode, choice in everything.items()}
         trials = sum(runs.values()) * tuning.factorial.replicates
         runs_text = ", ".join(f"{mode} {number}" for mode, number in runs.items())
         fewest = 0 if tuning.factorial.of == "kept" else trials
@@ -135,10 +135,10 @@ def outline(tuning: Tuning, left_out: Mapping[str, str], testbed: Testbed) -> Ou
         tuple(lines),
         left_out,
         level,
-        _smallest(tuning, parts[0], noise, forecast_, level),
+        _smallest(tuning, parts[0], noise, forecast, level),
         noise.source,
-        tuple(forecast_.warnings),
-        tuple(forecast_.told),
+        tuple(forecast.warnings),
+        tuple(forecast.told),
     )
 
 

@@ -136,7 +136,7 @@ class TuningRun:
         load = tuning.workload.before_steady + tuning.workload.steady + tuning.workload.ramp_down
         trial = spent / self._trials if self._trials else load + OVERHEAD
         # should every mode keep it: untuned, what is kept already (where rungs are compared), and this step
-        rungs = sum(len(choice_) + 2 if tuning.blocks.every_rung else 2 for choice_ in found.kept.values())
+        rungs = sum(len(choice) + 2 if tuning.blocks.every_rung else 2 for choice in found.kept.values())
         confirm = len(tuning.modes) * 2 * tuning.blocks.confirm
         wanted = part.trials + confirm + rungs * tuning.blocks.compare
         return wanted * trial > left

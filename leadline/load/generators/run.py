@@ -197,7 +197,7 @@ def _of_samples(samples: Sequence[Sample], start: float, phases: _Phases) -> dic
             "transactions": {name: _part(named.get(name, []), length) for name in all_named},
             "all": _part(inside, length),
         },
-        "total": {name: _total(samples_) for name, samples_ in all_named.items()},
+        "total": {name: _total(samples) for name, samples in all_named.items()},
         "errors": errors,
         "littles_law": {
             "concurrency_observed": observed,

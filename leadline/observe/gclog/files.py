@@ -145,12 +145,12 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
 
 def _beside(path: Path) -> list[Path]:
     """Those with a number after the name that hold a log, packed or not."""
-    paths_ = []
+    paths = []
     for other in sorted(path.parent.glob(f"{_escaped(path.name)}[.-]*")):
         twice = other.suffix in _PACKED and other.with_suffix("").exists()
         if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size and not twice:
-            paths_.append(other)
-    return paths_
+            paths.append(other)
+    return paths
 
 
 def _escaped(name: str) -> str:
@@ -210,7 +210,7 @@ def parse_files(log: LogFiles) -> GcLog:
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
-    if not files.pauses and any(_OLD_J9 in line_.text for line_ in files.unknown):
+    if not files.pauses and any(_OLD_J9 in line.text for line in files.unknown):
         files.library = "J9 before R26"
     files.notes[:0] = broken
     if len(log.parts) > 1:

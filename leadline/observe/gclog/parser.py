@@ -143,9 +143,9 @@ class Reader:
         line = self._split(last)
         if last and not last.endswith("\n"):
             log.truncated = True
-            for lines_ in (log.unknown, log.damaged):
-                if lines_ and lines_[-1].number == log.lines:
-                    lines_.pop()
+            for lines in (log.unknown, log.damaged):
+                if lines and lines[-1].number == log.lines:
+                    lines.pop()
         elif line is not None and log.jvms:
             self._clock(line, False)
         for state in self._states:

@@ -155,12 +155,12 @@ class JavaApplication(ABC):
         try:
             audits = [
                 AuditResult(
-                    str(audit_["name"]),
-                    bool(audit_["passed"]),
-                    str(audit_["detail"]),
-                    str(audit_["name"]).startswith(_COUNTED),
+                    str(audit["name"]),
+                    bool(audit["passed"]),
+                    str(audit["detail"]),
+                    str(audit["name"]).startswith(_COUNTED),
                 )
-                for audit_ in from_json(done.stdout)["audits"]
+                for audit in from_json(done.stdout)["audits"]
             ]
         except (ValueError, KeyError, TypeError):
             audits = []

@@ -201,7 +201,7 @@ def picked(text: str, key: str) -> str:
             value = value[int(part)]
         else:
             there = list(value) if isinstance(value, Mapping) else []
-            near = nearest(part, [str(key_) for key_ in there])
+            near = nearest(part, [str(key) for key in there])
             hint = f"; did you mean {near}?" if near else f"; there is {', '.join(map(str, there[:10]))}" * bool(there)
             raise LookupError(f"the response has no {quoted(key)}: no {quoted(part)}{hint}")
     return str(value).lower() if isinstance(value, bool) else str(value)

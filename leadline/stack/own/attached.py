@@ -49,8 +49,8 @@ class AttachedServer(CommandServer):
 
     def knobs(self) -> Sequence[Knob]:
         """Only live ones where nothing restarts it."""
-        knobs_ = super().knobs()
-        return knobs_ if self._spec.restart else [knob for knob in knobs_ if knob.apply_cost is ApplyCost.LIVE]
+        knobs = super().knobs()
+        return knobs if self._spec.restart else [knob for knob in knobs if knob.apply_cost is ApplyCost.LIVE]
 
     def find_running(self) -> ForeignProcess:
         """Raises ProcessLookupError."""
@@ -157,8 +157,8 @@ class AttachedServer(CommandServer):
 
     def wait_ready(self, timeout: float) -> float:
         seconds = super().wait_ready(timeout)
-        knobs_ = {knob.name: knob for knob in self.knobs()}
-        live = {name: level for name, level in self._settings.items() if knobs_[name].apply_cost is ApplyCost.LIVE}
+        knobs = {knob.name: knob for knob in self.knobs()}
+        live = {name: level for name, level in self._settings.items() if knobs[name].apply_cost is ApplyCost.LIVE}
         if live:
             self.apply(live)
         return seconds

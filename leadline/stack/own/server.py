@@ -42,14 +42,14 @@ class CommandServer(Parameters):
         return shlex.join(self._spec.words)
 
     def knobs(self) -> Sequence[Knob]:
-        knobs_ = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*knobs_, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
+        knobs = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        return [*knobs, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
 
     @property
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
-        knobs_ = frameworks.catalogue(self._own).knobs
-        return {name: knob for name, knob in knobs_.items() if name not in self._spec.knobs}
+        knobs = frameworks.catalogue(self._own).knobs
+        return {name: knob for name, knob in knobs.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
         if self._spec.jvm:
@@ -189,11 +189,11 @@ class CommandServer(Parameters):
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:
         del settings
-        properties, changes_ = self._properties, self._own_changes(levels)
+        properties, changes = self._properties, self._own_changes(levels)
         for number, name in enumerate(name for name in levels if name in properties):
             value = live_value(properties[name], levels[name])
-            changes_[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
-        return changes_
+            changes[f"property-set.{number:03}"] = f"{name.removeprefix(PREFIX)}={value}"
+        return changes
 
     def read_back(self, name: str) -> Level:
         knob = self._spec.knobs.get(name)

@@ -39,10 +39,10 @@ def own_file(server: ServerName | None = None) -> OwnFile:
 
 def java_server(name: ServerName, java: Path | None = None) -> JavaServer:
     """A new server with the site as its application; the flags of its JVM are knobs, too."""
-    server_ = WARS[name](own_file(name))
+    server = WARS[name](own_file(name))
     with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        server_.jvm.of(server_.find_java(java))
-    return server_
+        server.jvm.of(server.find_java(java))
+    return server
 
 
 def is_java(name: Level) -> bool:

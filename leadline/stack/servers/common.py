@@ -436,11 +436,11 @@ class JavaServer(Changing[ServiceContext]):
             return find_java_home(wanted)
         if wanted is None:
             return find_java(newest=cls.newest_java)
-        home_ = java_home(wanted)
-        if home_.major > cls.newest_java:
+        home = java_home(wanted)
+        if home.major > cls.newest_java:
             raise UsageError(
                 f"{cls.title} {cls.distribution.version} runs on Java 17 to {cls.newest_java}; {wanted} is Java"
-                f" {home_.major}. Set stack.java to the home of an older JDK, or leave it out"
+                f" {home.major}. Set stack.java to the home of an older JDK, or leave it out"
             )
         return wanted
 

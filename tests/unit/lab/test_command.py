@@ -14,7 +14,7 @@ import pytest
 
 from leadline.host import timed
 from leadline.host.timing import Stopwatch
-from leadline.lab.command import Comparison, How, commands_of, compare
+from leadline.lab.command import Comparison, Timing, commands_of, compare
 from leadline.lab.command_files import compared_files, document
 from leadline.model.errors import UsageError
 from leadline.model.result import Verdict
@@ -27,7 +27,7 @@ def no_drop() -> None:
     raise AssertionError("the page cache was to stay")
 
 
-def compared(*texts: str, how: How) -> Comparison:
+def compared(*texts: str, how: Timing) -> Comparison:
     return compare(commands_of(texts, {}), how, no_drop)
 
 
@@ -119,7 +119,7 @@ def ended(pid: int) -> bool:
 
 
 def test_a_slower_program_is_found_and_the_order_was_mixed() -> None:
-    found = compared("sleep 0.01", "sleep 0.06", how=How(runs=10, seed=3))
+    found = compared("sleep 0.01", "sleep 0.06", how=Timing(runs=10, seed=3))
     assert found.analysis is not None
     (effect,) = found.analysis.responses[0].effects
     assert effect.verdict is Verdict.WORSE
@@ -135,32 +135,32 @@ def test_a_slower_program_is_found_and_the_order_was_mixed() -> None:
 
 @pytest.mark.parametrize("order", ["abba", "latin", "williams"])
 def test_orders(order: str) -> None:
-    found = compared("true", "/bin/true", how=How(runs=4, order=order, warmup=0))  # type: ignore[arg-type]
+    found = compared("true", "/bin/true", how=Timing(runs=4, order=order, warmup=0))  # type: ignore[arg-type]
     assert sorted(run.command for run in found.runs) == [0] * 4 + [1] * 4
 
 
 def test_failed_runs_are_told_and_left_out(tmp_path: Path) -> None:
     flag = tmp_path / "ran"
     sometimes = f"if [ -e {flag} ] && [ $(wc -c < {flag}) -gt 2 ]; then echo full >&2; exit 1; fi; echo >> {flag}"
-    found = compared("sleep 0.001", sometimes, how=How(runs=6))
+    found = compared("sleep 0.001", sometimes, how=Timing(runs=6))
     assert len(found.failed) == 4
     assert "4 of 12 runs failed." in answer(found)
     assert any("exit code 1: full" in line for line in lines(found))
 
 
 def test_one_pair_of_times_is_no_conclusion(tmp_path: Path) -> None:
-    assert answer(compared("true", "sleep 0.01", how=How(runs=1))).startswith("No conclusion: one pair")
+    assert answer(compared("true", "sleep 0.01", how=Timing(runs=1))).startswith("No conclusion: one pair")
     published = {"results": [{"command": "disk", "times": [4.334]}, {"command": "RAM disk", "times": [4.257]}]}
     file = tmp_path / "published.json"
     file.write_text(json.dumps(published), encoding="utf-8")
     assert answer(compared_files([file], 2.0)).startswith("No conclusion: one pair")
-    assert "one command" in answer(compared("true", how=How(runs=3)))
+    assert "one command" in answer(compared("true", how=Timing(runs=3)))
 
 
 def test_files_are_those_of_hyperfine_and_are_read_again(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW.format(s="float(__import__('sys').argv[1])"))
     program = f"{sys.executable} -I -S {tmp_path}/slow.py"  # without signs of the shell, which are told of
-    found = compared(f"{program} 0", f"{program} 0.02", how=How(runs=6, order="abba"))
+    found = compared(f"{program} 0", f"{program} 0.02", how=Timing(runs=6, order="abba"))
     file = tmp_path / "out.json"
     file.write_text(json.dumps(document(found)), encoding="utf-8")
     again = compared_files([file], 2.0)
@@ -294,17 +294,17 @@ def test_commands_and_their_parameters() -> None:
 
 def test_a_command_that_fails_at_once_is_refused_before_anything_is_timed() -> None:
     with pytest.raises(UsageError) as error:
-        compared("true", "false", how=How(runs=3))
+        compared("true", "false", how=Timing(runs=3))
     assert "command 'false' fails: exit code 1; --ignore-failure" in str(error.value)
     with pytest.raises(UsageError) as error:
-        compared("true", "false", how=How(runs=3, ignore_failure=True, setup="exit 4"))
+        compared("true", "false", how=Timing(runs=3, ignore_failure=True, setup="exit 4"))
     assert "--setup 'exit 4' fails" in str(error.value)
-    assert not compared("true", "false", how=How(runs=3, ignore_failure=True)).failed
+    assert not compared("true", "false", how=Timing(runs=3, ignore_failure=True)).failed
 
 
 def test_what_is_run_beside(tmp_path: Path) -> None:
     file = tmp_path / "log"
-    how = How(runs=2, setup=f"echo s >> {file}", prepare=f"echo p >> {file}", cleanup=f"echo c >> {file}")
+    how = Timing(runs=2, setup=f"echo s >> {file}", prepare=f"echo p >> {file}", cleanup=f"echo c >> {file}")
     compared("true", "/bin/true", how=how)
     assert file.read_text(encoding="utf-8").split() == ["s", *["p"] * 6, "c"]
 
@@ -318,7 +318,7 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
         if runs == 7:
             os.kill(os.getpid(), signal.SIGINT)
 
-    found = compare(commands_of(["true", "/bin/true"], {}), How(runs=20, cache="cold"), interrupt)
+    found = compare(commands_of(["true", "/bin/true"], {}), Timing(runs=20, cache="cold"), interrupt)
     assert found.interrupted
     assert len(found.runs) == 6
     assert found.analysis is not None
@@ -327,7 +327,9 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
 
 def test_the_condition_of_the_page_cache_is_held_against_what_was_read(tmp_path: Path) -> None:
     dropped: list[int] = []
-    found = compare(commands_of(["true", "true #2"], {}, False), How(runs=2, cache="cold"), lambda: dropped.append(1))
+    found = compare(
+        commands_of(["true", "true #2"], {}, False), Timing(runs=2, cache="cold"), lambda: dropped.append(1)
+    )
     assert len(dropped) == 4
     assert any(note.startswith("Cold in name only") for note in found.notes)  # nothing was dropped
     file = tmp_path / "out.json"

@@ -17,7 +17,7 @@ from leadline.lab.testbed import LocalTestbed, Testbed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import TrialState
 from leadline.pool.files import Partition, SshHosts, read_pool
-from leadline.pool.job import BUNDLE, Ending, How, Job, job_of, look_at, read_ending, read_job, run_job
+from leadline.pool.job import BUNDLE, Ending, EndKind, Job, job_of, look_at, read_ending, read_job, run_job
 from leadline.pool.kernels import BootedHost
 from leadline.pool.run import facts_of
 from leadline.simulate import SimulatedTestbed
@@ -52,7 +52,7 @@ def test_a_block_that_ran_elsewhere_is_taken_in(tmp_path: Path, monkeypatch: pyt
     told = read_job(json.dumps(asdict(job)))
     assert told == replace(job, positions=list(job.positions))
     ending = run_job(told, "n3", lambda lab, _file: SimulatedTestbed(Truth(), lab), target)
-    assert ending.how is How.DONE
+    assert ending.how is EndKind.DONE
     assert read_ending(target) == ending
     assert take_block(centre, target / BUNDLE) == len(job.positions)
     record = centre.load(claim.study_id)
@@ -74,7 +74,7 @@ def test_a_host_that_cannot_run_the_plan_refuses_it(tmp_path: Path, monkeypatch:
     _, _, job = of_block(tmp_path / "centre")
     other = job.plan.replace("vm.swappiness", "vm.dirty_ratio")
     ending = run_job(replace(job, plan=other), "n3", lambda lab, _: SimulatedTestbed(Truth(), lab), tmp_path)
-    assert ending.how is How.REFUSED
+    assert ending.how is EndKind.REFUSED
     assert ending.said == "n3 cannot run the plan: vm.dirty_ratio cannot be had as planned"
     assert not (tmp_path / BUNDLE).exists()
 
@@ -89,18 +89,18 @@ def test_a_look_makes_the_plan_and_changes_nothing(tmp_path: Path, monkeypatch: 
     def simulated(lab: Path, _file: StudyFile) -> Testbed:
         return SimulatedTestbed(Truth(), lab)
 
-    assert look_at(job, "n3", simulated) == Ending(How.READY, "n3")
+    assert look_at(job, "n3", simulated) == Ending(EndKind.READY, "n3")
     other = replace(job, plan=job.plan.replace("vm.swappiness", "vm.dirty_ratio"))
     assert look_at(other, "n3", simulated) == Ending(
-        How.REFUSED, "n3", "n3 cannot run the plan: vm.dirty_ratio cannot be had as planned"
+        EndKind.REFUSED, "n3", "n3 cannot run the plan: vm.dirty_ratio cannot be had as planned"
     )
     monkeypatch.setattr(LocalHost, "writable", lambda _host, _name: "")
     root = tmp_path / "root"  # its lease is nobody else's
     monkeypatch.setattr(LocalHost, "lease", lambda _host: Lease(root))
-    assert look_at(job, "n3", here).how is How.READY
+    assert look_at(job, "n3", here).how is EndKind.READY
     with Lease(root):
         busy = look_at(job, "n3", here)
-    assert busy.how is How.BUSY
+    assert busy.how is EndKind.BUSY
     assert "this host is in use by pid" in busy.said
     assert not (tmp_path / "state" / "pool").exists()
 

@@ -83,8 +83,8 @@ class WarServer(Parameters):
         return self.templated
 
     def knobs(self) -> Sequence[Knob]:
-        knobs_ = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*knobs_, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
+        knobs = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        return [*knobs, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
 
     def _has(self, name: str) -> bool:
         if messaging.knows(name) or (not self.templated and name in (*self.lacks, TEMPORARY)):
@@ -121,12 +121,12 @@ class WarServer(Parameters):
 
     def jvm_options(self, context: ServiceContext) -> list[str]:
         values = self._values(context)
-        properties_ = [
+        properties = [
             f"-D{name}={filled(text, Words(self._own, values))}" for name, text in self._spec.properties.items()
         ]
         return [
             *super().jvm_options(context),
-            *properties_,
+            *properties,
             *(f"-D{assignment}" for assignment in self._given("system_property")),
         ]
 

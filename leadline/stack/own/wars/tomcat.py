@@ -219,9 +219,9 @@ def _http2(connector: ElementTree.Element, settings: Settings) -> None:
 def _executor(service: ElementTree.Element, connector: ElementTree.Element) -> ElementTree.Element:
     """The connector's; a connector without one gets one with its own numbers."""
     name = connector.get("executor")
-    for executor_ in service.findall("Executor"):
-        if executor_.get("name") == name:
-            return executor_
+    for executor in service.findall("Executor"):
+        if executor.get("name") == name:
+            return executor
     attributes = {key: value for key in ("maxThreads", "minSpareThreads") if (value := connector.get(key)) is not None}
     element = ElementTree.Element("Executor", {"name": _EXECUTOR, "namePrefix": "http-exec-", **attributes})
     service.insert(0, element)
