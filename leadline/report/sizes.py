@@ -59,7 +59,7 @@ class Sizes:
 def sizes(record: StudyRecord, files: Sequence[TrialFiles]) -> Sizes | None:
     """None for a study without a factor of three or more sizes; its load is none.
 
-    A study that was looked at more than once, and a race, have no panel: intervals for one look would be too narrow.
+    A study that was looked at more than once has no panel: intervals for one look would be too narrow.
     """
     if record.study.design.looked_at:
         return None
