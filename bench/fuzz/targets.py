@@ -50,7 +50,7 @@ from leadline.model.workload import Workload
 from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import TallTable, read_series
-from leadline.pool.job import Ending, How, read_ending
+from leadline.pool.job import Ending, EndKind, read_ending
 from leadline.simulate import SimulatedTestbed, Truth, parse_truth
 
 HERE = Path(__file__).parent
@@ -387,7 +387,7 @@ def targets() -> Mapping[str, Callable[[], Target]]:
         "lab": lambda: Target(_lab, _lab_seeds(), binary=True),
         "archive": lambda: Target(_archive, _archive_seeds(), binary=True),
         "bundle": lambda: Target(_bundle, _bundle_seeds(), seconds=5.0),
-        "ending": lambda: Target(_ending, [json.dumps(asdict(Ending(How.DONE, "n1", "x", ["y"]))).encode()]),
+        "ending": lambda: Target(_ending, [json.dumps(asdict(Ending(EndKind.DONE, "n1", "x", ["y"]))).encode()]),
         "frame": lambda: Target(_frame, [wire.frame({"id": 1, "value": wire.packed([1, {"a": Path("b")}])})[4:]]),
         "guest": lambda: Target(
             _guest, [b"say a b\nput x 1 " + hashlib.sha256(b"y").hexdigest().encode() + b"\nyfinish\n"]
