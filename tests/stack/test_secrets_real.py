@@ -17,7 +17,7 @@ import http.server, json, os, sys
 
 print("environment", dict(os.environ), file=sys.stderr, flush=True)
 print("arguments", sys.argv, flush=True)
-answer = json.dumps({"size": int(sys.argv[-1].partition("=")[2])}).encode()
+answer = json.dumps({"size": int(sys.argv[-1].partition("=")[2]), "state": "up"}).encode()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -43,7 +43,7 @@ environment:
   DB_PASSWORD: in-clear-4711
   DB_URL: "jdbc:postgresql://db/shop?user=a&password=${env:OUR_DATABASE}"
   SIGNED_BY: "${file:key.txt}"
-ready: { path: /, says: { size: 1 } }
+ready: { path: /, says: { state: up } }
 scenario: look.yaml
 knobs:
   app.size:
@@ -97,13 +97,12 @@ def test_a_secret_is_in_nothing_that_a_study_leaves(tmp_path: Path, monkeypatch:
     finally:
         os.umask(before)
     assert done.returncode in (0, 4), done.stderr  # whether sizes differ is not what is asked
-    assert "4 of 4 trials" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "4 of 4 trials done" in done.stdout, done.stdout + done.stderr
     for number, command in enumerate((done, *written)):
         (place / f"said-{number}").write_text(command.stdout + command.stderr)
         assert number == 0 or command.returncode in (0, 4), command.stderr
     assert len(list(place.rglob("*"))) > 20
     assert holders(place) == []
-    others = [
-        path for path in (place / "lab").rglob("*") if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
-    ]
-    assert others == []
+    assert stat.S_IMODE((place / "lab").stat().st_mode) == 0o700
+    kept = [place / "lab" / "lab.sqlite", *(place / "lab" / "trials").rglob("*")]
+    assert [str(path) for path in kept if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
