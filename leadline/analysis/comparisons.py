@@ -27,6 +27,7 @@ from leadline.analysis.unequal import UnequalFit
 from leadline.model import distributions
 from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict
+from leadline.model.units import signed
 
 CROSS = " x "  # joins the names of the two factors, and of the two levels, of an interaction
 NO_NOISE = "no degree of freedom is left for the noise; two or more replicates, or sentinels, would give intervals"
@@ -245,7 +246,9 @@ def _estimated(
     if abs(value) > wide:
         verdict = Verdict.BETTER if sign * value > 0 else Verdict.WORSE
     if percent is None:
-        difference = f"{difference} [{value - wide:+.3g}, {value + wide:+.3g}]" if not scale.log else difference
+        difference = (
+            f"{difference} [{signed(value - wide, 3)}, {signed(value + wide, 3)}]" if not scale.log else difference
+        )
     elif interval is None or simultaneous is None:
         difference, interval, simultaneous = TOO_NOISY, None, None
     hidden = family.ends is not None and not inside(scale.between(*(float(end[place]) for end in family.ends)), margin)
@@ -276,7 +279,7 @@ def _estimated(
 def _difference(scale: Scale, value: float) -> str:
     if scale.log:
         return "the ratio to the baseline is too large to be given in percent"
-    return f"the baseline is zero, so there is no percentage; the difference is {value:+.3g}"
+    return f"the baseline is zero, so there is no percentage; the difference is {signed(value, 3)}"
 
 
 def _join(*parts: str) -> str:

@@ -14,6 +14,7 @@ from leadline.analysis.unequal import unequal
 from leadline.model import distributions
 from leadline.model.plan import Treatment
 from leadline.model.result import Confirmation, Observation, Verdict
+from leadline.model.units import signed
 
 
 def confirm(
@@ -69,8 +70,8 @@ def confirm(
         verdict = Verdict.BETTER if (value > 0) == kind.higher_is_better else Verdict.WORSE
     words = {Verdict.BETTER: "Confirmed", Verdict.WORSE: "Refuted", Verdict.UNDETERMINED: "Not confirmed"}[verdict]
     text = (
-        f"{words}: {response} changes by {percent:+.2g} % [{interval.low:+.2g}, {interval.high:+.2g}] in "
-        f"{counts[0]} fresh trials against {counts[1]} of the baseline."
+        f"{words}: {response} changes by {signed(percent, 2)} % [{signed(interval.low, 2)}, {signed(interval.high, 2)}]"
+        f" in {counts[0]} fresh trials against {counts[1]} of the baseline."
     )
     p_value = float(2 * distributions.t.sf(abs(value) / error, df))
     return Confirmation(response, verdict, percent, interval, p_value, *counts, text)

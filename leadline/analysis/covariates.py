@@ -19,6 +19,7 @@ from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.model.disturbance import FIGURES
 from leadline.model.result import Covariate
+from leadline.model.units import signed
 
 MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates
 VARIES = 0.01  # standard deviation, of a share as it is, else of the mean: what varies less is the figure itself
@@ -84,7 +85,7 @@ def with_gain(
         kind = FIGURES[covariate.name]
         step, unit = (0.1, "10 points") if kind.share else (1.0, f"1 {kind.unit}")
         percent = scale.percent(slope * step)
-        size = "" if percent is None else f"; {unit} more go with {percent:+.2g} %"
+        size = "" if percent is None else f"; {unit} more go with {signed(percent, 2)} %"
         tested = "" if covariate.moved_p is None else f" No level moves it visibly (p = {covariate.moved_p:.2g})."
         sentence = f"{covariate.name} is a covariate{size}.{tested}"
         covariates.append(Covariate(covariate.name, True, covariate.moved_p, sentence, percent, *gain))

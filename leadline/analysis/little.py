@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from leadline.model.units import rounded
+
 TOLERANCE = 0.1
 
 
@@ -46,10 +48,12 @@ def littles_law(
     flight_error = (in_flight - concurrency) / concurrency if concurrency else None
     users_error = (implied - users) / users if users else None
     checks = []
-    if flight_error is not None:
-        checks.append((flight_error, f"{in_flight:.3g} transactions in flight", f"{concurrency:.3g} measured"))
+    if flight_error is not None and concurrency:
+        checks.append(
+            (flight_error, f"{rounded(in_flight, 3)} transactions in flight", f"{rounded(concurrency, 3)} measured")
+        )
     if users_error is not None:
-        checks.append((users_error, f"{implied:.3g} users", f"{users} driven"))
+        checks.append((users_error, f"{rounded(implied, 3)} users", f"{users} driven"))
     if not checks:
         return LittlesLaw(in_flight, None, implied, None, False, "Little's law has nothing to be checked against.")
     holds = all(abs(error) <= tolerance for error, _, _ in checks)

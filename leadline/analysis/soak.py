@@ -11,6 +11,7 @@ import numpy as np
 
 from leadline.analysis.discovery import holm
 from leadline.gcanalysis.trend import Array, Estimate, quantile, thinned, trend
+from leadline.model.units import rounded, signed
 
 DAY = 86400.0
 # What is not looked at, while caches fill and classes are loaded: this share of the run, and half an hour, but never
@@ -78,7 +79,7 @@ class Drift:
         exact = (value / rate for value in (self.per_day, self.low, self.high))
         estimate, low, high = (0.0 if abs(value) < _ROUNDING else value for value in exact)
         unit = f" {self.series.unit}" if self.series.unit else ""
-        return f"{estimate:+.3g}{unit} {word} [{low:+.3g}, {high:+.3g}]"
+        return f"{signed(estimate, 3)}{unit} {word} [{signed(low, 3)}, {signed(high, 3)}]"
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
         # what fills up shows a trend, too, but surely slows down
         verdict = "levels off" if found.keeps.bound(_SURE) < 0 and not _late(found) else "degrading"
         if verdict == "degrading" and found.rise.value * per_day <= one.tolerated:
-            verdict, reason = "stable", f"it rises, by less than {one.tolerated:.3g} {one.unit} a day".rstrip()
+            verdict, reason = "stable", f"it rises, by less than {rounded(one.tolerated, 3)} {one.unit} a day".rstrip()
     since, earliest, latest = _begins(found, one.origin) if verdict == "degrading" else (None, None, None)
     if since is not None and since > one.origin:  # at its pace since then, not at that of the whole run
         behind = found.times >= since
@@ -256,5 +257,5 @@ def duration_text(seconds: float) -> str:
     """In the unit that people would say."""
     for size, word in ((DAY, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {word}"
-    return f"{seconds:.3g} s"
+            return f"{rounded(seconds / size, 3)} {word}"
+    return f"{rounded(seconds, 3)} s"

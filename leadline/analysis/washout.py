@@ -17,6 +17,7 @@ import numpy as np
 import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.table import Floats
+from leadline.model.units import rounded
 
 ALPHA = 0.05
 LEFT = 0.1  # of the change that may be left when the wash-out ends
@@ -77,7 +78,7 @@ def estimate(slots: Sequence[SlotSeries], interval: float = 1.0) -> WashOut:
     seconds = min(seconds_until_left(constant, first, interval), length * interval)
     text = (
         f"After a change {100 * min(max(float(share[0]), 0.0), 1.0):.0f} % of it is left in the first "
-        f"{interval:g} s (p = {p_value:.2g}), with a time constant of {constant:.2g} s."
+        f"{interval:g} s (p = {p_value:.2g}), with a time constant of {rounded(constant, 2)} s."
     )
     return WashOut(seconds, True, p_value, constant, float(share[0]), text)
 

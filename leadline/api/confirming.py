@@ -14,7 +14,7 @@ from leadline.lab.testbed import Testbed
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.naming import level_text
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded, signed
 from leadline.planning.forecast import Need, forecast
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too
@@ -69,7 +69,7 @@ def confirmation(
     if outlook.need is None or outlook.need.replicates is None:
         why = outlook.reason or "no reasonable number of trials is enough"
         raise UsageError(
-            f"an effect of {wanted:+.2g} % on {name} cannot be confirmed: {why}; name a larger one (--effect)"
+            f"an effect of {signed(wanted, 2)} % on {name} cannot be confirmed: {why}; name a larger one (--effect)"
         )
     replicates = max(FEWEST, outlook.need.replicates)
     need_itself = max(
@@ -89,9 +89,10 @@ def _refuse(wanted: float, name: str, need: Need, own: float, smallest: float | 
     needed_text = (
         f"{need.trials:,} trials and {format_duration(need.seconds)}" if need.trials and need.seconds else "more"
     )
-    could = "" if smallest is None else f"; in that time an effect of {smallest:.2g} % could be confirmed"
+    could = "" if smallest is None else f"; in that time an effect of {rounded(smallest, 2)} % could be confirmed"
     raise UsageError(
-        f"confirming {wanted:+.2g} % on {name} takes {needed_text}, longer than the study itself "
+        f"confirming {signed(wanted, 2)} % on {name} takes {needed_text}, longer than the study itself "
         f"({format_duration(own)})"
-        f"{could}: name a larger one (--effect {max(smallest or 0.0, 2 * wanted):.2g}%), or allow the time (--budget)"
+        f"{could}: name a larger one (--effect {rounded(max(smallest or 0.0, 2 * wanted), 2)}%), or allow the time "
+        "(--budget)"
     )

@@ -19,7 +19,7 @@ from leadline.lab.testbed import Testbed
 from leadline.load.knee import Interval, steps_at_most
 from leadline.load.limitsets import limit_set
 from leadline.load.within import TypeWithin
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 
 __all__ = ["MOST", "Knee", "KneeOutline", "Question", "knee", "limited", "outline", "question_of"]
 
@@ -150,7 +150,7 @@ class Knee:
         result, factor = self.result, self.result.question.factor
         lines = [f"trials by {factor}"]
         for trial in sorted(result.measured, key=lambda one: one.load):
-            rate = "" if trial.throughput is None else f"{trial.throughput:.4g} transactions/s, "
+            rate = "" if trial.throughput is None else f"{rounded(trial.throughput, 4)} transactions/s, "
             lines.append(f"  {trial.load:8.4g}  {rate}{_said(trial)}")
         for limit in result.found:
             lines += _limit_lines(limit)
@@ -164,8 +164,8 @@ class Knee:
             uses = ", ".join(f"{name} at {use:.0%} of its limit" for name, use in type_.uses.items())
             verdict = "broken" if any(use > 1 for use in type_.uses.values()) else "kept" if type_.uses else "no limit"
             lines.append(
-                f"  {type_.transaction}  {type_.throughput:.4g} transactions/s, {type_.within:.4g} within the limit; "
-                f"{uses + ', ' if uses else ''}{verdict}"
+                f"  {type_.transaction}  {rounded(type_.throughput, 4)} transactions/s, {rounded(type_.within, 4)} "
+                f"within the limit; {uses + ', ' if uses else ''}{verdict}"
             )
         return lines
 
@@ -243,8 +243,8 @@ def _limit_lines(limit: Limit) -> list[str]:
     estimate = limit.found
     if estimate.highest is None:
         return [f"{limit.target.name}: {estimate.reason}"]
-    below = "" if estimate.lowest_failed is None else f", broken at {estimate.lowest_failed:.4g}"
-    line = f"{limit.target.name}: kept at {estimate.highest:.4g}{below}"
+    below = "" if estimate.lowest_failed is None else f", broken at {rounded(estimate.lowest_failed, 4)}"
+    line = f"{limit.target.name}: kept at {rounded(estimate.highest, 4)}{below}"
     if estimate.limit is None:
         return [f"{line}; {estimate.reason}"]
     drift = estimate.limit
@@ -256,8 +256,8 @@ def _limit_lines(limit: Limit) -> list[str]:
 
 
 def _bounded(found: Interval) -> str:
-    low, high = ("?" if end is None else f"{end:.4g}" for end in (found.low, found.high))
-    return f"{found.value:.4g} [{low}, {high}]"
+    value, low, high = ("?" if end is None else rounded(end, 4) for end in (found.value, found.low, found.high))
+    return f"{value} [{low}, {high}]"
 
 
 def _ends(found: Interval) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from leadline.model.errors import UsageError
 from leadline.model.naming import level_text
 from leadline.model.record import STUDY_FILE, StudyRecord
 from leadline.model.result import RESPONSES, Effect, Interval, ResponseAnalysis, StudyAnalysis
+from leadline.model.units import rounded
 
 BASELINE = "baseline"
 # keys of a study file that make the system what it is
@@ -292,7 +293,7 @@ def _told_history(response: str, what: str, unit: str, points: Sequence[Point], 
         place = points[point.at].run
         if (point.from_, point.until) != (point.at, point.at):
             place += f" (95 %: {points[point.from_].run} to {points[point.until].run})"
-        sentences.append(f"from {point.before:.4g} to {point.after:.4g} {unit} with {place}")
+        sentences.append(f"from {rounded(point.before, 4)} to {rounded(point.after, 4)} {unit} with {place}")
     return f"{subject}: changed {'; '.join(sentences)}."
 
 

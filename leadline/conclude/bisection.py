@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from leadline.model.units import signed
 from leadline.planning.bisection import Bisection, Effect, Found
 
 Percent = tuple[float, float, float]  # value, low, high
@@ -62,6 +63,6 @@ def _share(share: float) -> str:
 def _told(size: Percent | None, log: bool) -> str:
     if size is None:
         return "an unknown amount"
-    value, low, high = (f"{bound:+.2g}" for bound in size)
+    value, low, high = (signed(bound, 2) for bound in size)
     unit = " %" if log else " points"
     return f"{value}{unit}" if low == high else f"{value}{unit} [{low}, {high}]"

@@ -12,7 +12,7 @@ from leadline.analysis.washout import ALPHA, SlotSeries, WashOut, estimate
 from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
 from leadline.layouts import assumed_wash_out
 from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 
 RESPONSES = ("throughput", "mean", "p99")
 _TESTS = 2 * len(RESPONSES)  # of all slots together and by level
@@ -119,7 +119,7 @@ def _of_level(name: str, one: LevelWashOut) -> str:
     return (
         f"Wash-out, by the {name} after {one.factor} was set to {one.level}: "
         f"{100 * min(max(one.share, 0.0), 1.0):.0f} % of the change is left in the first second "
-        f"(adjusted p = {one.p_value:.2g}), with a time constant of {one.time_constant:.2g} s."
+        f"(adjusted p = {one.p_value:.2g}), with a time constant of {rounded(one.time_constant, 2)} s."
     )
 
 

@@ -13,6 +13,7 @@ from leadline.analysis.table import Floats, Ints
 from leadline.figures import words
 from leadline.figures.sensitivity import Sensitivities
 from leadline.model.errors import UsageError, nearest
+from leadline.model.units import rounded
 
 EXACT_UP_TO = 20_000  # ways to give out the labels that are all gone through
 DRAWS = 20_000
@@ -167,5 +168,5 @@ def _sentence(found: Sensitivities, groups: Sequence[GroupMean], p_value: float,
     if p_value < 0.05:
         finding = f"{groups[0].name} matters more, as expected" if len(groups) == 2 else "the groups differ"
         return f"{text}: {finding}."
-    few = f" (with so few parameters p cannot be below {1 / ways:.2g})" if ways and ways < 40 else ""
+    few = f" (with so few parameters p cannot be below {rounded(1 / ways, 2)})" if ways and ways < 40 else ""
     return f"{text}: the data do not confirm the grouping{few}."

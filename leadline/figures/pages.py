@@ -19,6 +19,7 @@ from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import Describe, plain_level, treatment_name
 from leadline.model.plan import Plan
 from leadline.model.result import Interval, Observation
+from leadline.model.units import rounded
 
 LEVEL = 0.95
 USER, SYSTEM = "user_cpu", "system_cpu"  # of the services, in CPUs: from that a page and pages a second
@@ -206,8 +207,8 @@ def _by_block(found: Sequence[Observation], response: str) -> dict[int | None, f
 
 
 def _times(ratio: Estimate) -> str:
-    ends = f" [{ratio.interval.low:.3g}, {ratio.interval.high:.3g}]" if ratio.interval else ""
-    return f"{ratio.value:.3g}{ends}"
+    ends = f" [{rounded(ratio.interval.low, 3)}, {rounded(ratio.interval.high, 3)}]" if ratio.interval else ""
+    return f"{rounded(ratio.value, 3)}{ends}"
 
 
 # a published table -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from leadline.model.result import Interval
+from leadline.model.units import rounded
 
 
 def size(value: float) -> str:
@@ -13,7 +14,7 @@ def size(value: float) -> str:
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(digits, 6)}f}" if abs(value) >= 1e-4 else f"{value:.2g}"
+    return f"{value:.{min(digits, 6)}f}" if abs(value) >= 1e-4 else rounded(value, 2)
 
 
 def percent(value: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from leadline.gcanalysis.live import LivePoint
 from leadline.gcanalysis.trend import Array, Estimate, Trend, thinned, trend
+from leadline.model.units import rounded
 
 WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 10  # points after the warm-up
@@ -168,11 +169,11 @@ def _undetermined(points: int, basis: str, why: str) -> Leak:
 
 
 def _rate(slope: float) -> str:
-    return f"{slope * 3600 / _MIB:.3g}"
+    return rounded(slope * 3600 / _MIB, 3)
 
 
 def _duration(seconds: float) -> str:
     for size, word in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {word}"
-    return f"{seconds:.3g} s"
+            return f"{rounded(seconds / size, 3)} {word}"
+    return f"{rounded(seconds, 3)} s"

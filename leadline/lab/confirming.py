@@ -21,6 +21,7 @@ from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
 from leadline.model.study import Study
+from leadline.model.units import signed
 
 Levels = dict[str, Level]
 
@@ -129,8 +130,8 @@ def effect_to_find(choices: Sequence[Choice], response: str) -> float:
     gains = [(sign * (choice.shrunken or 0.0), choice) for choice in choices]
     least, worst = min(gains, key=lambda pair: pair[0])
     if least < 0.05:
-        without = f"{worst.shrunken or 0.0:+.2g} % without luck"
-        figure = "no figure" if worst.percent is None else f"{worst.percent:+.2g} %, {without}"
+        without = f"{signed(worst.shrunken or 0.0, 2)} % without luck"
+        figure = "no figure" if worst.percent is None else f"{signed(worst.percent, 2)} %, {without}"
         raise UsageError(
             f"nothing to confirm: the gain of {said(worst.levels)} in {response} is within chance ({figure}); to "
             "run it "

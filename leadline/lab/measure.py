@@ -26,6 +26,7 @@ from leadline.load.within import responses_of, within_limits
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import COMPILES, STARVES, SteadyState
+from leadline.model.units import rounded
 from leadline.observe.window import (
     CpuLines,
     Recorded,
@@ -95,7 +96,7 @@ def while_compiling(verdict: SteadyState, recorded: Recorded, phases: Phases) ->
         given_up = deoptimised(recorded, middle, phases.steady_until)
         sentence = (
             f"{COMPILES}: compiler threads were busy for {work:.0%} of its second half"
-            f"{f', and {given_up:.2g} methods a second lost their optimised code' if given_up else ''}"
+            f"{f', and {rounded(given_up, 2)} methods a second lost their optimised code' if given_up else ''}"
             "; a longer ramp-up may be faster"
         )
     else:

@@ -22,6 +22,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
 from leadline.model.plan import Slot
 from leadline.model.record import CAME_LATE
+from leadline.model.units import rounded
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Lateness:
             raise TrialFailure(
                 FailureClass.INTERRUPTED,
                 f"{CAME_LATE}{self.late} of the first {self.begun} slots have their levels too late, by up to "
-                f"{self.worst:.1f} s ({allowed:.2g} s are allowed): this machine is too busy for slots of "
+                f"{self.worst:.1f} s ({rounded(allowed, 2)} s are allowed): this machine is too busy for slots of "
                 f"{slot.seconds:g} s. {WOULD_WORK}",
             )
 
@@ -168,7 +169,7 @@ class SlotChanges:
         allowed = latest_change(begun.slot.seconds, self.wash_out)
         begun.restarted = self.restarts() > begun.restarts
         if failed is None and late > allowed and not begun.restarted:
-            text = f"its levels were in force {late:.2f} s late; {allowed:.2g} s are allowed"
+            text = f"its levels were in force {late:.2f} s late; {rounded(allowed, 2)} s are allowed"
             failed = TrialFailure(FailureClass.INFRASTRUCTURE, text)
         return SlotSet(set_from, set_at, dict(self.found), not wrong, failed)
 

@@ -18,7 +18,7 @@ from leadline.lab.system import InTurns, LoadOutcome
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Turn
 from leadline.model.record import NOT_SETTLED, WARM_UP
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 from leadline.model.workload import WarmUp
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def unsettled(earlier: Sequence[Cycle], now: Cycle) -> str:
     if not now.throughput > 0:
         return "no transaction succeeded"
     if now.throughput > (1 + BETTER_RATE) * rate:
-        return f"throughput rose from {rate:.3g} to {now.throughput:.3g} a second"
+        return f"throughput rose from {rounded(rate, 3)} to {rounded(now.throughput, 3)} a second"
     if now.latency < (1 - BETTER_LATENCY) * latency:
-        return f"median latency fell from {latency:.3g} to {now.latency:.3g} ms"
+        return f"median latency fell from {rounded(latency, 3)} to {rounded(now.latency, 3)} ms"
     if now.work is None:
         return "what the compiler does is not known"
     if now.work > RESTS:

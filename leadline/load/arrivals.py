@@ -10,7 +10,7 @@ from leadline.host.textfile import expanded, is_file
 from leadline.load.populations import stated_users
 from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 from leadline.model.workload import Workload
 
 Key = tuple[str, ...]  # of the workload
@@ -65,8 +65,10 @@ def _check_size(load: Workload) -> None:
         return
     expected = load.rate * load.steady
     if expected < 1:
-        problem = f"{load.rate:g} sessions/s are {expected:.2g} in a steady state of {format_duration(load.steady)}"
-        raise WorkloadError(("rate",), f"{problem}: raise `rate` to {1 / load.steady:.2g}, or `steady`")
+        problem = (
+            f"{load.rate:g} sessions/s are {rounded(expected, 2)} in a steady state of {format_duration(load.steady)}"
+        )
+        raise WorkloadError(("rate",), f"{problem}: raise `rate` to {rounded(1 / load.steady, 2)}, or `steady`")
     if load.rate * _SHORTEST_SESSION > load.max_sessions:
         problem = f"max_sessions {load.max_sessions:,} keeps {load.rate:,.10g} sessions/s away"
         raise WorkloadError(

@@ -43,6 +43,17 @@ def format_number(value: float, digits: int = 3) -> str:
     return f"{value:,.{min(decimals, 6)}f}"
 
 
+def rounded(value: float, digits: int) -> str:
+    """So many significant digits without zeros at the end; what is before the point in full, thousands separated."""
+    text = f"{float(value):.{digits}g}"
+    return f"{type(value)(float(text)):,.0f}" if "e+" in text else f"{value:.{digits}g}"
+
+
+def signed(value: float, digits: int) -> str:
+    """``rounded`` with its sign."""
+    return ("" if value < 0 else "+") + rounded(value, digits)
+
+
 def format_size(size: int) -> str:
     """The shortest exact form: 536870912 -> ``512m``."""
     for unit in ("t", "g", "m", "k"):
@@ -71,7 +82,7 @@ def format_duration(seconds: float) -> str:
     if seconds < 0:
         return "-" + format_duration(-seconds)
     if 0 < seconds < 0.001:
-        return f"{seconds * 1e6:.3g}us"
+        return f"{rounded(seconds * 1e6, 3)}us"
     if 0 < seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     whole = round(seconds, 1) if seconds < 60 and seconds != int(seconds) else round(seconds)

@@ -15,7 +15,7 @@ from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS
 from leadline.model.plan import Factor, Plan, Role
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 from leadline.model.workload import Workload
 from leadline.planning.between import Between, between_trials
 from leadline.planning.components import cv_of
@@ -361,7 +361,9 @@ def _lasting(found: Precision, noise: Noise, smallest: float | None) -> str:
     limit = found.smallest(math.sqrt(max(noise.beyond, 1e-12)), POWERS[0])
     if limit is None or math.expm1(limit) < math.expm1(smallest) / 2:
         return ""
-    return f"longer trials cannot halve it: however long, {percent(limit):.3g} % remain, from noise between trials"
+    return (
+        f"longer trials cannot halve it: however long, {rounded(percent(limit), 3)} % remain, from noise between trials"
+    )
 
 
 def _others(

@@ -30,6 +30,7 @@ from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Comparison, Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
+from leadline.model.units import signed
 from leadline.planning.boundary import Boundary, boundary_of
 from leadline.planning.paths import simulate
 from leadline.planning.watched import FEWEST, NOTHING, Watched, watched
@@ -310,9 +311,9 @@ def verdict_of(settlings: Sequence[Settling], number: int, of: int) -> tuple[boo
 
 def sentence(settling: Settling, of: int) -> str:
     """Why a comparison needs no more trials."""
-    figure = "" if settling.percent is None else f", {settling.percent:+.2g} %"
+    figure = "" if settling.percent is None else f", {signed(settling.percent, 2)} %"
     if settling.interval is not None:
-        figure += f" [{settling.interval.low:+.2g}, {settling.interval.high:+.2g}]"
+        figure += f" [{signed(settling.interval.low, 2)}, {signed(settling.interval.high, 2)}]"
     head = f"closed at interim analysis {settling.since} of {of}"
     if settling.state is State.BEYOND:
         return f"{head}: the trials left would hardly settle it{figure}"

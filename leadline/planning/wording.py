@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from leadline.model.result import Interval
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 from leadline.planning.between import Between
 from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup
@@ -19,7 +19,7 @@ FEW = 6  # degrees of freedom below which an estimate of noise is a guess
 
 def figure(value: float) -> str:
     """Three significant digits, never in exponents; beyond 1000 % a figure says only that nothing is known."""
-    return f"{value:.3g}" if abs(value) < 999.5 else "more than 1000"
+    return rounded(value, 3) if abs(value) < 999.5 else "more than 1000"
 
 
 def _interval(interval: Interval) -> str:

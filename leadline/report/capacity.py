@@ -11,6 +11,7 @@ from leadline.capacity.answer import Capacity, LeftOut, Prediction, Resource
 from leadline.capacity.fit import OTHER
 from leadline.model.naming import Describe, plain_level
 from leadline.model.result import Interval
+from leadline.model.units import rounded
 
 _ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
 _HEAD = (
@@ -42,25 +43,25 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
         yield f"delay without queueing: {_ms(model.delay, found.demands.get('delay'))}"
     if model.other > 0:
         yield (
-            f"a resource that is no CPU (a lock, a disk, a pool that is no factor): {1000 * model.other:.3g} ms a "
-            "transaction, one at a time"
+            f"a resource that is no CPU (a lock, a disk, a pool that is no factor): {rounded(1000 * model.other, 3)}"
+            " ms a transaction, one at a time"
         )
     for level, think in sorted(model.think.items(), key=lambda item: str(item[0])):
         at = f" at load.think = {describe('load.think', level)}" if level is not None else ""
-        yield f"think time by Little's law{at}: {1000 * think:.3g} ms"
+        yield f"think time by Little's law{at}: {rounded(1000 * think, 3)} ms"
     if not data.closed:
         what = "transactions a second of a unit, at light load" if data.agents else "transactions of a session"
-        yield f"{what}: {model.visits:.3g}"
+        yield f"{what}: {rounded(model.visits, 3)}"
     yield ""
     yield from _predictions(found, describe)
     yield ""
     yield "loads left out of the fit: predicted against measured"
     for cell in found.left_out:
         yield (
-            f"  {_cell(found, cell, describe)}  throughput {cell.predicted_throughput:.4g} against "
-            f"{cell.throughput:.4g} "
-            f"({cell.throughput_error:+.1%}), mean response {1000 * cell.predicted_response:.3g} against "
-            f"{1000 * cell.response:.3g} ms ({'begun late' if cell.late else f'{cell.response_error:+.0%}'})"
+            f"  {_cell(found, cell, describe)}  throughput {rounded(cell.predicted_throughput, 4)} against "
+            f"{rounded(cell.throughput, 4)} "
+            f"({cell.throughput_error:+.1%}), mean response {rounded(1000 * cell.predicted_response, 3)} against "
+            f"{rounded(1000 * cell.response, 3)} ms ({'begun late' if cell.late else f'{cell.response_error:+.0%}'})"
         )
     yield (f"  mean error: throughput {found.throughput_error:.1%}, response time {found.response_error:.0%}")
     yield ""
@@ -74,8 +75,9 @@ def lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
 def answer(found: Capacity) -> str:
     """The knee and what saturates first, in one sentence."""
     pool = f" with {found.measured.pool} = {found.pool}" if found.pool is not None else ""
-    knee = f"Responses slow down from {found.knee:.3g} {_unit(found)}{_within(found.knee_interval)} on{pool} (the knee)"
-    most = f"more than {found.capacity:.4g} transactions/s{_within(found.capacity_interval)} cannot be done"
+    from_ = f"{rounded(found.knee, 3)} {_unit(found)}{_within(found.knee_interval)}"
+    knee = f"Responses slow down from {from_} on{pool} (the knee)"
+    most = f"more than {rounded(found.capacity, 4)} transactions/s{_within(found.capacity_interval)} cannot be done"
     but = "" if found.holds else "; but the model does not hold"
     return f"{knee}, and {most}: {_name(found.limit)} saturates first{but}."
 
@@ -161,13 +163,13 @@ def _predictions(found: Capacity, describe: Describe) -> Iterator[str]:
     yield "predicted (* measured)"
     for prediction in found.predictions:
         busy = ", ".join(f"{_name(name)} {used:.0%} busy" for name, used in prediction.solution.utilisation.items())
-        star, rate = "*" if prediction.measured else " ", f"{prediction.solution.throughput:.4g} transactions/s"
-        mean = f"mean response {1000 * prediction.solution.response:.3g} ms{_within(prediction.response, 1000)}"
+        star, rate = "*" if prediction.measured else " ", f"{rounded(prediction.solution.throughput, 4)} transactions/s"
+        mean = f"mean response {rounded(1000 * prediction.solution.response, 3)} ms{_within(prediction.response, 1000)}"
         yield f" {star}{_cell(found, prediction, describe)}  {rate}{_within(prediction.throughput)}, {mean}; {busy}"
 
 
 def _cell(found: Capacity, one: Prediction | LeftOut, describe: Describe) -> str:
-    parts = [f"{one.load:.4g} {_unit(found)}"]
+    parts = [f"{rounded(one.load, 4)} {_unit(found)}"]
     if one.pool is not None:
         parts.append(f"{found.measured.pool} {one.pool}")
     if one.think is not None:
@@ -195,11 +197,11 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _ms(seconds: float, interval: Interval | None) -> str:
-    return f"{1000 * seconds:.3g} ms{_within(interval, 1000)}"
+    return f"{rounded(1000 * seconds, 3)} ms{_within(interval, 1000)}"
 
 
 def _within(interval: Interval | None, factor: float = 1) -> str:
-    return "" if interval is None else f" [{factor * interval.low:.4g}, {factor * interval.high:.4g}]"
+    return "" if interval is None else f" [{rounded(factor * interval.low, 4)}, {rounded(factor * interval.high, 4)}]"
 
 
 def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, float | None]:

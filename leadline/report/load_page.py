@@ -9,6 +9,7 @@ from typing import Any
 
 from leadline.model.errors import UsageError
 from leadline.model.result import AtLeast
+from leadline.model.units import rounded
 from leadline.report import histograms, words
 from leadline.report.charts.latency import curve
 from leadline.report.charts.over_time import Load, heat_map, percentiles, throughput
@@ -112,7 +113,7 @@ def _row(name: str, one: Mapping[str, Any]) -> Row:
 
 
 def _ms(value: float | None, at_least: bool = False) -> str:
-    return "–" if value is None else f"{AtLeast(value) if at_least else value:.4g}"
+    return "–" if value is None else rounded(AtLeast(value) if at_least else value, 4)
 
 
 def _limits(summary: Mapping[str, Any]) -> Iterator[Limit]:

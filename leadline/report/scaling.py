@@ -8,19 +8,20 @@ from typing import Any
 
 from leadline.capacity.scaling import Scaling
 from leadline.model.result import Interval
+from leadline.model.units import rounded
 
 
 def lines(found: Scaling) -> Iterator[str]:
     """What is printed, but for the answer."""
     trials = sum(size.trials for size in found.sizes)
     yield f"fitted from {trials} trials at {len(found.sizes)} sizes of {found.factor}"
-    yield f"one alone: {found.rate:.4g} transactions/s{_within(found.rate_interval)}"
+    yield f"one alone: {rounded(found.rate, 4)} transactions/s{_within(found.rate_interval)}"
     yield f"contention: {found.contention:.2%}{_within(found.contention_interval, percent=True)}"
     yield f"coherency: {found.coherency:.2%}{_within(found.coherency_interval, percent=True)}"
     yield ""
     for size in found.sizes:
         yield (
-            f"  {size.n:g}  {size.throughput:.4g} transactions/s, by the law {size.fitted:.4g}, "
+            f"  {size.n:g}  {rounded(size.throughput, 4)} transactions/s, by the law {rounded(size.fitted, 4)}, "
             f"{size.efficiency:.0%} of {size.n:g} alone"
         )
     for doubt in found.doubts:
@@ -30,13 +31,16 @@ def lines(found: Scaling) -> Iterator[str]:
 def answer(found: Scaling) -> str:
     """What is gained by more, and where it ends, in one sentence."""
     largest = found.sizes[-1]
-    sentence = f"{largest.n:g} of {found.factor} do the work of {largest.throughput / found.rate:.3g} alone"
+    sentence = f"{largest.n:g} of {found.factor} do the work of {rounded(largest.throughput / found.rate, 3)} alone"
     if found.peak is not None:
         far = ", beyond what was measured" if found.peak > largest.n else ""
         most = found.at(found.peak)
-        sentence += f"; most is done at {found.peak:.3g}{_within(found.peak_interval)}{far}: {most:.4g} transactions/s"
+        peak = f"{rounded(found.peak, 3)}{_within(found.peak_interval)}{far}"
+        sentence += f"; most is done at {peak}: {rounded(most, 4)} transactions/s"
     elif found.ceiling is not None:
-        sentence += f"; no number does more than {found.ceiling:.4g} transactions/s; coherency cannot be told from none"
+        sentence += (
+            f"; no number does more than {rounded(found.ceiling, 4)} transactions/s; coherency cannot be told from none"
+        )
     else:
         sentence += "; neither contention nor coherency can be told from none"
     return f"{sentence}{'' if found.holds else '; but the law does not hold'}."
@@ -62,7 +66,7 @@ def document(found: Scaling) -> dict[str, Any]:
 def _within(interval: Interval | None, percent: bool = False) -> str:
     if interval is None:
         return ""
-    low, high = (f"{bound:.2%}" if percent else f"{bound:.4g}" for bound in (interval.low, interval.high))
+    low, high = (f"{bound:.2%}" if percent else rounded(bound, 4) for bound in (interval.low, interval.high))
     return f" [{low}, {high}]"
 
 

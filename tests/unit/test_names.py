@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,3 +30,14 @@ def test_functions_store_values_under_names_of_things() -> None:
     ]
     vague = [f"{path}:{node.lineno}" for path, node in functions if NO_THINGS.intersection(stored_names(node))]
     assert len(vague) <= MOST * len(functions), vague
+
+
+def test_no_figure_is_printed_with_an_exponent() -> None:
+    """``.3g`` writes 2200 as 2.2e+03: people read ``units.rounded``. Digits of charts and chances may have one."""
+    exponents = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r":\+?\.[2-5]g\}", line) and not re.search(r"float\(f|p_value|p = ", line)
+    ]
+    assert exponents == []

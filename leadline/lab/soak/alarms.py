@@ -1,8 +1,8 @@
 """Alarms of a soak as they happen: a command of the user's, a request to an address that the user named.
 
-What fires: ``degrading`` (an interim verdict: a series degrades, once for each), ``errors`` (more transactions failed
-between two checkpoints than the limit allows, once until it is kept again), ``disk`` (the lab's disk is nearly full,
-once), ``ended`` (the end, with the verdict). The load does not wait for them.
+What fires: ``degrading`` (two interim verdicts one after the other: a series degrades, once for each), ``errors`` (more
+transactions failed between two checkpoints than the limit allows, once until it is kept again), ``disk`` (the lab's
+disk is nearly full, once), ``ended`` (the end, with the verdict). The load does not wait for them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Alarms:
 
     def _work(self) -> None:
         for alarm in iter(lambda: self._queue.get(timeout=None), None):
-            text = json.dumps(alarm.document(self._soak))
+            text = json.dumps(alarm.document(self._soak)) + "\n"
             if self._command and (why := run_command(self._command, text)):
                 self._told(f"--alarm failed: {why}")
             if self._webhook and (why := post(self._webhook, text)):
@@ -125,9 +125,6 @@ class Watch:
 
     def __init__(self, alarms: Alarms, errors: float, message: Callable[[str], None]) -> None:
         self._alarms, self._errors, self._message = alarms, errors, message
-        self._seen = 0  # intervals by their end
-        self._until = 0.0
-        self._failing = False
 
     def __call__(self, record: SoakRecord) -> None:
         for alarm in [*self._failures(record), *self._disk(record), *self._degrading(record)]:
@@ -136,12 +133,12 @@ class Watch:
             self._alarms.fire(alarm)
 
     def _failures(self, record: SoakRecord) -> list[Alarm]:
-        fresh = [interval for interval in record.intervals if interval.begin >= self._until]
-        self._until = record.intervals[-1].end if record.intervals else 0.0
+        fresh = [interval for interval in record.intervals if interval.begin >= record.checked]
+        record.checked = record.intervals[-1].end if record.intervals else 0.0
         failed, ok = sum(interval.failed for interval in fresh), sum(interval.ok for interval in fresh)
         share = failed / (failed + ok) if failed else 0.0
-        was, self._failing = self._failing, share > self._errors
-        if not self._failing or was:
+        was, record.failing = record.failing, share > self._errors
+        if not record.failing or was:
             return []
         sentence = f"{share:.2%} of the transactions failed since the last checkpoint; the limit is {self._errors:.2%}"
         return [Alarm("errors", time.time(), sentence, {"failed": failed, "ok": ok})]
@@ -161,7 +158,8 @@ class Watch:
         answer = conclude_soak(
             record.intervals, evened(record.intervals), record.times, record.ends, chance=CHANCE / LOOKS
         )
-        series = {alarm.get("series") for alarm in record.alarms}
+        before = set(record.degrading) - {alarm.get("series") for alarm in record.alarms}
+        record.degrading = [drift.series.name for drift in answer.judged.degrading]
         return [
             Alarm(
                 "degrading",
@@ -170,7 +168,7 @@ class Watch:
                 {"series": drift.series.name, "per_day": drift.per_day, "unit": drift.series.unit},
             )
             for drift in answer.judged.degrading
-            if drift.series.name not in series
+            if drift.series.name in before
         ]
 
 

@@ -29,8 +29,9 @@ FILE = "soak.jsonl"
 @dataclass
 class SoakRecord:
     """``begun``: stretches so far, one for each start of the stack. ``ends``: how each ended, by its number; one that
-    was cut off or came to its end is not there. ``alarms``: what fired; ``looks``: interim verdicts so far; ``notes``:
-    what a reader must know.
+    was cut off or came to its end is not there. ``alarms``: what fired; ``looks``: interim verdicts so far, by the
+    last of which these series are ``degrading``; ``checked``: up to which second errors were counted, and whether they
+    were ``failing`` the limit; ``notes``: what a reader must know.
     """
 
     path: Path
@@ -40,6 +41,9 @@ class SoakRecord:
     ends: dict[int, str] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     looks: int = 0
+    degrading: list[str] = field(default_factory=list)
+    checked: float = 0.0
+    failing: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -72,6 +76,9 @@ class SoakRecord:
             "ends": self.ends,
             "alarms": self.alarms,
             "looks": self.looks,
+            "degrading": self.degrading,
+            "checked": self.checked,
+            "failing": self.failing,
             "notes": self.notes,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,11 +106,10 @@ def read_record(path: Path) -> SoakRecord:
         intervals = [_read(from_json(line, finite=False)) for line in lines]
         ends = {int(stretch): str(why) for stretch, why in head["ends"].items()}
         soak_record = SoakRecord(path, SoakTimes(**head["times"]), intervals, int(head["begun"]), ends)
-        soak_record.alarms, soak_record.looks, soak_record.notes = (
-            list(head["alarms"]),
-            int(head["looks"]),
-            list(head.get("notes", [])),
-        )
+        soak_record.alarms, soak_record.looks = list(head["alarms"]), int(head["looks"])
+        soak_record.degrading = [str(name) for name in head.get("degrading", [])]
+        soak_record.checked, soak_record.failing = float(head.get("checked", 0.0)), bool(head.get("failing", False))
+        soak_record.notes = list(head.get("notes", []))
         return soak_record
 
 

@@ -12,7 +12,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.part import part_file
 from leadline.model.tuning import Tuning
-from leadline.model.units import format_duration
+from leadline.model.units import format_duration, rounded
 from leadline.planning.forecast import setup_of, sigma_of
 from leadline.planning.noise import Noise
 from leadline.planning.sequence import Part, decision_levels
@@ -81,7 +81,7 @@ class Outline:
             "of 100 tunings keep anything where nothing helps"
         )
         if self.smallest is not None:
-            lines.append(f"a step finds changes of {self.smallest:.2g} % (80 % power); noise {self.noise}")
+            lines.append(f"a step finds changes of {rounded(self.smallest, 2)} % (80 % power); noise {self.noise}")
         return lines
 
     def document(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall
 from leadline.model.errors import UsageError
+from leadline.model.units import rounded
 from leadline.observe.gclog import patterns as known
 from leadline.observe.gclog.decorators import Line, Splitter
 from leadline.observe.gclog.order import SLACK as _SLACK
@@ -238,8 +239,8 @@ class Reader:
                     break
                 after = "" if gc_id is None else f" after collection {gc_id}"
                 self._note(
-                    f"no pause for {rest:.0f} s{after}, others came within {usual:.3g} s: if the wall clock was set "
-                    f"forward there, the log is shorter by that; the decorator uptime would tell"
+                    f"no pause for {rest:.0f} s{after}, others came within {rounded(usual, 3)} s: if the wall clock "
+                    f"was set forward there, the log is shorter by that; the decorator uptime would tell"
                 )
 
     def _other_jvm(self, at: float, unix: float | None, began: float) -> None:

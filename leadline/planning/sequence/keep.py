@@ -17,6 +17,7 @@ from leadline.model.errors import BLAMED
 from leadline.model.plan import Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import Step, Tuning
+from leadline.model.units import rounded
 from leadline.planning.power import percent
 from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage, describe, levels_of, modes_of, part_of
 
@@ -183,7 +184,7 @@ def broken_limit(tuning: Tuning, observations: Sequence[Observation], treatment:
             continue
         now, then = (_middle(observations, treatment_, name) for treatment_ in (treatment, before))
         if now is not None and now > 1000 * limit and (then is None or then <= 1000 * limit):
-            return f"{name} {now:.3g} ms is beyond the limit of {1000 * limit:.3g} ms"
+            return f"{name} {rounded(now, 3)} ms is beyond the limit of {rounded(1000 * limit, 3)} ms"
     return ""
 
 

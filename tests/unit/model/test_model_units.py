@@ -12,7 +12,7 @@ from leadline.model import distributions
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
 from leadline.model.owners import AtStart, Owners
-from leadline.model.units import parse_duration
+from leadline.model.units import parse_duration, rounded, signed
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,22 @@ def test_durations(text: str | float, seconds: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 20s, 5m or 1h30m"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (100, 2, "100"),
+        (2160, 2, "2,200"),
+        (1.5e6, 3, "1,500,000"),
+        (0.5, 3, "0.5"),
+        (-99.6, 2, "-100"),
+        (3e-7, 2, "3e-07"),
+    ],
+)
+def test_digits_without_exponents(value: float, digits: int, text: str) -> None:
+    assert rounded(value, digits) == text
+    assert signed(value, digits) == (text if value < 0 else f"+{text}")
 
 
 MIDDLE = [0.0, 1e-8, 1e-4, 0.01, 0.025, 0.3, 0.5, 0.7, 0.975, 0.99, 1 - 1e-9, 1.0]
