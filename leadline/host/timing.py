@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 from leadline.host import timed
 
 _AT_MOST = 10  # seconds for its end
+_GROWS = 512  # KiB by which the process that starts programs may grow while it does
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class Stopwatch:
     def time(self, argv: Sequence[str], timeout: float, accept: frozenset[int] | None = frozenset({0})) -> Timed:
         """One run. ``accept``: exit codes that are no failure, None for all."""
         return next(self.times([argv], timeout, accept))
+
+    def floor(self, timeout: float) -> float:
+        """MiB of peak memory up to which a program's figure may be that of the process that starts it."""
+        return (self.time(["/bin/true"], timeout, None).figures.get("peak_kib", math.inf) + _GROWS) / 1024
 
     def times(
         self, programs: Sequence[Sequence[str]], timeout: float, accept: frozenset[int] | None = frozenset({0})

@@ -31,7 +31,6 @@ Cache = Literal["as-is", "warm", "cold", "unknown"]
 FACTOR = "command"
 FEWEST, MOST = 10, 200  # runs of each command where their number is not given
 TOGETHER = 0.5  # seconds of runs that are told together
-_GROWS = 512  # KiB by which the process that starts programs may grow while it does
 LONG_ENOUGH = 5.0  # seconds of each command that are wanted where they are short
 _SPECIAL = frozenset("|&;<>()$`*?[]#~!{}\n")
 
@@ -169,7 +168,7 @@ def compare(
     notes: list[str] = []
     interrupted = is_left = False
     with Stopwatch() as watch:
-        floor = watch.time(["/bin/true"], how.timeout, None).figures.get("peak_kib", math.inf) + _GROWS
+        floor = watch.floor(how.timeout)
         _aside(watch, "--setup", how.setup, how)
         try:
             first = [_warm(watch, command, how, accept) for command in commands]
@@ -199,8 +198,8 @@ def compare(
         notes.append("A program left processes behind in its group; they were ended, and their CPU is not counted.")
     if any(command.shell for command in commands):
         notes.append("Commands with signs of the shell run by sh -c; its start is in their figures.")
-    if any(0 < run.figures.get("peak_memory", 0) * 1024 <= floor for run in runs):
-        notes.append(f"Peak memory is left out: below {floor / 1024:.0f} MiB it is that of who starts the program.")
+    if any(0 < run.figures.get("peak_memory", 0) <= floor for run in runs):
+        notes.append(f"Peak memory is left out: below {floor:.0f} MiB it is that of who starts the program.")
         runs = [_without(run, "peak_memory") for run in runs]
     notes += _as_said(how.cache, runs)
     return compared(commands, how, plan, runs, interrupted, tuple(notes))

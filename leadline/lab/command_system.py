@@ -99,6 +99,7 @@ class CommandSystem(AtStart):
         self._places: dict[str, Path] = {}  # of this run: its files lie there, set up
         self._levels: dict[str, Level] = {}
         self._others: Others | None = None  # what others used during the last load
+        self._notes: list[str] = []  # of the last load
 
     def versions(self) -> Mapping[str, str]:
         return {"java": java_home(self._java).version} if self._java is not None else {}
@@ -146,7 +147,8 @@ class CommandSystem(AtStart):
         return 0.0
 
     def stop_observers(self) -> Sequence[str]:
-        return ()
+        notes, self._notes = self._notes, []
+        return notes
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
         argv = shlex.split(self._filled(self._command.run))
@@ -164,7 +166,11 @@ class CommandSystem(AtStart):
                 if cold or number >= self._command.warmup:
                     rows.append({"started": timed.figures["started"], **figures_of(timed)})
                 on_load(LoadSecond(float(number), "steady", 1 / timed.figures["wall"], 0.0, 0))
+            floor = watch.floor(self._command.timeout)
         self._others = beside.used()
+        if any(row["peak_memory"] <= floor for row in rows):
+            rows = [{name: value for name, value in row.items() if name != "peak_memory"} for row in rows]
+            self._notes.append(f"peak memory is left out: below {floor:.0f} MiB it is that of who starts the program")
         (directory / RUNS).write_text(json.dumps({"argv": argv, "runs": rows}, indent=1) + "\n", encoding="utf-8")
         return LoadOutcome({"run": {"ok": len(rows), "failed": 0}}, False, "", [])
 

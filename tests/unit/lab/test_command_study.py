@@ -65,6 +65,30 @@ def test_programs_as_trials(bed: LocalTestbed, tmp_path: Path) -> None:
     assert record.study.command == file.study.command
 
 
+MEMORY = """\
+study: peaks
+question: Does it matter?
+command:
+  run: "{program}"
+  levels: { program: { small: /bin/true, large: "python3 -S -c 'bytearray(99000000)'" } }
+  runs: 2
+  seconds: 20ms
+factors: { program: [small, large] }
+design: { replicates: 2, sentinels: null }
+responses: [wall, peak_memory]
+"""
+
+
+def test_peak_memory_of_who_starts_a_program_is_not_that_of_the_program(bed: LocalTestbed) -> None:
+    file = parse_study(MEMORY, "peaks.yaml")
+    record = bed.store.load(bed.run(file, bed.plan(file), RunOptions()).study_id)
+    for trial in record.trials:
+        large = trial.planned.treatment["program"] == "large"
+        assert trial.failure is None
+        assert (trial.responses.get("peak_memory", 0.0) > 90) == large
+        assert ("peak_memory" in trial.responses) == large
+
+
 def test_a_program_that_fails_is_a_failure_of_its_treatment(bed: LocalTestbed) -> None:
     text = STUDY.replace('long: "0.05"', 'long: "nonsense"')
     file = parse_study(text, "naps.yaml")
