@@ -11,13 +11,14 @@ from pathlib import Path
 
 from leadline.host.received import lines_of
 from leadline.load.driver import read_summary
-from leadline.model.received import reading
+from leadline.model.received import ReceivedError, reading
 from leadline.virtual.capture import SERVICES
 from leadline.virtual.job import USERS
 
 FIGURES = "raw/figures.json"  # what the load of a trial added to the counters of its processes and its kernel
 
 _LINE = re.compile(r"/proc/(\d+)/task/(\d+)/(\w+):(.*)")
+_GROUP = re.compile(rf"/sys/fs/cgroup/({'|'.join(SERVICES)})/cpu\.stat:(usage|user|system)_usec (\d+)$")
 _NAMES = {uid: name for name, uid in USERS.items()}
 # Threads of a JVM by the beginning of their names (hotspot's own).
 _JVM = {
@@ -35,19 +36,20 @@ class _Thread:
     name: str = ""
     user: int = 0
     counts: dict[str, int] = field(default_factory=dict)
-    ticks: tuple[int, int] = (0, 0)  # in user mode, in the kernel
     private: int = 0  # bytes
     shared: int = 0
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Counters since the guest's boot: by thread, and of the whole kernel by name."""
+    """Counters since the guest's boot: by thread, and of the whole kernel by name. ``groups``: microseconds of CPU of
+    each service's control group, together, in user mode and in the kernel: of what ended there, too.
+    """
 
     threads: Mapping[tuple[int, int], tuple[str, Mapping[str, int]]]  # (process, thread) -> its part, its counts
     machine: Mapping[str, int]
     memory: Mapping[str, int] = field(default_factory=dict)  # bytes by service: private, and shared ones once
-    ticks: tuple[int, int] = (0, 0)  # of all services: in user mode, in the kernel
+    groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     cpu: Mapping[str, int] = field(default_factory=dict)  # ticks of all CPUs by kind
 
 
@@ -62,8 +64,11 @@ def _read(path: Path) -> Figures:
     machine: dict[str, int] = {}
     heads: dict[str, list[str]] = {}
     cpu: dict[str, int] = {}
+    groups: dict[str, dict[str, int]] = defaultdict(dict)
     for line in lines_of(path):
-        if match := _LINE.match(line.rstrip("\n")):
+        if group := _GROUP.match(line):
+            groups[group[1]][group[2]] = int(group[3])
+        elif match := _LINE.match(line.rstrip("\n")):
             _of_thread(threads[int(match[1]), int(match[2])], match[3], match[4])
         elif line.startswith("/proc/"):
             file, _, text = line.partition(":")
@@ -72,9 +77,7 @@ def _read(path: Path) -> Figures:
             else:
                 machine.update(_of_machine(file, text, heads))
     parts = {key: (_part(thread), thread.counts) for key, thread in threads.items() if thread.counts}
-    services = [thread for thread in threads.values() if _NAMES.get(thread.user) in SERVICES]
-    ticks = sum(service.ticks[0] for service in services), sum(service.ticks[1] for service in services)
-    return Figures(parts, machine, _memory(threads), ticks, cpu)
+    return Figures(parts, machine, _memory(threads), groups, cpu)
 
 
 def _memory(threads: Mapping[tuple[int, int], _Thread]) -> dict[str, int]:
@@ -97,7 +100,6 @@ def _of_thread(thread: _Thread, file: str, text: str) -> None:
     elif file == "stat":
         rest = text.rpartition(")")[2].split()  # from the state on, proc(5)
         counts["faults"], counts["major_faults"] = int(rest[7]), int(rest[9])
-        thread.ticks = (int(rest[11]), int(rest[12]))
     else:
         name, _, value = text.partition(":")
         if file == "status" and name == "Uid":
@@ -138,12 +140,12 @@ def _part(thread: _Thread) -> str:
 @dataclass(frozen=True)
 class Added:
     """What the load of a trial added. ``counts``: ``PART.COUNT`` and the kernel's counters by their names, those that
-    changed; ``ticks`` of the services' CPU in user mode and in the kernel; ``busy``: the
-    share of its CPUs that was not idle; ``memory``: bytes of each service after the load.
+    changed; ``groups``: microseconds of CPU of each service, ``usage`` with its ``user`` and ``system`` parts;
+    ``busy``: the share of its CPUs that was not idle; ``memory``: bytes of each service after the load.
     """
 
     counts: Mapping[str, float]
-    ticks: tuple[int, int] = (0, 0)
+    groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     busy: float | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
 
@@ -152,7 +154,7 @@ def added(directory: Path) -> Added:
     """The counts are kept as ``FIGURES``. The driver has ended when the figures are taken, so its CPU is what it says
     of itself.
 
-    Raises OSError, LeadlineError.
+    Raises OSError, LeadlineError, also where a counter of CPU went back.
     """
     before, after = (read(directory / "raw" / f"figures-{moment}") for moment in ("before", "after"))
     driver = read_summary(directory / "driver").driver
@@ -168,8 +170,14 @@ def added(directory: Path) -> Added:
     (directory / FIGURES).write_text(json.dumps(changed, indent=1), encoding="utf-8")
     ticks = {name: value - before.cpu.get(name, 0) for name, value in after.cpu.items()}
     busy = 1 - sum(ticks[name] for name in _IDLE) / sum(ticks.values()) if sum(ticks.values()) else None
-    services = after.ticks[0] - before.ticks[0], after.ticks[1] - before.ticks[1]
-    return Added(changed, services, busy, after.memory)
+    groups = {
+        service: {name: value - before.groups[service][name] for name, value in counters.items()}
+        for service, counters in after.groups.items()
+        if service in before.groups
+    }
+    if any(value < 0 for used in groups.values() for value in used.values()):
+        raise ReceivedError("the figures of a guest", f"CPU of its services went back: {groups}")
+    return Added(changed, groups, busy, after.memory)
 
 
 def responses(load: Added, transactions: int, seconds: float) -> dict[str, float]:
@@ -186,20 +194,15 @@ def responses(load: Added, transactions: int, seconds: float) -> dict[str, float
 
 
 def _cpu_per_transaction(load: Added, transactions: int) -> dict[str, float]:
-    """The scheduler counts nanoseconds, user mode and the kernel are told apart in ticks of 10 ms: so the ticks share
-    the nanoseconds out.
-    """
-    used: dict[str, float] = defaultdict(float)
-    for name, value in load.counts.items():
-        part, _, count = name.partition(".")
-        if count == "cpu_ns" and (service := part.split()[0]) in SERVICES:
-            used[f"{service}_cpu_per_transaction"] += value / 1e6 / transactions
-    by_name = {**used, "cpu_per_transaction": sum(used.values())}
+    """None of services whose kernel has no control groups: what their threads used that ended is not known."""
+    each = 1e3 * transactions
+    used = {kind: sum(counters[kind] for counters in load.groups.values()) for kind in ("usage", "user", "system")}
+    by_name = {f"{service}_cpu_per_transaction": counters["usage"] / each for service, counters in load.groups.items()}
+    if used["usage"]:
+        by_name["cpu_per_transaction"] = used["usage"] / each
+        by_name |= {f"{kind}_cpu_per_transaction": used[kind] / each for kind in ("user", "system")}
     if driver := load.counts.get("driver.cpu_ns"):
         by_name["driver_cpu_per_transaction"] = driver / 1e6 / transactions
-    if all_ticks := sum(load.ticks):
-        for kind, ticks in zip(("user", "system"), load.ticks, strict=True):
-            by_name[f"{kind}_cpu_per_transaction"] = by_name["cpu_per_transaction"] * ticks / all_ticks
     return by_name
 
 

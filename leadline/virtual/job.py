@@ -29,16 +29,20 @@ _HELPERS = r"""
 as() { # USER ARGV...: in place of this shell
   who=$1; shift; exec su -s /bin/sh -c 'exec "$@"' -- "$who" sh env -i PATH="$PATH" "$@"
 }
+grouped() { # each service is a group: its CPU keeps that of threads and processes which ended
+  [ -e @GROUPS@/cgroup.procs ] || mount -t cgroup2 none @GROUPS@ 2>/dev/null
+}
 begin() { # NAME DIRECTORY OUTPUT ARGV...: a service, its number in /run/NAME
   name=$1 at=$2 out=$3; shift 3
   mkdir -p "${out%/*}"
+  grouped && mkdir -p @GROUPS@/"$name"
   ( [ ! -d @GROUPS@/"$name" ] || echo 0 >@GROUPS@/"$name"/cgroup.procs
     cd "$at" && as "$name" "$@" ) >>"$out" 2>&1 9>&- </dev/null &
   echo $! >/run/"$name"; echo "$out" >/run/"$name".log
   say "$name.began" "$(seconds)"
 }
 memory() { # NAME BYTES: what its processes may take together
-  [ -e @GROUPS@/cgroup.procs ] || mount -t cgroup2 none @GROUPS@
+  grouped
   echo +memory >@GROUPS@/cgroup.subtree_control && mkdir -p @GROUPS@/"$1" && echo "$2" >@GROUPS@/"$1"/memory.max ||
     fail configuration "this kernel cannot limit the memory of the $1"
 }
@@ -113,6 +117,7 @@ load() { # SECONDS OUT LOG ARGV...: the driver to its end, which comes in so man
 }
 figures() { # NAME
   { for f in @MACHINE@; do grep -H '' /proc/$f; done
+    grep -H '_usec' @GROUPS@/*/cpu.stat 2>/dev/null
     for f in @PROCESSES@; do grep -H '' /proc/[0-9]*/task/[0-9]*/$f 2>/dev/null; done; } >/tmp/figures-"$1"
 }
 symbols() { # of the kernel, before anything else needs the memory

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from leadline.guest.machine import INSTALL
 from leadline.host import here, kvm
 from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
+from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.host.received import json_object_file
 from leadline.lab.measure import measure_turns, measure_windows, seconds
@@ -346,14 +348,29 @@ class GuestTestbed(MachineTestbed):
                 yield f"that kernel {name} can be had: {error}"
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
+        """Waits while another run has the same directories: a guest's figures depend on its paths, so they are the same
+        for every run of a stack, and are named after its content.
+        """
+        content = hashlib.sha256(json.dumps(file.study.model_dump(mode="json")["stack"], sort_keys=True).encode())
+        name = f"{file.study.study}-{content.hexdigest()[:12]}"
+        home, work = cache_dir() / "guests" / name, self.store.directory.absolute() / "guests" / name
+
+        def waiting() -> None:
+            self.watcher.message(f"another run makes guests of this stack in {home} or {work}: waiting for its end")
+
+        with ExitStack() as held:
+            for path in (home, work):
+                held.enter_context(exclusive(path.with_name(f"{name}.lock"), waiting))
+            shutil.rmtree(work, ignore_errors=True)  # of a leadline that was killed
+            return self._run(file, planned, options, home, work)
+
+    def _run(self, file: StudyFile, planned: Planned, options: RunOptions, home: Path, work: Path) -> RunResult:
         study = file.study
-        work = self.store.directory.absolute() / "guests" / study.study
-        shutil.rmtree(work, ignore_errors=True)  # of a leadline that was killed
         host = self._host(study.guest or Guest())
         if self._kind == "virtual-time":
             plugin = instructions.plugin(study.observe)
             host.about["guest.instructions"] = f"not counted: {plugin}" if isinstance(plugin, str) else "counted"
-        guests = Guests(study, host, self._local, cache_dir() / "guests" / study.study, work)
+        guests = Guests(study, host, self._local, home, work)
         worlds = Worlds(work / "worlds", self._parallel(file), guests.warm, guests.fork, guests.remove)
 
         def end() -> None:

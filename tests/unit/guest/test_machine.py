@@ -140,10 +140,19 @@ def test_without_qemu_the_message_tells_what_to_install(monkeypatch: pytest.Monk
 def test_virtual_time_has_all_that_makes_it_exact_and_real_time_has_none(tmp_path: Path) -> None:
     boot = booted(tmp_path)
     virtual = " ".join(command_line(boot, "memory"))
-    for words in ("-icount shift=1,sleep=off", "-seed 1", "clock=vm", "thread=single", "ioeventfd=off", "tsc=reliable"):
+    for words in (
+        "-icount shift=1,sleep=off",
+        "-seed 1",
+        "clock=vm",
+        "thread=single",
+        "ioeventfd=off",
+        "tsc=reliable",
+        "max,-erms",
+    ):
         assert words in virtual
     real = " ".join(command_line(Boot(boot.kernel, boot.initramfs, 1 << 28, 2, "real"), "memory"))
     assert "-icount" not in real
+    assert "-cpu max -smp" in real
     assert "-smp 2" in real
 
 

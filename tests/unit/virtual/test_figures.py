@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.model.received import ReceivedError
 from leadline.virtual import figures
 
 STATUS = "/proc/{0}/task/{1}/status:"
@@ -18,7 +19,6 @@ def thread(
     cpu: int,
     faults: int = 0,
     waits: int = 0,
-    ticks: str = "0 0",
     kib: int = 0,
 ) -> str:
     at = f"/proc/{pid}/task/{tid}"
@@ -27,13 +27,18 @@ def thread(
         [
             f"{at}/comm:{name}",
             f"{at}/schedstat:{cpu} 5 6",
-            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 {ticks} {zeros}",
+            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 0 0 {zeros}",
             f"{at}/status:Uid:\t{user}\t{user}\t{user}\t{user}",
             f"{at}/status:RssAnon:\t{kib} kB",
             f"{at}/status:RssShmem:\t{kib // 2} kB",
             f"{at}/status:voluntary_ctxt_switches:\t{waits}",
         ]
     )
+
+
+def group(service: str, usage: int, user: int, system: int) -> str:
+    counters = {"usage": usage, "user": user, "system": system}
+    return "\n".join(f"/sys/fs/cgroup/{service}/cpu.stat:{name}_usec {value}" for name, value in counters.items())
 
 
 def trial(directory: Path, before: str, after: str) -> Path:
@@ -59,12 +64,15 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
             "/proc/stat:cpu  10 0 20 30 5 0 0 0 0 0",
             "/proc/stat:cpu0 10 0 20 30 5 0 0 0 0 0",
             "/proc/stat:ctxt 1000",
+            group("server", 9_000, 7_000, 2_000),
+            group("database", 500, 300, 200),
             "/proc/vmstat:pgfault 100",
             "/proc/vmstat:pgmajfault 1",
             "/proc/net/snmp:Tcp: InSegs OutSegs",
             "/proc/net/snmp:Tcp: 10 20",
             thread(50, 50, "java", 1002, 1_000, faults=7, waits=3),
             thread(50, 51, "C2 CompilerThre", 1002, 2_000),
+            thread(50, 52, "C2 CompilerThre", 1002, 2_400_000),  # ends meanwhile
             thread(2, 2, "kthreadd", 0, 10),
         ]
     )
@@ -72,13 +80,15 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
         [
             "/proc/stat:cpu  190 0 140 60 15 10 50 0 0 0",
             "/proc/stat:ctxt 9000",
+            group("server", 9_800, 7_600, 2_200),
+            group("database", 500, 300, 200),
             "/proc/vmstat:pgfault 130",
             "/proc/vmstat:pgmajfault 1",
             "/proc/net/snmp:Tcp: InSegs OutSegs",
             "/proc/net/snmp:Tcp: 15 29",
-            thread(50, 50, "java", 1002, 5_000, faults=9, waits=8, ticks="30 7", kib=4096),
-            thread(50, 51, "C2 CompilerThre", 1002, 2_500, ticks="1 2", kib=4096),
-            thread(70, 70, "postgres", 1001, 0, ticks="0 1", kib=2048),
+            thread(50, 50, "java", 1002, 5_000, faults=9, waits=8, kib=4096),
+            thread(50, 51, "C2 CompilerThre", 1002, 2_500, kib=4096),
+            thread(70, 70, "postgres", 1001, 0, kib=2048),
             thread(71, 71, "postgres", 1001, 0, kib=2048),
             thread(50, 60, "http (1) a", 1002, 700, faults=1),
             thread(2, 2, "kthreadd", 0, 40),
@@ -98,14 +108,24 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
         "vmstat.pgfault": 30,
     }
     assert json.loads((tmp_path / figures.FIGURES).read_text()) == found.counts
-    assert found.ticks == (31, 10)
+    assert found.groups["server"] == {"usage": 800, "user": 600, "system": 200}
+    assert set(found.groups["database"].values()) == {0}
     assert found.busy == pytest.approx(1 - (30 + 10) / 400)
     assert found.memory == {"server": 6 << 20, "database": (2 * 2 + 1) << 20}
 
 
-def test_responses_are_of_all_threads_of_the_services() -> None:
-    counts = {"server.cpu_ns": 8e6, "server compiler.cpu_ns": 2e6, "database.cpu_ns": 5e6, "driver.cpu_ns": 9e6}
-    load = figures.Added(counts, (30, 10), 0.9, {"server": 6 << 20, "database": 5 << 19})
+@pytest.mark.usefixtures("cpu_of_the_driver")
+def test_a_counter_of_cpu_that_went_back_is_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(ReceivedError, match="CPU of its services went back"):
+        figures.added(trial(tmp_path, group("server", 9, 7, 2), group("server", 10, 7, 1)))
+
+
+def test_cpu_is_that_of_the_services_groups() -> None:
+    groups = {
+        "server": {"usage": 10_000, "user": 8_000, "system": 2_000},
+        "database": {"usage": 5_000, "user": 3_250, "system": 1_750},
+    }
+    load = figures.Added({"server.cpu_ns": 8e6, "driver.cpu_ns": 9e6}, groups, 0.9, {"server": 17 << 19})
     assert figures.responses(load, 5, 2.0) == {
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
@@ -122,7 +142,6 @@ def test_responses_are_of_all_threads_of_the_services() -> None:
 def test_context_switches_of_the_guest_and_its_services() -> None:
     counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
     assert figures.responses(figures.Added(counts), 5, 2.0) == {
-        "cpu_per_transaction": 0,
         "context_switches": 300.0,
         "context_switches_per_transaction": 120.0,
         "server_context_switches_per_transaction": 20.0,

@@ -1,6 +1,7 @@
 """What the dry run of a study in guests looks up before anything is booted."""
 
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from leadline.guest.initramfs import Node
 from leadline.host import kvm
 from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
-from leadline.lab.planning import EMULATED, OVERHEAD, cost, first_overhead
+from leadline.lab.planning import EMULATED, OVERHEAD, Planned, cost, first_overhead
+from leadline.lab.progress import Watcher
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import Guest
 from leadline.model.knob import Level
@@ -273,3 +276,43 @@ def test_programs_bring_their_libraries(tmp_path: Path) -> None:
 def test_a_home_without_jlink_is_taken_whole(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     assert guests.runtime(tmp_path) == tmp_path
+
+
+@pytest.mark.usefixtures("only_one_kernel")
+def test_runs_of_one_stack_wait_for_each_other_and_other_stacks_have_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    waiting, first_is_in, homes = threading.Event(), threading.Event(), list[Path]()
+    events: list[str] = []
+
+    def run(_bed: GuestTestbed, _file: StudyFile, _planned: Planned, _options: RunOptions, home: Path, _: Path) -> None:
+        events.append("begin")
+        homes.append(home)
+        if not first_is_in.is_set():
+            first_is_in.set()
+            assert waiting.wait(60)
+        events.append("end")
+
+    class Watching(Watcher):
+        def message(self, text: str) -> None:
+            assert "waiting for its end" in text
+            waiting.set()
+
+    monkeypatch.setattr(GuestTestbed, "_run", run)
+
+    def started(text: str, lab: str) -> threading.Thread:
+        bed = GuestTestbed(tmp_path / lab, Watching())
+        file = study(text)
+        thread = threading.Thread(target=bed.run, args=(file, bed.plan(file), RunOptions()))
+        thread.start()
+        return thread
+
+    threads = [started(STUDY, "lab-1")]
+    assert first_is_in.wait(60)
+    threads.append(started(STUDY, "lab-2"))
+    for thread in threads:
+        thread.join(60)
+    started(STUDY.replace("server: tomcat", "server: liberty"), "lab-1").join(60)
+    assert events == ["begin", "end"] * 3
+    assert homes[0] == homes[1] != homes[2]
