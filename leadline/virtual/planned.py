@@ -10,7 +10,7 @@ from leadline.host.knobs import every_knob
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.studyfile import StudyFile
 from leadline.model.guest import Guest, GuestKind
-from leadline.model.knob import Knob, Machine
+from leadline.model.knob import ApplyCost, Knob, Machine, Owner
 from leadline.virtual.bounds import told
 
 BOOT_KNOBS = catalogue.load("guest")
@@ -40,8 +40,16 @@ class PlannedGuest:
 
 
 def plan_guests(file: StudyFile, kind: GuestKind, service_knobs: list[Knob], idle_settings: bool = False) -> Planned:
-    """The plan of a study in guests, which are all disposable. Raises UsageError with file and line."""
+    """The plan of a study in guests, which are all disposable. Services get their levels when they are started, before
+    the guest is saved: also those that they could take while they run. Raises UsageError with file and line.
+    """
     guest = PlannedGuest(kind, file.study.guest or Guest())
-    planned = plan_study(file, guest, service_knobs, disposable=True, idle_settings=idle_settings)
+    started = [
+        replace(knob, apply_cost=ApplyCost.RESTART)
+        if knob.apply_cost is ApplyCost.LIVE and knob.owner is not Owner.DRIVER
+        else knob
+        for knob in service_knobs
+    ]
+    planned = plan_study(file, guest, started, disposable=True, idle_settings=idle_settings)
     bound = told(file.study.workload, forks=kind == "virtual-time")
     return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, _NOT_AUDITED, bound)))

@@ -316,3 +316,12 @@ def test_runs_of_one_stack_wait_for_each_other_and_other_stacks_have_other_files
     started(STUDY.replace("server: tomcat", "server: liberty"), "lab-1").join(60)
     assert events == ["begin", "end"] * 3
     assert homes[0] == homes[1] != homes[2]
+
+
+@pytest.mark.usefixtures("only_one_kernel")
+def test_a_level_that_a_service_could_take_live_is_a_start_of_its_own_in_a_guest(tmp_path: Path) -> None:
+    text = STUDY.replace("stack: {", "stack: { app: brokerage,").replace(
+        "vm.swappiness: [60, 10]", "app.extra_cpu: [0, 5]"
+    )
+    notes = GuestTestbed(tmp_path).plan(study(text)).plan.notes
+    assert any("3 boots, 6 starts with warm-up, 6 forks" in note for note in notes), notes
