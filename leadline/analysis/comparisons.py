@@ -184,7 +184,8 @@ def unestimated(table: StudyTable, main: Main, response: str, reason: str = "") 
 def _all_failed(failed: Sequence[Observation]) -> str:
     counts = Counter(trial.failure.value for trial in failed if trial.failure is not None)
     classes = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    return f"all {len(failed)} trials failed ({classes})" if len(failed) > 1 else f"its only trial failed ({classes})"
+    unit = "trial" if any(trial.slot is None for trial in failed) else "slot"
+    return f"all {len(failed)} {unit}s failed ({classes})" if len(failed) > 1 else f"its only {unit} failed ({classes})"
 
 
 def effects_of(

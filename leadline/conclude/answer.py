@@ -130,7 +130,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
         sentences += _elsewhere(analysis, settings)
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
-    elif judgement.done or not judgement.left:
+    elif judgement.figures:
         (found, caveats), hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
     if taken_out:
@@ -160,8 +160,11 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     moved = [firm for setting in settings_moved if (firm := setting.where(True, analysis)).of(*_TOLD)]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     plain = _plain(questions, moved, analysis)
+    failures = _of_failures(settings)
     if not plain and not any(effect.verdict in _SAME for effect in first.effects):
-        plain = unknown([question for question in questions if question.question is not Question.HOW_FAR])
+        known = {effect.factor for effect in first.effects if effect.verdict is Verdict.FAILED}
+        asked = [one for one in questions if one.question is not Question.HOW_FAR and one.factor.name not in known]
+        plain, failures = [*failures, *unknown(asked)], []
     plain += [_matters(setting, first, analysis) for setting in moved[:MOST]]
     plain += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
@@ -169,7 +172,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     plain += _of_cold(facts) if moved else []
     plain += (luck := _luck(moved))
     plain += [text for text in _of_interactions(analysis) if text not in plain]
-    plain += _of_failures(settings)
+    plain += failures
     plain += (perhaps := _perhaps(settings_moved, analysis))
     still = [setting for setting in settings if setting not in settings_moved]
     if len(questions) == 1 and len(questions[0].factor.levels) == 2:

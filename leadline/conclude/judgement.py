@@ -16,7 +16,7 @@ from leadline.model.judgement import UNFINISHED, Judgement
 from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Plan, Treatment
-from leadline.model.record import CAME_LATE, SlotRecord, StudyRecord, TrialRecord, TrialState
+from leadline.model.record import CAME_LATE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import (
     Effect,
     Interaction,
@@ -28,6 +28,7 @@ from leadline.model.result import (
 )
 
 ENOUGH = 0.5  # of what was asked of a level, and of its baseline, must be measured for a figure
+MOST = 0.75  # of what was asked: where less was measured the answer begins with it
 LOOK_AFTER = 60.0  # seconds of slots
 WOULD_WORK = (
     "What would work: a quieter machine (`wait: quiet`), longer slots, fewer instances, or virtual time "
@@ -71,8 +72,10 @@ def judged(
     few = _few(plan, count, unit)
 
     def why(effect: Effect) -> str:
-        """Empty for an effect that keeps its figures, and for one that has none."""
-        return "" if effect.percent is None else few(effect) or (TOO_NOISY if _too_wide(effect) else "")
+        """Empty for an effect that keeps its figures, and for one that needs none."""
+        if effect.verdict is Verdict.FAILED:
+            return ""
+        return few(effect) or (TOO_NOISY if effect.percent is not None and _too_wide(effect) else "")
 
     withheld = [
         (f"{effect.factor}={describe(effect.factor, effect.level)}", response.response, reason)
@@ -157,8 +160,8 @@ def _too_wide(effect: Effect) -> bool:
 
 
 def _without_figures(effect: E, reason: str) -> E:
-    """The effect itself where there is no reason to keep its figures back."""
-    if not reason:
+    """The effect itself where there is no reason to keep its figures back, or where it has none."""
+    if not reason or effect.percent is None:
         return effect
     return replace(
         effect,
@@ -201,6 +204,7 @@ def _judgement(
     ran = [trial for trial in record.trials if trial.state == TrialState.DONE]
     measured, wanted = count.of(lambda _: True)
     base = count.of(lambda one: one == plan.baseline)
+    disturbed = sum(trial.is_left and trial.failure is FailureClass.DISTURBED for trial in record.trials)
     verdicts = {
         effect.verdict for response in analysis.responses for effect in response.effects if not is_load(effect.factor)
     }
@@ -216,7 +220,7 @@ def _judgement(
             trial.failure is FailureClass.INTERRUPTED and trial.state != TrialState.SKIPPED for trial in record.trials
         ),
         baseline=base[0] if base[1] else None,
-        disturbed=len(analysis.disturbance.trials) if analysis.disturbance is not None else 0,
+        disturbed=max(disturbed, len(analysis.disturbance.trials) if analysis.disturbance is not None else 0),
         cold=sum(trial.steady is not None and trial.steady.cold for trial in ran),
         underpowered=figures and not analysis.confirmations and verdicts == {Verdict.UNDETERMINED},
         simulated=record.simulated,
@@ -225,7 +229,10 @@ def _judgement(
     )
     judgement = replace(judgement, remedy=_remedy(record, judgement))
     judgement = replace(judgement, limits=tuple(_limits(analysis, judgement, withheld)))
-    return replace(judgement, sentence=_sentence(record, analysis, judgement))
+    effects = [effect for response in analysis.responses for effect in response.effects]
+    faulty = {(effect.factor, effect.level) for effect in effects if effect.verdict is Verdict.FAILED}
+    whole = count.of(lambda one: not faulty.intersection(one.levels))
+    return replace(judgement, sentence=_sentence(record, analysis, judgement, whole))
 
 
 def _lost(record: StudyRecord, total: int) -> dict[str, int]:
@@ -267,7 +274,6 @@ def _words(record: StudyRecord, found: Judgement) -> str:
     """What lost most, in words: ``57 lost (52 late, 5 workload): levels came up to 4.2 s after ...``."""
     if not found.lost:
         return ""
-    kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
     first = next(iter(found.lost))
     lost = [(trial, slot) for trial, slot in _failures(record) if _cause(record, trial, slot) == first]
     if first == LATE:
@@ -278,15 +284,22 @@ def _words(record: StudyRecord, found: Judgement) -> str:
         said = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
     else:
         said = next((slot.left_out for trial in record.trials for slot in trial.slots if slot.left_out), "")
-    return f"{sum(found.lost.values())} lost ({kinds})" + (f": {said.rstrip('.')}" if said else "")
+    return f"{sum(found.lost.values())} lost ({_kinds(found)})" + (f": {said.rstrip('.')}" if said else "")
 
 
-def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement) -> str:
-    """Empty for a study that is answered."""
+def _kinds(found: Judgement) -> str:
+    return ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
+
+
+def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement, whole: tuple[int, int]) -> str:
+    """Empty for a study that is answered. ``whole``: measured and asked, without levels that failed by their doing."""
     if found.answered:
-        return ""
+        if whole[0] >= MOST * whole[1]:
+            return ""
+        return f"Only {found.measured} of {_plural(found.asked, found.unit)} were measured ({_kinds(found)})"
     if found.standing == UNFINISHED:
-        cut = f"; {_plural(found.interrupted, 'trial')} interrupted" if found.interrupted else ""
+        left = Counter(trial.failure for trial in record.trials if trial.is_left and trial.failure)
+        cut = "".join(f"; {_plural(number, 'trial')} {failure}" for failure, number in left.items())
         return f"Not finished: {found.done} of {found.trials} trials done{cut}"
     if not found.measured:
         head = f"none of {_plural(found.asked or found.trials, found.unit if found.asked else 'trial')} was measured"
@@ -326,14 +339,18 @@ def _remedy(record: StudyRecord, found: Judgement) -> str:
         return ""
     came_late = any(trial.is_left and trial.failure_message.startswith(CAME_LATE) for trial in record.trials)
     cause = LATE if came_late else next(iter(found.lost), "")
-    if not came_late and found.left and not found.measured:
+    if not came_late and found.left and not found.measured and not found.disturbed:
         return f"leadline run {study}"
     if found.measured >= ENOUGH * found.asked and found.measured and found.baseline != 0:
         return f"leadline power {study}"
     if cause == LATE and not found.disturbed and record.study.wait is not None:
         return f"leadline run {study} --set design.{_longer_slots(record)}"
-    if cause in (LATE, LEFT_OUT, FailureClass.INFRASTRUCTURE.value) or found.disturbed:
+    if cause == LEFT_OUT and any(slot.left_out == WARMING for trial in record.trials for slot in trial.slots):
+        return f"leadline run {study} --set workload.ramp_up={2 * record.study.workload.ramp_up or 10:g}s"
+    if cause == LATE or found.disturbed:
         return "leadline doctor" if record.study.wait is not None else f"leadline run {study} --set wait=quiet"
+    if cause == FailureClass.INFRASTRUCTURE.value:
+        return "leadline doctor"
     return f"leadline report {run}"
 
 
@@ -349,8 +366,7 @@ def _limits(analysis: StudyAnalysis, found: Judgement, withheld: Sequence[tuple[
     if found.left:
         yield f"Not finished: {found.done} of {found.trials} trials done."
     if found.lost:
-        kinds = ", ".join(f"{number} {cause}" for cause, number in found.lost.items())
-        yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({kinds})."
+        yield f"{found.measured} of {_plural(found.asked, found.unit)} measured ({_kinds(found)})."
     for noisy, sentence in ((False, "Too little was measured"), (True, "The noise is too large")):
         responses: dict[str, list[str]] = {}
         for name, response, reason in withheld:

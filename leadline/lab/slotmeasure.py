@@ -21,7 +21,7 @@ from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.record import Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
+from leadline.model.record import WARMING, Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.observe.table import read_series, schema
@@ -47,7 +47,7 @@ def measure_slots(
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
-    warming = {slot.slot.index: "the system was still warming up" for slot in begun if slot.slot.begin < cut}
+    warming = {slot.slot.index: WARMING for slot in begun if slot.slot.begin < cut}
     _store(changes, system, study, directory, wash_out, warming)
     return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
 

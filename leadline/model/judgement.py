@@ -13,10 +13,11 @@ NO_ANSWER_CODE = 4  # exit code of a command that has no answer
 class Judgement:
     """What was asked of a study and what was measured, in units (``slot`` or ``trial``), as far as its trials ended.
 
-    ``lost``: cause -> units, the most frequent first. ``baseline``: units of the baseline measured, None where the plan
-    has none of its own. ``withheld``: settings that have no figures as too little of them was measured. ``figures``:
-    whether any comparison has a figure, or a verdict that needs none. ``sentence``: the first words of the answer,
-    empty where nothing keeps the study from being answered. ``remedy``: the command that helps, may be empty.
+    ``disturbed``: trials that other programs disturbed. ``lost``: cause -> units, the most frequent first.
+    ``baseline``: units of the baseline measured, None where the plan has none of its own. ``withheld``: settings
+    that have no figures as too little of them was measured. ``figures``: whether any comparison has a figure, or a
+    verdict that needs none. ``sentence``: the first words of the answer, empty where nothing keeps the study from
+    being answered. ``remedy``: the command that helps, may be empty.
     """
 
     unit: str = "trial"
@@ -28,7 +29,7 @@ class Judgement:
     left: int = 0
     interrupted: int = 0
     baseline: int | None = None
-    disturbed: int = 0  # trials
+    disturbed: int = 0
     cold: int = 0  # trials done that were still warming up or compiling when they ended
     underpowered: bool = False  # nothing is told apart, nor equivalent
     simulated: bool = False
@@ -46,7 +47,7 @@ class Judgement:
     def standing(self) -> str:
         """``answered``, ``limited``, ``not finished`` or ``no answer``."""
         if not self.answered:
-            begun = self.measured or not self.interrupted
+            begun = self.measured or not (self.interrupted or self.disturbed)
             return UNFINISHED if self.left and begun and 2 * self.measured >= self.asked else NO_ANSWER
         return LIMITED if self.limits else ANSWERED
 

@@ -19,6 +19,7 @@ QUIET = "wait-quiet"  # a step of studies that wait, before all others
 NOT_QUIET = "not quiet"  # its detail begins with this where it ended in vain
 WARM_UP = "warm-up"  # a step of studies with a warm-up, before the load; its detail tells how it ended
 STUDY_FILE = "study.file"  # in the environment: the file that the study was read from, as the user named it
+WARMING = "the system was still warming up"  # why a slot is left out
 CAME_LATE = "live levels come late: "  # a failure begins with this where the run ended for it
 NOT_SETTLED = "not settled"  # it begins with this where it went to its bound
 

@@ -48,7 +48,9 @@ def health(record: StudyRecord, analysis: StudyAnalysis, files: Sequence[TrialFi
 def _answer(judgement: Judgement) -> Item:
     """The first tile: may the study be believed to have an answer?"""
     states = {ANSWERED: GOOD, LIMITED: WARN, UNFINISHED: WARN, NO_ANSWER: BAD}
-    measured = f"{judgement.measured} of {words.plural(judgement.asked, judgement.unit)} measured"
+    measured = "nothing measured"
+    if judgement.asked:
+        measured = f"{judgement.measured} of {words.plural(judgement.asked, judgement.unit)} measured"
     value = measured if judgement.answered else f"{judgement.standing}: {measured}"
     details = [f"{judgement.done} of {words.plural(judgement.trials, 'trial')} done"]
     details += [f"{count} {cause}" for cause, count in judgement.lost.items()]
