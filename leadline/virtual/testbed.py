@@ -359,8 +359,8 @@ class GuestTestbed(MachineTestbed):
             self.watcher.message(f"another run makes guests of this stack in {home} or {work}: waiting for its end")
 
         with ExitStack() as held:
-            for path in (home, work):
-                held.enter_context(exclusive(path.with_name(f"{name}.lock"), waiting))
+            for lock in (home.with_name(f"{name}.lock"), self.store.directory / ".in-use" / f"guests-{name}"):
+                held.enter_context(exclusive(lock, waiting))
             shutil.rmtree(work, ignore_errors=True)  # of a leadline that was killed
             return self._run(file, planned, options, home, work)
 
