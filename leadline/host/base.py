@@ -108,6 +108,9 @@ class Files(Protocol):
     def link(self, path: str | Path) -> str:
         """Where a symbolic link points. Raises OSError."""
 
+    def cpu_ns(self, pid: int) -> int | None:
+        """Nanoseconds of CPU that a process has used, its ended threads too; None where that cannot be asked."""
+
 
 class HostKnobs(Protocol):
     """A family of host parameters: one small module each, registered in ``leadline.host.knobs.FAMILIES``."""

@@ -44,6 +44,7 @@ OWN = "leadline"  # role of this program itself
 OTHERS = "others"  # beside the roles: processes that are none of the study's
 PROGRAM = "program.cpu"  # of the processes of one name among the others
 KERNEL = "kernel.cpu"
+CLOCK = "clock"  # beside the stat of a study's process: its CPU clock, ns
 SCRIPT = "script"  # beside an interpreter's stat: what it runs
 _PROGRAMS = 5  # of each look, those that used most
 
@@ -59,6 +60,7 @@ class _Group:
     """One role in one frame, by process id."""
 
     stats: dict[int, procfs.ProcessStat] = field(default_factory=dict)
+    clocks: dict[int, int] = field(default_factory=dict)
     io: dict[int, dict[str, int]] = field(default_factory=dict)
     status: dict[int, dict[str, int]] = field(default_factory=dict)
     tasks: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
@@ -119,6 +121,8 @@ def _groups(frame: Frame) -> dict[str, _Group]:
             stat = procfs.process_stat(text)
             if stat is not None:
                 group.stats[pid] = stat
+        elif path[1] == CLOCK:
+            group.clocks[pid] = int(text)
         elif path[1] == SCRIPT:
             group.scripts[pid] = text
         elif path[1] == "io":
@@ -142,8 +146,10 @@ def _gauges(time_ns: int, role: str, group: _Group, page: int, table: TallTable)
 
 
 def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> float:
-    """Adds the CPU and fault rates; the group's CPU seconds between the two frames."""
-    user = system = minor = major = 0
+    """Adds the CPU and fault rates; the group's CPU seconds between the two frames, of processes by their clocks where
+    those are known. Ticks share them out between user mode and the kernel.
+    """
+    seconds_used, user, system, minor, major = 0.0, 0, 0, 0, 0
     # What an ended child had used by the last sample is already counted as its own.
     counted_user: defaultdict[int, int] = defaultdict(int)
     counted_system: defaultdict[int, int] = defaultdict(int)
@@ -152,22 +158,30 @@ def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds:
             counted_user[stat.parent] += stat.user + stat.children_user
             counted_system[stat.parent] += stat.system + stat.children_system
     for pid, now in new.stats.items():
-        was = old.stats.get(pid)
+        was, clock = old.stats.get(pid), old.clocks.get(pid)
         if was is None or was.start != now.start:
-            was = procfs.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0)
-        user += max(0, now.user - was.user)
-        user += max(0, now.children_user - was.children_user - counted_user[pid])
-        system += max(0, now.system - was.system)
-        system += max(0, now.children_system - was.children_system - counted_system[pid])
+            was, clock = procfs.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0), 0
+        own_user, own_system = max(0, now.user - was.user), max(0, now.system - was.system)
+        if clock is None or pid not in new.clocks:
+            seconds_used += (own_user + own_system) / ticks
+        else:
+            seconds_used += max(0, new.clocks[pid] - clock) / 1e9
+        children_user = max(0, now.children_user - was.children_user - counted_user[pid])
+        children_system = max(0, now.children_system - was.children_system - counted_system[pid])
+        seconds_used += (children_user + children_system) / ticks
+        user, system = user + own_user + children_user, system + own_system + children_system
         minor += max(0, now.minor_faults - was.minor_faults)
         major += max(0, now.major_faults - was.major_faults)
     if seconds > 0:
-        table.add(time_ns, "cpu.user", role, user / ticks / seconds)
-        table.add(time_ns, "cpu.system", role, system / ticks / seconds)
-        table.add(time_ns, "cpu", role, (user + system) / ticks / seconds)
+        if user + system == 0:  # too little for a tick: shared out as all before
+            user, system = (sum(getattr(now, mode) for now in new.stats.values()) for mode in ("user", "system"))
+        kernel = system / (user + system) if user + system else 0.0
+        table.add(time_ns, "cpu.user", role, seconds_used * (1 - kernel) / seconds)
+        table.add(time_ns, "cpu.system", role, seconds_used * kernel / seconds)
+        table.add(time_ns, "cpu", role, seconds_used / seconds)
         table.add(time_ns, "faults.minor", role, minor / seconds)
         table.add(time_ns, "faults.major", role, major / seconds)
-    return (user + system) / ticks
+    return seconds_used
 
 
 def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from leadline.host.base import PROC, Files, Process
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.process_series import OTHERS, OWN, SCRIPT, decode
+from leadline.observe.process_series import CLOCK, OTHERS, OWN, SCRIPT, decode
 from leadline.observe.procfs import process_stat
 from leadline.observe.sampler import Sampler
 
@@ -112,15 +112,17 @@ class ProcessObserver:
         if self._count % _OTHERS_EVERY == 0:
             yield from self._others()
 
-    def _copies(self, prefix: str, pid: int, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    def _copies(self, prefix: str, pid: int, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         start = f"{PROC}/{pid}/"
+        if "stat" in names and (used := self._files.cpu_ns(pid)) is not None:
+            yield f"{prefix}/{CLOCK}", str(used).encode()
         for path, content in self._files.read_many(start + name for name in names).items():
             if content:
                 yield f"{prefix}/{path.removeprefix(start)}", content
 
     def _threads(self, prefix: str, pid: int) -> Iterator[tuple[str, bytes]]:
         tasks = self._files.names(f"{PROC}/{pid}/task")
-        for path, content in self._copies(prefix, pid, (f"task/{task}/status" for task in tasks)):
+        for path, content in self._copies(prefix, pid, [f"task/{task}/status" for task in tasks]):
             yield path.removesuffix("/status"), content
 
     def _others(self) -> Iterator[tuple[str, bytes]]:

@@ -60,6 +60,19 @@ def frame(n: int, seconds: float, files: dict[str, str]) -> Frame:
     return Frame(n, int(seconds * 1e9), int((1000 + seconds) * 1e9), 0, 0, {**first, **texts})
 
 
+def test_cpu_is_that_of_the_processes_clocks_shared_out_by_ticks() -> None:
+    files = [
+        {"server/1/stat": stat(1, 100, 50), "server/1/clock": "1509000000", "server/2/stat": stat(2, 0)},
+        {"server/1/stat": stat(1, 100, 51), "server/1/clock": "1516000000", "server/2/stat": stat(2, 1)},
+        {"server/1/stat": stat(1, 100, 51), "server/1/clock": "1519000000", "server/3/clock": "4000000"},
+    ]
+    files[2] |= {"server/2/stat": stat(2, 1), "server/3/stat": stat(3, 0, start=8)}
+    table = decode(frame(n, n, texts) for n, texts in enumerate(files)).frame()
+    values = {name: table.filter(pl.col("metric") == name)["value"].to_list() for name in ("cpu", "cpu.system")}
+    assert values["cpu"] == pytest.approx([0.007 + 0.01, 0.003 + 0.004])
+    assert values["cpu.system"] == pytest.approx([0.0085, 0.007 * 51 / 152])
+
+
 def last(frames: list[Frame]) -> dict[str, float]:
     rows = decode(frames).frame().filter(pl.col("time_ns") == frames[-1].time_ns)
     return {metric: value for _, metric, _, value in rows.filter(pl.col("subject") == "database").iter_rows()}
