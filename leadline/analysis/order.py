@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads scipy.stats at its first use
 
 from leadline.model import distributions
 from leadline.model.result import Interval
@@ -15,8 +16,8 @@ FEWEST = 8  # degrees of freedom with which an effect of the order is looked for
 
 @dataclass(frozen=True)
 class OrderEffect:
-    """Percent by which a measurement is larger than another: ``later`` in its block by one place, or directly
-    ``after another`` treatment instead of the same.
+    """Percent by which a measurement is larger than another: ``later`` in its block by one place, directly ``after
+    another`` treatment instead of the same, or the ``last`` of all than the first.
     """
 
     name: str
@@ -63,3 +64,18 @@ def order_effects(
         low, mid, high = (100.0 * float(np.expm1(bound)) for bound in (size - reach, size, size + reach))
         order_rows.append(OrderEffect(name, mid, Interval(low, high, level)))
     return tuple(order_rows)
+
+
+def drift(values: Sequence[float], treatments: Sequence[int], level: float = 0.99) -> OrderEffect | None:
+    """``last``, by the slope of Theil and Sen through the logarithms of ``values`` (n, positive, in their order), each
+    against the median of its treatment (n); None of too few.
+    """
+    logs, kinds = np.log(np.asarray(values, dtype=np.float64)), np.asarray(treatments)
+    if len(logs) < FEWEST:
+        return None
+    for kind in np.unique(kinds):
+        logs[kinds == kind] -= np.median(logs[kinds == kind])
+    line = scipy.stats.theilslopes(logs, np.arange(len(logs)), level)
+    slopes = line.low_slope, line.slope, line.high_slope
+    low, mid, high = (100.0 * float(np.expm1(slope * (len(logs) - 1))) for slope in slopes)
+    return OrderEffect("last", mid, Interval(low, high, level))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leadline.analysis import analyse, robust
-from leadline.analysis.order import OrderEffect, order_effects
+from leadline.analysis.order import OrderEffect, drift, order_effects
 from leadline.design import make_plan
 from leadline.design.errors import DesignError
 from leadline.design.seeds import derived
@@ -232,6 +232,10 @@ def compared(
     comparison = Comparison(
         tuple(commands), how, plan, tuple(runs), None, nothing=nothing, interrupted=interrupted, notes=notes
     )
+    walls, kinds = [run.figures["wall"] for run in good], [run.command for run in good]
+    trend = None if comparison.unordered else drift(walls, kinds)
+    if trend is not None:
+        comparison = replace(comparison, order=(trend,))
     if nothing:
         return comparison
     responses = [name for name in PROCESS_RESPONSES if all(run.figures.get(name, 0) > 0 for run in good)]
@@ -244,11 +248,9 @@ def compared(
         equivalence_margin=how.margin,
         verdicts_only=True,
     )
-    order: tuple[OrderEffect, ...] = ()
+    order = comparison.order
     if not comparison.unordered:
-        order = order_effects(
-            [run.figures["wall"] for run in good], [run.command for run in good], [run.block for run in good]
-        )
+        order = (*order_effects(walls, kinds, [run.block for run in good]), *order)
     outliers = tuple(run for at in range(len(commands)) for run in _far(good, at))
     by_ranks = _by_ranks(good, len(commands)) if outliers else {}
     return replace(comparison, analysis=analysis, order=order, outliers=outliers, by_ranks=by_ranks)

@@ -24,6 +24,7 @@ _CACHES = {
     "cold": ", page cache dropped before each run",
     "unknown": "",
 }
+_SMALL = 5  # percent of drift that nobody needs to know
 _SHOWN = 5  # failures that are told one by one
 
 
@@ -92,11 +93,13 @@ def _others(found: Comparison) -> Iterator[str]:
 
 def _order(found: Comparison) -> Iterator[str]:
     for effect in found.order:
-        what = "one place later in its block" if effect.name == "later" else "after another command, not the same,"
-        sentence = f"a run {what} takes {signed(effect.percent)} % time {_interval(effect.interval)}"
-        yield f"Order: {sentence}" + (
-            "; random blocks keep it out of the comparison" if effect.found else ": none seen"
-        )
+        size = f"{signed(effect.percent)} % time {_interval(effect.interval)}"
+        mixed = "; random blocks keep it out of the comparison" if len(found.commands) > 1 else ""
+        if effect.name != "last":
+            what = "one place later in its block" if effect.name == "later" else "after another command, not the same,"
+            yield f"Order: a run {what} takes {size}" + (mixed if effect.found else ": none seen")
+        elif effect.found and abs(effect.percent) > _SMALL:
+            yield f"Drift: the last run takes {size} against the first{mixed}"
 
 
 def _outliers(found: Comparison) -> Iterator[str]:
