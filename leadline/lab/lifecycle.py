@@ -13,7 +13,7 @@ from pathlib import Path
 from leadline.host.base import TrialHost
 from leadline.lab.interruption import Interruption
 from leadline.lab.progress import Watcher
-from leadline.lab.slots import Lateness, SlotChanges
+from leadline.lab.slots import Breaking, Lateness, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import LoadOutcome, Measured, System
 from leadline.lab.warmup import counted, warm_up
@@ -23,8 +23,8 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
-from leadline.model.plan import PlannedTrial
-from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, Reading, under_load
+from leadline.model.plan import PlannedTrial, Treatment
+from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load
 from leadline.model.study import Study
 
 MINIMUM_FREE = 256 * 1024 * 1024  # bytes a trial may need: a database copy, logs, series
@@ -63,6 +63,7 @@ class TrialRunner:
     originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
     last: Attempt | None = field(default=None, init=False)
     repeats_left: int = 0  # disturbed trials that may still be measured again
+    breaking: list[Breaking] = field(default_factory=list, init=False)
 
     def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
         """One attempt. Whatever happens, services are stopped and the row is closed; returns the failure if any.
@@ -94,6 +95,12 @@ class TrialRunner:
             self.repeats_left -= 1
             for attempt in measured:
                 attempt.failure = TrialFailure(FailureClass.DISTURBED, worst)
+
+    @property
+    def usual(self) -> dict[str, Level]:
+        """Factors at the baseline's levels."""
+        factors = self.study.factors.items()
+        return {name: self.knobs[name].parse(levels[0]) for name, levels in factors if name in self.knobs}
 
     def begin(self, trial_id: int, planned: PlannedTrial, system: System) -> Attempt:
         """A new attempt of a trial, its row marked as running."""
@@ -231,7 +238,7 @@ class Attempt:
     def prepare(self) -> None:
         """Levels applied, services started, all read back."""
         runner, system, directory = self.runner, self.system, self.directory
-        levels = {**runner.settings, **self.planned.treatment.as_dict()}
+        levels = {**runner.settings, **self._first_treatment().as_dict()}
         # pseudo-factors set nothing
         self.known = {name: level for name, level in levels.items() if name in runner.knobs}
         on_host = self.owners.levels(self.known, runner.host)
@@ -260,11 +267,20 @@ class Attempt:
             if self.changes is None:
                 self.outcome = self.system.load(self.directory, planned.seed, watcher.load)
             else:
-                self.outcome = self.system.load_in_slots(
-                    self.directory, planned.seed, watcher.load, planned.slots, self.changes.on_slot
-                )
+                self.outcome = self._load_in_slots(self.changes)
                 self.changes.finish()
                 self.now_at(self.changes.found)
+
+    def _load_in_slots(self, changes: SlotChanges) -> LoadOutcome:
+        def on_load(second: LoadSecond) -> None:
+            self.runner.watcher.load(second)
+            changes.see(second)
+
+        planned = self.planned
+        try:
+            return self.system.load_in_slots(self.directory, planned.seed, on_load, planned.slots, changes.on_slot)
+        except TrialFailure as failure:
+            raise changes.blame(failure) or failure from failure
 
     def now_at(self, levels: Mapping[str, Level]) -> None:
         """Knobs that changed under the load have these levels now."""
@@ -317,7 +333,16 @@ class Attempt:
                 *(runner.store, self.owners, runner.watcher, runner.knobs, self.trial, self.number, slots, wash_out),
                 restarts=self.system.restarts,
                 lateness=lateness or Lateness(),
+                usual=runner.usual,
+                breaking=runner.breaking,
+                limit=runner.study.limits.errors,
             )
+
+    def _first_treatment(self) -> Treatment:
+        """Of the first slot whose levels an instance survives, or of a trial without slots."""
+        slots = (slot.treatment for slot in self.planned.slots)
+        survived = (at for at in slots if not any(breaking.in_(at) for breaking in self.runner.breaking))
+        return next(survived, self.planned.treatment)
 
     def _check_space(self, directory: Path) -> None:
         free = shutil.disk_usage(directory).free

@@ -246,9 +246,9 @@ class StudyRun:
         self, runner: TrialRunner, trials: Sequence[TrialRecord], record: StudyRecord, clock: Clock, left: int
     ) -> Sequence[TrialFailure | None]:
         """One trial, or all of a rotation's block; the failure of each, if any."""
-        broken = 0
-        failures: Sequence[TrialFailure | None] = ()
-        for attempt in range(1, ATTEMPTS + runner.repeats_left + 1):
+        attempt = broken = 0
+        while True:
+            attempt, breaking = attempt + 1, len(runner.breaking)
 
             def announce(planned: PlannedTrial, attempt: int = attempt, left: int = left) -> None:
                 label = treatment_label(planned, record.plan, self.planned.knobs)
@@ -267,12 +267,14 @@ class StudyRun:
                 more = f"{runner.repeats_left} more may be"
                 self.watcher.message(f"measured again, {more}: {classes[FailureClass.DISTURBED]}")
                 continue
+            if len(runner.breaking) > breaking:
+                self.watcher.message(f"again without it: {runner.breaking[-1].why}")
+                continue
             broken += FailureClass.INFRASTRUCTURE in classes
             if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS:
                 return failures
             message = classes[FailureClass.INFRASTRUCTURE]
             self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {message}")
-        return failures
 
 
 class Streak:

@@ -14,7 +14,7 @@ from leadline.analysis import steady_state, steady_verdict
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.lab.measure import worst
 from leadline.lab.slotrows import SlotMeasured
-from leadline.lab.slots import BegunSlot, SlotChanges
+from leadline.lab.slots import BROKEN, BegunSlot, SlotChanges
 from leadline.lab.store import Store
 from leadline.lab.system import SecondSeries, System, Window, WindowMeasured
 from leadline.layouts import wash_out_of
@@ -87,7 +87,7 @@ def _store(
     broken = [slot.failure is not None or bool(why) for slot, why in zip(changes.begun, wrong, strict=True)]
     carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
     machine = _machine(system, directory, measure_windows, beside)
-    findings = _restarts(changes, study)
+    findings = _restarts(changes)
     rows = []
     for at, (slot, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
         why = left_out.get(slot.slot.index, "")
@@ -106,27 +106,39 @@ def _store(
         window = measured.window
         rows.append(SlotMeasured(slot.slot.index, window.begin, window.end, measured.responses, why, use))
     changes.store.set_slots_measured(changes.trial, changes.attempt, rows)
+    _check_survived(changes, carried, wrong)
     if len(carried) == len(changes.begun):
         raise blamed(Evidence(Event.WRONG), f"no slot counts: {wrong[0]}, before any level was changed")
 
 
-def _restarts(changes: SlotChanges, study: Study) -> dict[int, tuple[str, bool]]:
+def _check_survived(changes: SlotChanges, carried: Mapping[int, int | None], wrong: Sequence[str]) -> None:
+    """Raises TrialFailure where a level broke the instance, which did not recover before the end."""
+    last = len(changes.begun) - 1
+    if last not in carried:
+        return
+    origin = carried[last] or 0
+    after = [at for at in carried if at > origin and carried[at] == carried[last]]
+    if sum(changes.begun[at].slot.seconds for at in after) >= BROKEN:
+        changes.broke = changes.begun[origin]
+        if failure := changes.blame(blamed(Evidence(Event.WRONG), wrong[origin] or wrong[last])):
+            raise failure
+
+
+def _restarts(changes: SlotChanges) -> dict[int, tuple[str, bool]]:
     """Slots after whose change the server started the application anew: what is told of it, and whether a level of the
     slot's own brought it about, rather than the way back from another's.
     """
     begun = changes.begun
     # What changed at another time, and nothing happened, is not to blame where something else changed with it.
     innocent = {name for slot in begun[1:] if not slot.restarted for name in changes.changed(slot)}
-    usual = {name: changes.knobs[name].parse(study.factors[name][0]) for name in changes.changing}
     restarts = {}
     for at, slot in enumerate(begun):
         if slot.restarted:
             names = changes.changed(slot)
             names = [name for name in names if name not in innocent] or names
             now = {name: slot.slot.treatment[name] for name in names}
-            levels = " and ".join(f"{name} to {changes.knobs[name].format(level)}" for name, level in now.items())
-            sentence = f"the change of {levels} restarts the application: not live here"
-            restarts[at] = (sentence, any(level != usual[name] for name, level in now.items()))
+            sentence = f"{changes.told(now)} restarts the application: not live here"
+            restarts[at] = (sentence, any(level != changes.usual[name] for name, level in now.items()))
     return restarts
 
 
@@ -263,7 +275,7 @@ def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
     ends = np.array([slot.end_ns / 1e9 for slot in begun])
     slots = np.maximum(np.searchsorted(due, begins + 0.001) - 1, 0)
     inside = (begins >= due[slots] - 0.001) & (begins + 1 <= ends[slots] + 0.001)
-    keys = np.array([slot.slot.treatment.key for slot in begun])
+    keys = np.array([_in_force(slot) for slot in begun])
     levelled = {
         name: _levelled(series.values[name], inside, keys[slots[inside]]) for name in ("throughput", "mean", "p99")
     }
@@ -271,6 +283,11 @@ def _verdict(series: SecondSeries, begun: Sequence[BegunSlot]) -> SteadyState:
         steady_verdict(levelled["throughput"], levelled["p99"]),
         steady_state(levelled["mean"], higher_is_better=False),
     )
+
+
+def _in_force(slot: BegunSlot) -> str:
+    """Key of the levels that a slot had, its treatment's or others."""
+    return slot.slot.treatment.key if slot.done is None or slot.done.matches else repr(slot.done.found)
 
 
 def _levelled(every: Sequence[float], inside: np.ndarray, keys: np.ndarray) -> list[float]:

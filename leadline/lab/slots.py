@@ -20,9 +20,11 @@ from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.owners import Owners
-from leadline.model.plan import Slot
-from leadline.model.record import CAME_LATE
+from leadline.model.plan import Slot, Treatment
+from leadline.model.record import CAME_LATE, LoadSecond
 from leadline.model.units import rounded
+
+BROKEN = 10.0  # seconds in which it serves nobody, a whole slot of other levels among them: it does not recover
 
 
 @dataclass
@@ -47,12 +49,24 @@ class Lateness:
             )
 
 
+@dataclass(frozen=True)
+class Breaking:
+    """Live levels that an instance did not survive: no later one is given them. ``why``: in words."""
+
+    levels: Mapping[str, Level]
+    why: str
+
+    def in_(self, treatment: Treatment) -> bool:
+        return all(treatment[name] == level for name, level in self.levels.items())
+
+
 @dataclass
 class BegunSlot:
-    """What became of one slot. Moments in unix ns."""
+    """What became of one slot. Moments in unix ns. ``before``: levels that were in force when it began."""
 
     slot: Slot
     due_ns: int
+    before: Mapping[str, Level] = field(default_factory=dict)
     done: SlotSet | None = None
     failure: TrialFailure | None = None
     restarts: int = 0  # of the application before it
@@ -81,9 +95,15 @@ class SlotChanges:
     wash_out: float = 0.0
     restarts: Callable[[], int] = lambda: 0  # of the application inside its server, so far
     lateness: Lateness = field(default_factory=Lateness)
+    usual: Mapping[str, Level] = field(default_factory=dict)  # the baseline's levels
+    breaking: list[Breaking] = field(default_factory=list)  # of all trials of a run
+    limit: float = 1.0  # share of transactions that may fail
     begun: list[BegunSlot] = field(default_factory=list, init=False)
     changing: tuple[str, ...] = field(init=False)
     found: dict[str, Level] = field(default_factory=dict, init=False)  # as last read
+    broke: BegunSlot | None = field(default=None, init=False)  # since this one nobody is served
+    _sick: float = field(default=0.0, init=False)  # seconds of that
+    _steady_from: float | None = field(default=None, init=False)  # seconds since the start of the load
 
     def __post_init__(self) -> None:
         levels = [slot.treatment.as_dict() for slot in self.slots]
@@ -105,15 +125,22 @@ class SlotChanges:
         """
         slot = self.slots[index]
         wanted = {name: slot.treatment[name] for name in self.changing}
-        begun = BegunSlot(slot, due_ns)
+        begun = BegunSlot(slot, due_ns, dict(self.found) if index else {})
         self.begun.append(begun)
         self.store.begin_slot(self.trial, self.attempt, index, due_ns, wanted)
         self.watcher.step(f"slot {index + 1} of {len(self.slots)}")
         begun.restarts = self.restarts()
         clock.sleep_until(due_ns)
-        begun.done = self._change(begun, wanted, clock)
+        why = next((breaking.why for breaking in self.breaking if breaking.in_(slot.treatment)), "")
+        if why:
+            failure = blamed(Evidence(Event.REFUSED), why)
+            begun.done = SlotSet(due_ns, due_ns, dict(self.found), False, failure)
+        else:
+            begun.done = self._change(begun, wanted, clock)
         begun.failure = begun.done.failure
         self.store.end_slot(self.trial, self.attempt, index, begun.done)
+        if why:
+            return
         late = 0.0 if begun.restarted else (begun.done.set_at_ns - due_ns) / 1e9
         self.lateness.add(slot, late, latest_change(slot.seconds, self.wash_out))
 
@@ -187,10 +214,67 @@ class SlotChanges:
             self.fail(last, TrialFailure(FailureClass.INFRASTRUCTURE, text))
 
     def changed(self, begun: BegunSlot) -> list[str]:
-        """Knobs that a slot has changed, as against the slot before; all that change for the first one."""
-        before = self.slots[begun.slot.index - 1].treatment if begun.slot.index else None
+        """Knobs that a slot has changed; all that change for the first one."""
         now = begun.slot.treatment
-        return [name for name in self.changing if before is None or before[name] != now[name]]
+        return [name for name in self.changing if begun.before.get(name) != now[name]]
+
+    def told(self, levels: Mapping[str, Level]) -> str:
+        """A change to these levels, in words."""
+        texts = [f"{name} to {self.knobs[name].format(level)}" for name, level in levels.items()]
+        return f"the change of {' and '.join(texts)}"
+
+    def see(self, second: LoadSecond) -> None:
+        """A second of the load. Raises TrialFailure(workload) where the instance serves nobody any more."""
+        if second.phase != "steady" or not self.begun:
+            return
+        if self._steady_from is None:
+            self._steady_from = second.second
+        at = second.second - self._steady_from
+        all_ = second.throughput + second.errors
+        if second.errors <= self.limit * all_ if second.throughput else not second.errors + second.in_flight:
+            self.broke, self._sick = None, 0.0
+            return
+        if self.broke is None:
+            self.broke = next(
+                begun for begun in reversed(self.begun) if begun.slot.begin <= at or begun is self.begun[0]
+            )
+        self._sick += 1
+        after = self.slots[self.broke.slot.index + 1 : self.broke.slot.index + 2]
+        if self._sick > BROKEN and all(at >= slot.begin + slot.seconds for slot in after):
+            text = f"more than {self.limit:.2%} of the transactions failed in each of {self._sick:.0f} seconds"
+            failure = blamed(Evidence(Event.WRONG), text)
+            if self._culprits(self.broke):
+                raise failure
+
+    def blame(self, failure: TrialFailure) -> TrialFailure | None:
+        """What broke the instance, of the levels of the slot since which nobody is served, or of the last one; None
+        where it is none of them. They are given to no instance any more.
+        """
+        if not self.begun or failure.failure_class not in (FailureClass.CONFIGURATION, FailureClass.WORKLOAD):
+            return None
+        begun = self.broke or self.begun[-1]
+        levels = self._culprits(begun)
+        if not levels or any(breaking.levels == levels for breaking in self.breaking):
+            return None
+        how = "restarts the application: not live here" if begun.restarted else "breaks the application"
+        why = f"{self.told(levels)} {how}; after it: {failure.message}"
+        self.breaking.append(Breaking(levels, why))
+        return blamed(Evidence(Event.REFUSED), why, failure.evidence)
+
+    def _culprits(self, begun: BegunSlot) -> dict[str, Level]:
+        """Levels of a slot that are not the baseline's, first those that no healthy slot had before; of the way back
+        from some, these, where it was seen to do something.
+        """
+        if begun.failure is not None and any(breaking.in_(begun.slot.treatment) for breaking in self.breaking):
+            return {}  # it was given other levels
+        begun.restarted = begun.restarted or self.restarts() > begun.restarts
+        earlier = [slot for slot in self.begun if slot.slot.index < begun.slot.index and slot.failure is None]
+        healthy = {(name, slot.slot.treatment[name]) for slot in earlier for name in self.changing}
+        now = {name: begun.slot.treatment[name] for name in self.changing}
+        if begun.restarted and all(level == self.usual.get(name) for name, level in now.items()):
+            return {name: level for name, level in begun.before.items() if level != self.usual.get(name)}
+        now = {name: level for name, level in now.items() if level != self.usual.get(name)}
+        return {name: level for name, level in now.items() if (name, level) not in healthy} or now
 
     def _differences(self, wanted: Mapping[str, Level]) -> str:
         return "; ".join(

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.slotmeasure import remeasure, slot_series, slots_of
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
-from leadline.lab.system import SecondSeries
+from leadline.lab.system import LoadClock, LoadOutcome, OnLoad, OnSlot, SecondSeries
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
-from leadline.model.plan import Role
-from leadline.model.record import TrialRecord
+from leadline.model.plan import Role, Slot
+from leadline.model.record import LoadSecond, TrialRecord
 
 STUDY = """\
 study: live
@@ -302,6 +303,83 @@ def test_what_a_level_breaks_beyond_its_slot_is_its_own_finding(tmp_path: Path) 
     assert [slot.index for slot in trial.slots if slot.left_out] == [4, 5, 6, 7, 8]
     assert trial.slots[8].left_out == "the system was not healthy at its start, since slot 4"
     assert [one.slot for one in trial.observations()] == [0, 1, 2, 3, 9, 10, 11]
+
+
+class FakeBreakingSystem(FakeSystem):
+    """From the moment at which the live level is 30 an instance serves nobody until it is started again; ``dies``: its
+    server ends. Every instance that was started is counted by its slots.
+    """
+
+    dies = False
+
+    def load_in_slots(
+        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
+    ) -> LoadOutcome:
+        self.failing_slots, broken = {}, False
+
+        def begin(index: int, due_ns: int, clock: LoadClock) -> None:
+            nonlocal broken
+            on_slot(index, due_ns, clock)
+            broken = broken or self.host.values["vm.fake_live"] == 30
+            if broken and self.dies:
+                raise TrialFailure(FailureClass.CONFIGURATION, "tomcat died during the trial: exit code 1")
+            self.failing_slots |= {index: 1.0} if broken else {}
+            for second in range(int(slots[index].seconds)):
+                rate, errors = (0.0, 9) if broken else (9.0, 0)
+                on_load(LoadSecond(11 + slots[index].begin + second, "steady", rate, 3.0, errors))
+
+        return super().load_in_slots(directory, seed, on_load, slots, begin)
+
+
+def broken_by_30(trial: TrialRecord) -> None:
+    """All others are measured as if 30 had not been in the plan."""
+    assert trial.state == "done", trial.failure_message
+    failed = [slot for slot in trial.slots if slot.failure]
+    assert [slot.treatment["vm.fake_live"] for slot in failed] == [30] * 4
+    assert {slot.failure for slot in failed} == {FailureClass.CONFIGURATION}
+    (told,) = {slot.failure_message for slot in failed}
+    assert told.startswith("the change of vm.fake_live to 30 breaks the application; after it: ")
+    assert len([slot for slot in trial.slots if slot.responses and not slot.failure and not slot.left_out]) == 8
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["its server ends", "it serves nobody"])
+def test_a_level_that_breaks_the_instance_for_good_costs_the_others_one_attempt(tmp_path: Path, dies: bool) -> None:
+    system = FakeBreakingSystem(FakeHost(), effect=live_level)
+    system.dies = dies
+    first, *others = trials(tmp_path, system)
+    broken_by_30(first)
+    assert first.attempt == 2
+    for trial in others:
+        broken_by_30(trial)
+        assert trial.attempt == 1, "the level is known, and no instance is given it"
+    assert system.calls.count("start-server") == len(others) + 2
+
+
+def test_a_level_that_breaks_the_instance_at_its_start_is_started_without(tmp_path: Path) -> None:
+    text = STUDY.replace("replicates: 2", "replicates: 1")
+    seeds = iter(range(100))
+    while True:  # an order whose first slot holds it
+        system = FakeBreakingSystem(FakeHost(), effect=live_level)
+        place = tmp_path / str(seed := next(seeds))
+        (trial,) = trials(place, system, text.replace("replicates: 1", f"replicates: 1, seed: {seed}"))
+        broken_by_30(trial)
+        if trial.slots[0].treatment["vm.fake_live"] == 30:
+            break
+
+
+def test_an_application_that_every_level_breaks_is_no_levels_fault(tmp_path: Path) -> None:
+    def end(step: str) -> None:
+        if step == "before slot 5":
+            raise TrialFailure(FailureClass.CONFIGURATION, "tomcat died during the trial: exit code 1")
+
+    (trial,) = trials(
+        tmp_path,
+        FakeSystem(FakeHost(), effect=live_level, at_step=end),
+        STUDY.replace("replicates: 2", "replicates: 1"),
+    )
+    assert trial.state == "failed"
+    assert trial.failure_message == "tomcat died during the trial: exit code 1"
+    assert trial.attempt <= 3, "at most one for each level that is not the baseline's"
 
 
 def test_a_system_that_was_never_healthy_fails_the_trial_and_no_slot(tmp_path: Path) -> None:
