@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -72,9 +73,9 @@ def _between_markings(pauses: Sequence[Pause], cycles: Sequence[Cycle]) -> list[
     after: list[Pause | Cycle] = [p for p in pauses if p.name not in ("Full", "Degenerated GC")]
     after += [cycle for cycle in cycles if cycle.heap]
     after.sort(key=lambda event: event.at)
-    points = []
+    points, times = [], [event.at for event in after]
     for begin, end in pairwise(ends):
-        inside = [event for event in after if begin < event.at <= end and event.heap]
+        inside = [event for event in after[bisect_right(times, begin) : bisect_right(times, end)] if event.heap]
         if inside:
             points.append(_point(min(inside, key=lambda event: event.heap.after if event.heap else 0)))
     return points
