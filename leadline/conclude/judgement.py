@@ -313,8 +313,9 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement, wh
         head = (reasons or ["nothing can be compared"])[0].rstrip(".")
     parts = ["; ".join(filter(None, [f"No answer: {head}", _words(record, found)]))]
     if found.left:
-        unfinished = f"{found.left} of {_plural(found.trials, 'trial')} not finished"
-        parts.append("; ".join(filter(None, [unfinished, _cut(record)])))
+        cut, unfinished = _cut(record), f"{found.left} of {_plural(found.trials, 'trial')} not finished"
+        alone = cut[:1].upper() + cut[1:] if found.left == found.trials else ""
+        parts.append(alone or "; ".join(filter(None, [unfinished, cut])))
     others = analysis.disturbance
     if others is not None and others.found:
         most = 100 * max(others.shares.values())
@@ -325,9 +326,9 @@ def _sentence(record: StudyRecord, analysis: StudyAnalysis, found: Judgement, wh
 
 
 def _cut(record: StudyRecord) -> str:
-    """What ended the last trial that was cut short, in its own words."""
+    """What ended the last trial that was cut short, in its own words, without what helps."""
     cut = [trial for trial in record.trials if trial.is_left and trial.failure_message]
-    return " ".join(cut[-1].failure_message.split()).rstrip(".") if cut else ""
+    return " ".join(cut[-1].failure_message.split()).rstrip(".").removesuffix(WOULD_WORK).rstrip(". ") if cut else ""
 
 
 def _remedy(record: StudyRecord, found: Judgement) -> str:
