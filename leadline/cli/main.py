@@ -21,7 +21,7 @@ import leadline
 from leadline.api.process import Interruption, one_blas_thread, redacted, usual_mask
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
-from leadline.model.errors import LeadlineError, shortened
+from leadline.model.errors import LeadlineError, printable, shortened
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -207,4 +207,4 @@ def _run() -> int:
 
 
 def _say(text: str) -> None:
-    errors.print(text, soft_wrap=True)
+    errors.print("\n".join(map(printable, text.expandtabs().split("\n"))), soft_wrap=True)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import itertools
+import os
 import queue
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from leadline.far import wire
 from leadline.far.agent import kinds
@@ -41,6 +45,11 @@ _SSH_FAILED = 255  # exit code of the client itself
 _DAYS = 30  # after which a package of leadline that nothing has used is removed there
 _SAMPLES = 15  # of the clock
 _MARK = "leadline-answers"
+_ABOUT = ("python", "versions", "user", "machine", "address", "cache")  # what the first session tells
+_MOST_LINES, _LONGEST = 10_000, 1 << 16  # of what a host says: lines until it answers, bytes of one
+_MOST_TOLD = 10_000  # lines of progress of a request
+_MOST_WAITING = 64  # messages of an agent that nobody has asked for yet
+_LAST_WORDS = 20  # lines of its errors that are kept
 _SILENCE = 60  # seconds without a sign of life after which the first session ends
 # The first session: it tells what is there and lives as long as its input, which ends when leadline does. Where the
 # network is lost nothing tells the host of that end.
@@ -75,6 +84,7 @@ class Connection:
         self._sockets: Scratch | None = None
         self._master: subprocess.Popen[bytes] | None = None
         self._about: dict[str, str] = {}
+        self._said: deque[str] = deque(maxlen=_LAST_WORDS)
 
     # the shared connection -----------------------------------------------------------------------------------
 
@@ -91,10 +101,19 @@ class Connection:
         argv = self._argv(script, ("-o", "ControlMaster=yes"))
         pipe = subprocess.PIPE
         self._master = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        self._said.clear()
+        listener = threading.Thread(
+            target=_hear, args=(self._master, self._said), name=f"errors-{self.title}", daemon=True
+        )
+        listener.start()
         opening, complete = _lines_until(self._master, _MARK, _OPENING)
         if not complete:
-            raise self._unreachable(self._master)
+            _kill(self._master)
+            listener.join(_ENDING)
+            raise self._unreachable()
         self._about = dict(line.partition(" ")[::2] for line in opening)
+        if lacking := [name for name in _ABOUT if name not in self._about]:
+            raise ConnectionLost(self.title, f"it does not answer as a shell: it says nothing of its {lacking[0]}")
         threading.Thread(target=_live, args=(self._master,), name=f"session-{self.title}", daemon=True).start()
         self._check(version)
 
@@ -126,7 +145,9 @@ class Connection:
     def address(self) -> str:
         """The host's own address, by which it was reached."""
         words = self._about.get("address", "").split()
-        return words[2] if len(words) == 4 else ""
+        with contextlib.suppress(ValueError):
+            return str(ipaddress.ip_address(words[2])) if len(words) == 4 else ""
+        return ""
 
     @property
     def root(self) -> bool:
@@ -171,6 +192,8 @@ class Connection:
             return here.exchange(self._argv(script), data, timeout=timeout, start_new_session=True)
         except TimeoutError:
             raise ConnectionLost(self.title, f"no answer within {timeout:.0f} s") from None
+        except OSError as error:
+            raise ConnectionLost(self.title, error.strerror or str(error)) from error
 
     def _require(self, script: str, data: bytes, what: str) -> bytes:
         return self._well_ended(self._run(script, data, _SENDING), what)
@@ -184,10 +207,8 @@ class Connection:
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {reason}")
         return done.stdout
 
-    def _unreachable(self, process: subprocess.Popen[bytes]) -> LeadlineError:
-        process.kill()
-        _, errors = process.communicate(timeout=_ENDING)
-        reason = errors.decode(errors="replace").strip()
+    def _unreachable(self) -> LeadlineError:
+        reason = "\n".join(self._said)
         hint = ""
         if "Permission denied" in reason:
             hint = "; leadline asks for no password: give it a key (ssh-copy-id), or an agent that has one"
@@ -195,7 +216,7 @@ class Connection:
             hint = "; name an alias of ~/.ssh/config, or user@host[:port]"
         elif "Host key verification failed" in reason:
             hint = f"; log in once by hand (ssh {shlex.join(self.host.words)}) and check its key"
-        why = _last(errors).rstrip(".") or f"no answer within {_OPENING:.0f} s"
+        why = (self._said[-1] if self._said else "").rstrip(".") or f"no answer within {_OPENING:.0f} s"
         return ConnectionLost(self.title, f"cannot be reached: {why}{hint}", reason)
 
     # files ---------------------------------------------------------------------------------------------------
@@ -264,12 +285,13 @@ class Channel:
         # a group of its own: Ctrl-C is leadline's
         self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
         self._numbers = itertools.count(1)
-        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue(_MOST_WAITING)
         self._sending, self._asking = threading.Lock(), threading.Lock()
         self._over = threading.Event()
-        self._said: list[str] = []
+        self._said: deque[str] = deque(maxlen=_LAST_WORDS)
         self.beat = _BEAT
-        for work in (self._read, self._live, self._hear):
+        hear = partial(_hear, self._process, self._said)
+        for work in (self._read, self._live, hear):
             threading.Thread(target=work, name=f"agent-{title}", daemon=True).start()
 
     def alive(self) -> bool:
@@ -277,30 +299,44 @@ class Channel:
 
     def ask(self, do: str, *given: object, timeout: float = 3600.0) -> Any:
         """The answer of the agent. Raises ConnectionLost, and what the agent raised."""
+        # A client that does not take the request would hold it for ever, one that tells without end the answer.
+        timer = threading.Timer(timeout, self._give_up, [f"{do} was not answered within {timeout:.0f} s"])
         with self._asking:
-            number = next(self._numbers)
-            self._send({"id": number, "do": do, "with": [wire.packed(argument) for argument in given]})
-            deadline = time.monotonic() + timeout
-            while True:
-                try:
-                    answer = self._answers.get(timeout=max(0.0, min(1.0, deadline - time.monotonic())))
-                except queue.Empty:
-                    if time.monotonic() < deadline and self.alive():
-                        continue
-                    if self.alive():
-                        raise ConnectionLost(self._title, f"{do} was not answered within {timeout:.0f} s") from None
-                    answer = None
-                if answer is None:
-                    self._answers.put(None)  # for whoever asks next
-                    raise self._lost()
-                if answer.get("id") != number:  # of a request that was interrupted
+            timer.start()
+            try:
+                return self._answer(do, [wire.packed(argument) for argument in given])
+            finally:
+                timer.cancel()
+
+    def _give_up(self, why: str) -> None:
+        self._said.append(why)
+        self._over.set()
+        _kill(self._process)
+
+    def _answer(self, do: str, given: list[Any]) -> Any:
+        number, told = next(self._numbers), 0
+        self._send({"id": number, "do": do, "with": given})
+        while True:
+            try:
+                answer = self._answers.get(timeout=_BEAT)
+            except queue.Empty:
+                if self.alive():
                     continue
-                if "told" in answer:
-                    self._tell(f"{self._title}: {shortened(str(answer['told']), 800)}")
-                elif "error" in answer:
-                    raise self._taken(lambda found: wire.unpacked_error(found, self._title), answer["error"])
-                else:
-                    return self._taken(partial(wire.unpacked_as, kinds().get(do)), answer.get("value"))
+                answer = None
+            if answer is None:
+                raise self._lost()
+            if answer.get("id") != number:  # of a request that was interrupted
+                continue
+            if "told" in answer:
+                told += 1
+                if told > _MOST_TOLD:
+                    self._give_up(f"{do} told more than {_MOST_TOLD:,} lines")
+                    raise self._lost()
+                self._tell(f"{self._title}: {shortened(str(answer['told']), 800)}")
+            elif "error" in answer:
+                raise self._taken(lambda found: wire.unpacked_error(found, self._title), answer["error"])
+            else:
+                return self._taken(partial(wire.unpacked_as, kinds().get(do)), answer.get("value"))
 
     def _taken(self, unpacked: Callable[[Any], Any], found: Any) -> Any:
         """Raises TrialFailure(infrastructure) for what no agent says."""
@@ -327,8 +363,8 @@ class Channel:
         _end(self._process)
 
     def _lost(self) -> ConnectionLost:
-        last_words = "\n".join(self._said)
-        why = self._said[-1] if self._said else "the connection ended"
+        said = list(self._said)
+        last_words, why = "\n".join(said), said[-1] if said else "the connection ended"
         return ConnectionLost(self._title, f"the connection to leadline's agent is lost: {why}", last_words)
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -359,13 +395,6 @@ class Channel:
             with contextlib.suppress(ConnectionLost):
                 self._send({})
 
-    def _hear(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if text := line.decode(errors="replace").strip():
-                self._said.append(text)
-                del self._said[:-20]
-
 
 def _live(session: subprocess.Popen[bytes]) -> None:
     """Signs of life until the session ends or its input is closed."""
@@ -385,19 +414,36 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_ENDING)
     except subprocess.TimeoutExpired:
-        process.kill()
+        _kill(process)
         process.wait(_ENDING)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With what it started, which may hold its output open."""
+    with contextlib.suppress(OSError):  # it has just ended
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Without those that are empty; a longer line than ``_LONGEST`` is several."""
+    with contextlib.suppress(OSError, ValueError):
+        while line := stream.readline(_LONGEST):
+            yield line.decode(errors="replace").rstrip("\n")
+
+
+def _hear(process: subprocess.Popen[bytes], said: deque[str]) -> None:
+    assert process.stderr is not None
+    said.extend(shortened(text.strip(), 800) for text in _lines(process.stderr) if text.strip())
 
 
 def _lines_until(process: subprocess.Popen[bytes], mark: str, seconds: float) -> tuple[list[str], bool]:
     """Lines that a program prints up to ``mark``, and whether it came in time."""
-    timer = threading.Timer(seconds, process.kill)
+    timer = threading.Timer(seconds, _kill, [process])
     timer.start()
     try:
         assert process.stdout is not None
         lines: list[str] = []
-        for line in process.stdout:
-            text = line.decode(errors="replace").rstrip("\n")
+        for text in itertools.islice(_lines(process.stdout), _MOST_LINES):
             if text == mark:
                 return lines, True
             lines.append(text)

@@ -4,6 +4,7 @@ its ``Host``.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import resource
@@ -16,17 +17,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO, Unpack, cast
+from typing import IO, Any, TypeVar, Unpack, cast
 
 from leadline.host import privilege
 from leadline.host.base import Completed, RunOptions
 from leadline.host.received import unpack
 from leadline.model.received import ReceivedError
 
+_Result = TypeVar("_Result")
 Exchanged = subprocess.CompletedProcess[bytes]
 Running = subprocess.Popen[bytes]
 
@@ -40,7 +42,7 @@ _TIE = (
 
 
 def cpus() -> int:
-    """RunOptions many CPUs leadline may use."""
+    """How many CPUs leadline may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -103,13 +105,18 @@ def _talk(process: Running, data: bytes, deadline: float) -> tuple[bytes, bytes]
                     heard = outputs[cast(IO[bytes], key.fileobj)]
                     heard += part
                     if len(heard) > MOST_SAID:
-                        raise OSError(errno.EFBIG, f"it said more than {MOST_SAID:,} bytes", str(process.args))
+                        raise OSError(errno.EFBIG, f"it said more than {MOST_SAID:,} bytes")
                 else:
                     streams.unregister(key.fileobj)
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, deadline - time.monotonic()))
         return bytes(outputs[process.stdout]), bytes(outputs[process.stderr])
     raise TimeoutError
+
+
+def finished(work: Coroutine[Any, Any, _Result], seconds: float) -> _Result:
+    """The result of what a library waits for, which Ctrl-C ends. Raises TimeoutError."""
+    return asyncio.run(asyncio.wait_for(work, seconds))
 
 
 def unpacked(argv: Sequence[str], into: Path, what: str, within: float) -> Exchanged:

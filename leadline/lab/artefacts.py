@@ -13,14 +13,16 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from leadline.host import here
 from leadline.lab.labfile import ArtefactPlace
 from leadline.model.errors import LeadlineError, shortened
-from leadline.model.received import from_json
+from leadline.model.received import ReceivedError, from_json, typed
 
 if TYPE_CHECKING:
     from obstore import BytesStream
@@ -31,9 +33,18 @@ _PATIENCE = timedelta(seconds=20)  # for a request that the server did not answe
 _RETRIES, _FEW = 9, 2  # of it, and where somebody waits for the answer
 _SILENCE = timedelta(seconds=30)  # without a byte
 _CONTENTS, _OWNER = "sha256", "lab.json"
+_LISTING = 600.0  # seconds that a list of all contents may take
+_MOST_CONTENTS = 10_000_000
+_MOST_BYTES = 1 << 16  # of a document
+_DIGEST = re.compile("[0-9a-f]{64}")
 _METADATA = ("169.254.169.254", "169.254.170.2", "latest/api/token", "latest/meta-data")  # who is asked for a role
 OF_ANOTHER = "{place} has the files of another lab: name another directory, or another prefix"
 _Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class _Owner:
+    lab: str
 
 
 class Artefacts:
@@ -70,23 +81,34 @@ class Artefacts:
         quick, name = Artefacts(self.place, _FEW), f"probe-{uuid.uuid4().hex}"
         with self._told():
             obstore.put(quick._store, name, name.encode())
-            read = bytes(obstore.get(quick._store, name).bytes())
+            read = quick._document(name)
             obstore.delete(quick._store, name)
         if read != name.encode():
             raise LeadlineError(f"{self.place}: what was written there is read as something else")
 
     def owner(self) -> str:
         """The lab whose files are there, empty for none yet."""
-        import obstore
-
         try:
-            with self._told():
-                document = from_json(bytes(obstore.get(self._store, _OWNER).bytes()))
-            return str(document["lab"])
+            return typed(_Owner, from_json(self._document(_OWNER)), _OWNER).lab
         except FileNotFoundError:
             return ""
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, ReceivedError):
             raise LeadlineError(f"{self.place}: {_OWNER} is damaged: name another place") from None
+
+    def _document(self, name: str) -> bytes:
+        """Raises FileNotFoundError, LeadlineError, also where it is long."""
+        import obstore
+
+        async def read() -> bytes:
+            document = b""
+            async for part in (await obstore.get_async(self._store, name)).stream(min_chunk_size=1):
+                document += bytes(part)
+                if len(document) > _MOST_BYTES:
+                    raise LeadlineError(f"{self.place}: {name} has more than {_MOST_BYTES:,} bytes")
+            return document
+
+        with self._told():
+            return here.finished(read(), _LISTING)
 
     def belong_to(self, lab: str) -> None:
         """From now on the place is that lab's. Raises LeadlineError where it is another's."""
@@ -126,15 +148,17 @@ class Artefacts:
         _each(send, lacking)
         return len(lacking)
 
-    def get(self, files: Collection[tuple[str, Path]]) -> None:
-        """Write contents to new files. Raises LeadlineError for one that is not there, or not as its digest says."""
+    def get(self, files: Collection[tuple[str, int, Path]]) -> None:
+        """Write contents, by their digests and bytes, to new files. Raises LeadlineError for one that is not there, or
+        not as its digest says.
+        """
 
-        def fetch(wanted: tuple[str, Path]) -> None:
+        def fetch(wanted: tuple[str, int, Path]) -> None:
             self._fetch(*wanted)
 
         _each(fetch, files)
 
-    def _fetch(self, digest: str, target: Path) -> None:
+    def _fetch(self, digest: str, size: int, target: Path) -> None:
         import obstore
 
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +169,7 @@ class Artefacts:
         except FileNotFoundError:
             raise LeadlineError(f"{self.place} lacks the content {digest} of {target.name}") from None
         with target.open("wb") as file:
-            while part := self._next(parts):
+            while file.tell() <= size and (part := self._next(parts)):
                 read.update(part)
                 file.write(part)
         if read.hexdigest() != digest:
@@ -161,12 +185,23 @@ class Artefacts:
         """Bytes of everything that is there, by digest."""
         import obstore
 
+        sizes: dict[str, int] = {}
+
+        async def read() -> None:
+            async for page in obstore.list(self._store, prefix=_CONTENTS):  # asks for page after page, without an end
+                for meta in page:
+                    digest = meta["path"].rpartition("/")[2]
+                    if _DIGEST.fullmatch(digest) and meta["path"] == _path(digest):  # else it is not leadline's
+                        sizes[digest] = meta["size"]
+                if len(sizes) > _MOST_CONTENTS:
+                    raise TimeoutError
+
         with self._told():
-            return {
-                meta["path"].rpartition("/")[2]: meta["size"]
-                for page in obstore.list(self._store, prefix=_CONTENTS)
-                for meta in page
-            }
+            try:
+                here.finished(read(), _LISTING)
+            except TimeoutError:
+                raise LeadlineError(f"{self.place}: the list of what is there does not end") from None
+        return sizes
 
     def remove(self, digests: Collection[str]) -> None:
         """Those that are not there are passed over."""

@@ -28,8 +28,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
-from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
 from leadline.host.lock import exclusive
@@ -41,6 +40,7 @@ from leadline.lab.artefacts import Artefacts
 from leadline.lab.labfile import FILE, SQLITE, Address, address_of, artefacts_of, is_lab
 from leadline.lab.postgresql import BrokenConnection
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.received import WRONG, reading
 
 # The version of a lab's tables: a lab of an earlier leadline is brought up to date when it is opened. Migrations are
 # numbered from 1 and never change once released. Each may be run again after a crash in its middle: SQLite commits
@@ -160,7 +160,7 @@ class Database:
         try:
             with _connected(self._engine, self.patience) as connection, connection.begin():
                 yield connection
-        except (DBAPIError, BrokenConnection, PoolTimeout) as error:
+        except (SQLAlchemyError, BrokenConnection) as error:
             reason = _reason(error, self.address)
             if isinstance(error, DBAPIError) and _is_damage(error, self.address):
                 raise LeadlineError(f"the lab {self.directory} is damaged: {reason}") from error
@@ -206,7 +206,7 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
     try:
         if isinstance(place, Address):
             engine = postgresql.engine_of(place)
-            with _connected(engine) as connection, connection.begin():
+            with reading("its answer"), _connected(engine) as connection, connection.begin():
                 postgresql.alone(connection)
                 postgresql.make_schema(connection, place)
                 bring_up_to_date(connection, now)
@@ -221,7 +221,7 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
             if not changes:
                 engine.dispose()  # those that were opened before
                 event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
-    except (ValueError, DBAPIError, BrokenConnection, PoolTimeout) as error:
+    except (ValueError, SQLAlchemyError, BrokenConnection) as error:
         raise LeadlineError(_reason(error, address)) from error
     except LeadlineError as error:
         raise error if address is None else LeadlineError(f"{address}: {error}") from error
@@ -241,7 +241,7 @@ def _connected(engine: Engine, patience: float = 0.0) -> Connection:
         except DBAPIError as error:
             if engine.dialect.name == "sqlite" or not postgresql.is_away(error) or time.monotonic() >= deadline:
                 raise
-        except OSError as error:  # in the middle of a greeting
+        except (OSError, *WRONG) as error:  # in the middle of a greeting
             if time.monotonic() >= deadline:
                 raise BrokenConnection(str(error)) from error
         time.sleep(_PAUSE)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import struct
+import time
 from collections.abc import Mapping, Sequence
+from io import BufferedRWPair
 from typing import Any
 
+import pg8000
+from pg8000 import dbapi
 from sqlalchemy import (
     JSON,
-    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -29,8 +33,13 @@ from sqlalchemy.schema import CreateSchema
 
 from leadline.lab.labfile import Address
 from leadline.lab.schema import without_nul
+from leadline.model.received import WRONG
 
 _TIMEOUT = 30.0  # seconds of an exchange with the server
+_LONGEST = 300.0  # seconds that an answer may take from its first byte to its last
+_MOST, _OVERHEAD = 256 << 20, 100  # bytes of an answer, and what each part of it takes here besides
+_PART = 1 << 20  # bytes that are read at once
+_ASKS_FOR_TLS = struct.pack("!ii", 8, 80877103)  # SSLRequest
 _LOCKED = 10_000  # milliseconds that a statement waits for a lock, as SQLite does
 _ABANDONED = 60_000  # milliseconds after which the server ends a transaction whose client is silent
 _AGE = 60  # seconds after which a connection is not used again
@@ -43,6 +52,74 @@ _FULL = "53300"  # of connections
 
 class BrokenConnection(Exception):
     """The connection ended in the middle of an exchange."""
+
+
+class _RefusedError(pg8000.InterfaceError):  # type: ignore[misc]
+    """A server that is there and is not talked to."""
+
+
+class _Stream:
+    """A connection's bytes. What the server sends until more is sent to it is one answer, within bounds: pg8000 reads
+    as many bytes as a server announces, and for as long as it sends.
+    """
+
+    def __init__(self, file: BufferedRWPair) -> None:
+        self._file = file
+        self.write = file.write
+        self.flush()
+
+    def flush(self) -> None:
+        self._remaining, self._until = _MOST, time.monotonic() + _LONGEST
+        self._file.flush()
+
+    def read(self, size: int) -> bytes:
+        """What there is of so many bytes, at least one but at the end. Raises InterfaceError, OSError."""
+        self._remaining -= _OVERHEAD
+        if not 0 <= size <= self._remaining:
+            raise pg8000.InterfaceError(f"the server's answer has more than {_MOST:,} bytes, or a negative number")
+        if time.monotonic() > self._until:
+            raise pg8000.InterfaceError(f"the server's answer did not end within {_LONGEST:g} s")
+        part = self._file.read1(min(size, _PART))
+        self._remaining -= len(part)
+        return part
+
+
+class _PlainSocket(socket.socket):
+    def makefile(self, mode: Any) -> _Stream:  # type: ignore[override]
+        return _Stream(super().makefile(mode))
+
+
+class _TlsSocket(ssl.SSLSocket):
+    def makefile(self, mode: Any) -> _Stream:  # type: ignore[override]
+        return _Stream(super().makefile(mode))
+
+
+def _socket(address: Address) -> _PlainSocket | ssl.SSLSocket:
+    """Connected to the server, with TLS as the address asks. Raises InterfaceError, OSError."""
+    server = f"{address.host}:{address.port}"
+    try:
+        plain = socket.create_connection((address.host, address.port), _TIMEOUT)
+    except OSError as error:
+        raise pg8000.InterfaceError(f"{server} cannot be reached: {error.strerror or error}") from error
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if address.tls != "disable":
+        plain.sendall(_ASKS_FOR_TLS)
+        if plain.recv(1) == b"S":
+            context = ssl.create_default_context()
+            context.sslsocket_class = _TlsSocket
+            if address.tls != "verify-full":
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            try:
+                return context.wrap_socket(plain, server_hostname=address.host)
+            except ssl.SSLError as error:
+                reason = getattr(error, "verify_message", "") or error
+                raise _RefusedError(f"the certificate of {server} is refused: {reason}") from error
+        if address.tls != "prefer":
+            plain.close()
+            raise _RefusedError(f"{server} has no TLS, which sslmode={address.tls} asks for")
+    bounded = _PlainSocket(fileno=plain.detach())
+    bounded.settimeout(_TIMEOUT)
+    return bounded
 
 
 _engines: dict[tuple[Address, str | None], Engine] = {}
@@ -65,19 +142,18 @@ def close_all() -> None:
 
 
 def _engine(address: Address, secret: str | None) -> Engine:
-    contexts = {"disable": False, "require": True, "verify-full": ssl.create_default_context()}
     parameters = {"lock_timeout": str(_LOCKED), "idle_in_transaction_session_timeout": str(_ABANDONED)}
     if address.schema:
         parameters["search_path"] = address.schema
+    given = {"password": secret or "", "application_name": "leadline", "startup_params": parameters}
+
+    def connect() -> Any:
+        bounded = _socket(address)
+        return dbapi.connect(address.user, address.host, address.database, sock=bounded, ssl_context=False, **given)
+
     engine = create_engine(
-        URL.create("postgresql+pg8000", address.user, None, address.host, address.port, address.database),
-        connect_args={
-            "password": secret or "",
-            "timeout": _TIMEOUT,
-            "application_name": "leadline",
-            "ssl_context": contexts.get(address.tls),
-            "startup_params": parameters,
-        },
+        "postgresql+pg8000://",
+        creator=connect,
         isolation_level="READ COMMITTED",
         pool_size=1,
         max_overflow=9,
@@ -94,7 +170,7 @@ def _judge(context: ExceptionContext) -> BrokenConnection | None:
     still sends would be taken for the reply to the next statement.
     """
     error, reply = context.original_exception, None
-    if isinstance(error, (OSError, struct.error, AttributeError)):  # what pg8000 meets at the end of a connection
+    if isinstance(error, (OSError, *WRONG)):  # what pg8000 meets at the end of a connection, and in strange answers
         reply = BrokenConnection(str(error) or type(error).__name__)
     if context.sqlalchemy_exception is None or code_of(error).startswith(_ENDED):
         context.is_disconnect = True
@@ -115,7 +191,7 @@ def code_of(error: BaseException | None) -> str:
 def is_away(error: DBAPIError) -> bool:
     """Whether a server that could not be connected to may be back soon."""
     code = code_of(error.orig)
-    return code.startswith(_ENDED) or code == _FULL or (not code and "SSL" not in str(error.orig))
+    return code.startswith(_ENDED) or code == _FULL or (not code and not isinstance(error.orig, _RefusedError))
 
 
 def is_damage(error: DBAPIError) -> bool:
@@ -138,14 +214,6 @@ def explained(error: BaseException, address: Address) -> str:
     if code == _NO_RIGHT:
         what = f"DATABASE {address.database}" if address.schema else "SCHEMA public"
         return f"{message}; its owner runs: GRANT CREATE ON {what} TO {address.user}"
-    if "Can't create a connection" in message:
-        cause = origin.__cause__
-        reason = getattr(cause, "strerror", None) or cause or message
-        return f"{server} cannot be reached: {reason}"
-    if "refuses SSL" in message:
-        return f"{server} has no TLS, which sslmode={address.tls} asks for"
-    if isinstance(origin, ssl.SSLError):
-        return f"the certificate of {server} is refused: {getattr(origin, 'verify_message', '') or origin}"
     return f"the connection to {server} was lost" if message == "network error" else " ".join(message.split())
 
 

@@ -83,26 +83,26 @@ def bring(store: Store, study_id: int, earlier: bool = False) -> int:
     query = _named(study_id) if earlier else _named(study_id).where(t.artefacts.c.attempt == t.trials.c.attempt)
     with store.transaction() as connection:
         rows = connection.execute(query).all()
-    wanted: dict[Path, list[tuple[str, str]]] = {}
+    wanted: dict[Path, list[tuple[str, int, str]]] = {}
     for row in rows:
-        wanted.setdefault(home(row.trial_id, row.attempt), []).append((row.sha256, row.path))
+        wanted.setdefault(home(row.trial_id, row.attempt), []).append((row.sha256, row.size, row.path))
     lacking = {relative: files for relative, files in wanted.items() if not (store.directory / relative).is_dir()}
     for relative, files in lacking.items():
         _fetch(store, store.directory / relative, files)
     return len(lacking)
 
 
-def _fetch(store: Store, target: Path, files: Collection[tuple[str, str]]) -> None:
+def _fetch(store: Store, target: Path, files: Collection[tuple[str, int, str]]) -> None:
     """An attempt's directory, whole or not at all, whoever else fetches it."""
     assert store.artefacts is not None
     part = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
     try:
         for name in t.PARTS:
             (part / name).mkdir(parents=True, exist_ok=True)
-        for _, path in files:
+        for _, _, path in files:
             if Path(path).is_absolute() or ".." in Path(path).parts:
                 raise LeadlineError(f"the lab {store.directory} is damaged: {path} leads out of its trial")
-        store.artefacts.get([(digest, part / path) for digest, path in files])
+        store.artefacts.get([(digest, size, part / path) for digest, size, path in files])
         part.rename(target)
     except FileExistsError:  # as Python calls it where another was faster
         pass

@@ -12,22 +12,20 @@ MOST_LINES = 30
 
 
 class LeadlineError(Exception):
-    """A message for the user; the command ends with ``exit_code``."""
+    """A message for the user; the command ends with ``exit_code``. What it quotes of an input or of another program may
+    be of any length and hold any characters: what is too long is cut in the middle of its line.
+    """
 
     exit_code = 1
 
+    def __init__(self, message: str) -> None:
+        super().__init__(_bounded(message))
+
 
 class UsageError(LeadlineError):
-    """Bad input: says where, what is wrong and the nearest valid choice; a line for each problem. What it quotes of the
-    input may be of any length and hold any characters: what is too long is cut in the middle of its line.
-    """
+    """Bad input: says where, what is wrong and the nearest valid choice; a line for each problem."""
 
     exit_code = 2
-
-    def __init__(self, message: str) -> None:
-        lines = message.split("\n")
-        more = [f"and {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
-        super().__init__("\n".join([*map(_bounded, lines[:MOST_LINES]), *more]))
 
 
 class KeyedError(ValueError):
@@ -82,11 +80,21 @@ class TrialFailure(LeadlineError):
     evidence: str = ""
     event: str = ""
 
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+        self.message = str(self.args[0])
+
     def __str__(self) -> str:
         return self.message
 
 
-def _bounded(line: str) -> str:
+def _bounded(message: str) -> str:
+    lines = message.split("\n")
+    more = [f"and {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
+    return "\n".join([*map(_bounded_line, lines[:MOST_LINES]), *more])
+
+
+def _bounded_line(line: str) -> str:
     cut = line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 3 :]}"
     return printable(cut)
 

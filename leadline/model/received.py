@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import struct
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,9 +30,10 @@ LARGEST = 2**63  # what no whole number reaches
 LONGEST_FIELD = MEBIBYTE  # characters of a table's field
 _DIGITS = len(str(LARGEST)) + 1
 # What reading a value raises that is not as it should be.
-_WRONG = (
-    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError),
-    *(csv.Error, zlib.error),
+WRONG = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError),
+    MemoryError,
+    *(csv.Error, zlib.error, struct.error),
 )
 _Kind = TypeVar("_Kind")
 
@@ -49,7 +51,7 @@ def reading(what: str) -> Iterator[None]:
     """Any error of the body that a wrong value causes, as a ReceivedError."""
     try:
         yield
-    except _WRONG as error:
+    except WRONG as error:
         raise ReceivedError(what, _said(error)) from error
 
 

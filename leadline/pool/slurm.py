@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host import here
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError, UsageError, quoted, shortened
 from leadline.pool.base import (
     JOB,
     OUTPUT,
@@ -33,6 +33,8 @@ from leadline.pool.files import Partition
 
 _AHEAD = 8  # jobs at most that wait while each host runs one: Slurm starts the next as soon as a host is free
 _ASKED = 60.0  # seconds that an answer may take
+_LONGEST = 1000  # characters of a word of an answer
+_NUMBER = re.compile("[0-9]{1,19}")  # of a job
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "STOPPED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING")
 _HELD = ("held", "NodeFail", "launch failed", "BadConstraints", "DependencyNeverSatisfied")
@@ -82,6 +84,13 @@ class SlurmPool(Pool):
             raise kind(f"--pool {self.name}: {argv[0]}: {reason}")
         return done.stdout
 
+    def _words(self, program: str, line: str, count: int) -> list[str]:
+        """Of a line of a program. Raises PoolSilentError for a line that is none of its."""
+        words = [shortened(word.strip(), _LONGEST) for word in line.split("|", count - 1)]
+        if len(words) != count:
+            raise PoolSilentError(f"--pool {self.name}: {program} answered {quoted(line)}, not what it was asked")
+        return words
+
     def _partition(self) -> list[str]:
         return [f"--partition={self.where.partition}"] if self.where.partition else []
 
@@ -93,7 +102,7 @@ class SlurmPool(Pool):
         listing = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *of])
         pool_hosts: dict[str, PoolHost] = {}
         for line in listing.splitlines():
-            name, state, reason = (word.strip() for word in line.split("|", 2))
+            name, state, reason = self._words("sinfo", line, 3)
             silent = state.endswith("*")  # it does not answer
             kind = _STATES.get(state.strip("*~#%$@^-!").lower(), HostState.DOWN)
             why = "" if reason == "none" else reason
@@ -116,10 +125,8 @@ class SlurmPool(Pool):
         if not constraints:
             return self.hosts()
         listing = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%f", *self._partition()])
-        features = {
-            name.strip(): words.strip().split(",")
-            for name, _, words in (line.partition("|") for line in listing.splitlines())
-        }
+        answers = (self._words("sinfo", line, 2) for line in listing.splitlines())
+        features = {name: words.split(",") for name, words in answers}
         return [_able(host, constraints, features.get(host.name, [])) for host in self.hosts()]
 
     def gather(self, hosts: int) -> None:
@@ -150,17 +157,21 @@ class SlurmPool(Pool):
             *([f"--dependency=afterany:{wish.after}"] if wish.after else []),
             *self.where.options,
         ]
-        return self._ask(["sbatch", *options], script).strip().partition(";")[0]
+        name = self._ask(["sbatch", *options], script).strip().partition(";")[0]
+        if not _NUMBER.fullmatch(name):  # it would be an option of scancel
+            raise LeadlineError(f"--pool {self.name}: sbatch answered {quoted(name)}, not the number of a job")
+        return name
 
     def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
         listing = self._ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%r", "--me"])
-        statuses = dict(self._status(*line.split("|", 3)) for line in listing.splitlines() if line.count("|") >= 3)
+        answers = (self._words("squeue", line, 4) for line in listing.splitlines())
+        statuses = dict(self._status(*words) for words in answers if words[0] in names)  # others are not leadline's
         # Slurm forgets a job some minutes after its end.
         return {name: statuses.get(name, JobStatus(JobState.ENDED)) for name in names}
 
     def _status(self, name: str, state: str, node: str, reason: str) -> tuple[str, JobStatus]:
         host = "" if node in _NO_NODE else node
-        why = "" if reason.strip() == "None" else reason.strip()
+        why = "" if reason == "None" else reason
         if state in _WAITING:
             if any(word in why for word in _HELD):  # it would wait for ever
                 self.cancel(name)
