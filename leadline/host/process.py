@@ -20,6 +20,7 @@ from leadline.host.cgroup import MemoryGroup
 from leadline.host.journal import UndoJournal
 from leadline.host.privilege import User, hand_over, new_user, take_back
 from leadline.host.procfs import ProcessStat
+from leadline.host.signals import LOG
 from leadline.host.threads import inherited
 from leadline.host.undo import Entry
 from leadline.model.errors import TrialFailure, UsageError
@@ -92,6 +93,7 @@ class LocalProcess:
         first = procfs.read_stat(popen.pid)
         self.start = first.start if first else 0
         self.killed = False
+        LOG.begin()
 
     @property
     def name(self) -> str:
@@ -237,6 +239,7 @@ class LocalProcess:
             self._reap()
             self.killed = not gentle
             self._finished = True
+            LOG.end()
             self.close_input()
             if self._cgroup is not None:
                 self._cgroup.remove()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.base import Host, Process, TrialHost
+from leadline.host.signals import LOG
 from leadline.lab import completion
 from leadline.lab.labfile import services_of
 from leadline.lab.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
@@ -48,7 +49,7 @@ from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack
-from leadline.stack.ends import stopped
+from leadline.stack.ends import held, stopped
 from leadline.stack.options import StackOptions
 from leadline.stack.services import Services
 
@@ -214,7 +215,7 @@ class RealSystem:
             _tell(progress, on_load)
             self._stack.check_alive()
             if stopped(self._host.files, [driver.pid]):
-                end = Evidence(Event.STOPPED, Part.LOAD)
+                end = held(driver.pid, Part.LOAD)
                 raise blamed(end, f"the driver does not run: {end.how}", progress.last_words())
             if time.monotonic() > deadline:
                 raise TrialFailure(
@@ -223,7 +224,7 @@ class RealSystem:
             time.sleep(pacer.pace(_POLL) if pacer else _POLL)
         _tell(progress, on_load)
         if driver.exit_code() != 0:
-            end = Evidence(Event.ENDED, Part.LOAD, driver.exit_code())
+            end = Evidence(Event.ENDED, Part.LOAD, driver.exit_code(), sender=LOG.sender([driver.pid]))
             raise blamed(end, f"the driver ended: {end.how}", progress.last_words())
         if pacer:
             pacer.check_complete()
@@ -310,7 +311,8 @@ class RealSystem:
                     raise TrialFailure(FailureClass.INFRASTRUCTURE, "the driver did not end in time")
                 return None
             if self._driver.exit_code() != 0:
-                end = Evidence(Event.ENDED, Part.LOAD, self._driver.exit_code())
+                pid = self._driver.pid
+                end = Evidence(Event.ENDED, Part.LOAD, self._driver.exit_code(), sender=LOG.sender([pid]))
                 raise blamed(end, f"the driver ended: {end.how}", self._progress.last_words())
             return load_outcome(read_summary(directory / "driver"))
         except TrialFailure as failure:

@@ -46,7 +46,8 @@ class Memory(StrEnum):
 @dataclass(frozen=True)
 class Evidence:
     """What is known of a failure. ``exit_code``: minus the signal's number if one ended the process; ``ready``: it had
-    answered before; ``asked``: its own last words tell that it was asked to end.
+    answered before; ``asked``: its own last words tell that it was asked to end; ``sender``: of the signal that did it,
+    empty where that is not known.
     """
 
     event: Event
@@ -55,6 +56,7 @@ class Evidence:
     ready: bool = False
     asked: bool = False
     memory: Memory = Memory.NOT_SHORT
+    sender: str = ""
 
     @property
     def signal(self) -> int | None:
@@ -74,16 +76,17 @@ class Evidence:
         if self.memory is not Memory.NOT_SHORT:
             whose = " that other programs had" if self.memory is Memory.OTHERS else ""
             return f"the kernel killed it for want of memory{whose}"
+        by = f", sent by {self.sender}" if self.sender else ""
         if self.event is Event.STOPPED:
-            return "stopped from outside (SIGSTOP)"
+            return f"stopped from outside (SIGSTOP){by}"
         number = self.signal
         if number is not None and number not in _OF_CRASHES:
-            return f"ended from outside by signal {number}{_name(number)}"
+            return f"ended from outside by signal {number}{_name(number)}{by}"
         if self.asked:
             exit_text = "" if self.exit_code is None else f" (exit code {self.exit_code})"
-            return f"asked from outside to end{exit_text}"
+            return f"asked from outside to end{exit_text}{by}"
         if self.ready and self.exit_code == 0:
-            return "ended in order, which leadline did not ask for (exit code 0)"
+            return f"ended in order, which leadline did not ask for (exit code 0){by}"
         return f"exit code {self.exit_code}"
 
 

@@ -374,7 +374,7 @@ class Stack(Parts):
                     self._members[role] = set(process.pids())
                 if (pid := ends.stopped(files, self._members.get(role) or {process.pid})) is None:
                     continue
-                evidence, verb = Evidence(Event.STOPPED), f"does not run (process {pid})"
+                evidence, verb = ends.held(pid), f"does not run (process {pid})"
             else:
                 members, before = self._members.get(role, ()), self._memory_kills
                 evidence = ends.of_process(files, process, self._service(role).log_tail(), True, members, before)

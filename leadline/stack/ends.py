@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from leadline.host.base import PROC, Files, Process
 from leadline.host.files import oom_kills, rows
 from leadline.host.kernellog import OomKill
 from leadline.host.kernellog import oom_kills as logged_oom_kills
+from leadline.host.signals import LOG
 from leadline.model.blame import SIGKILL, Event, Evidence, Memory, Part
 
 _MOST = 0.5  # share of the machine's memory that makes its lack a process's own doing
@@ -52,7 +54,8 @@ def of_process(
     code = process.exit_code()
     killed = Evidence(Event.ENDED, exit_code=code).signal == SIGKILL
     memory = starved(files, {process.pid, *members}, oom_before) if killed else Memory.NOT_SHORT
-    return Evidence(Event.ENDED, exit_code=code, ready=ready, asked=bool(_ASKED.search(words)), memory=memory)
+    evidence = Evidence(Event.ENDED, exit_code=code, ready=ready, asked=bool(_ASKED.search(words)), memory=memory)
+    return replace(evidence, sender=LOG.sender({process.pid, *members}))
 
 
 def stopped(files: Files, pids: Collection[int]) -> int | None:
@@ -62,6 +65,11 @@ def stopped(files: Files, pids: Collection[int]) -> int | None:
         if content.rpartition(b")")[2].split()[:1] == [b"T"]:
             return int(path.split("/")[2])
     return None
+
+
+def held(pid: int, part: Part = Part.SERVICE) -> Evidence:
+    """Of one that a signal keeps from running."""
+    return Evidence(Event.STOPPED, part, sender=LOG.sender([pid], [signal.SIGSTOP]))
 
 
 def lost_members(files: Files, words: str, oom_before: int) -> Iterator[tuple[int, Evidence]]:
@@ -80,6 +88,7 @@ def lost_members(files: Files, words: str, oom_before: int) -> Iterator[tuple[in
         evidence = Evidence(Event.ENDED, Part.MEMBER, exit_code=code, ready=True)
         if evidence.signal == SIGKILL:
             evidence = replace(evidence, memory=starved(files, {pid}, oom_before))
+        evidence = replace(evidence, sender=LOG.sender([pid]))
         yield pid, evidence
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from leadline.host import signals
 from leadline.host.base import ProcessSpec
 from leadline.host.files import LocalFiles
 from leadline.host.kernellog import OomKill, parse
@@ -61,6 +64,48 @@ def test_a_process_that_ends(tmp_path: Path, script: str, number: int, kind: Fai
         assert evidence.event is Event.ENDED
     finally:
         process.stop(1.0)
+
+
+SENDER = "import os, sys; os.kill(int(sys.argv[1]), int(sys.argv[2])); print(flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_the_sender_of_a_signal_is_named(tmp_path: Path, number: int) -> None:
+    process = started(tmp_path, "echo up; exec sleep 60")
+    if not signals.LOG.open:
+        process.stop()
+        pytest.skip("host: the kernel tells this user of no signals")
+    argv = [sys.executable, "-c", SENDER, str(process.pid), f"{number:d}"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
+        assert sender.stdout is not None
+        assert sender.stdout.read(1)
+        if number == signal.SIGSTOP:
+            evidence = ends.held(process.pid)
+            os.kill(process.pid, signal.SIGCONT)
+        else:
+            while process.alive():
+                time.sleep(0.01)
+            evidence = ends.of_process(FILES, process, "", ready=True, oom_before=10**9)
+        name = Path(f"/proc/{sender.pid}/comm").read_text().strip()
+        assert evidence.how.endswith(f"({signal.Signals(number).name}), sent by {name} (process {sender.pid})")
+        process.stop()
+        assert sender.stdin is not None
+        sender.stdin.close()
+
+
+def test_the_log_of_signals_is_open_while_a_process_runs() -> None:
+    def opened() -> int:
+        links = (path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+        return sum("perf_event" in str(link) for link in links)
+
+    before, log = opened(), signals.SignalLog()
+    log.begin()
+    log.begin()
+    assert (opened() > before) == log.open
+    log.end()
+    assert (opened() > before) == log.open
+    log.end()
+    assert (opened(), log.open, log.sender([os.getpid()])) == (before, False, "")
 
 
 def test_a_process_that_is_stopped_is_seen(tmp_path: Path) -> None:
