@@ -1,15 +1,20 @@
-"""``python -m bench.outcomes [FROZEN [MIXED]]``: so many loads of a frozen server, and of random mixes of outcomes."""
+"""``python -m bench.outcomes [FROZEN [MIXED]]``: so many loads of a frozen server, and of random mixes of outcomes.
+
+Prints a line for each load with a wrong figure, or without any, and the sum; ends with code 1 where there is one.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 
-from bench.outcomes.loads import Freeze, frozen, mixed
-from bench.outcomes.server import serving
+from bench.outcomes.loads import frozen, mixed
+from bench.outcomes.server import Freeze, serving
 
 _AT_ONCE = 4
 
@@ -20,9 +25,7 @@ def freezes() -> list[Freeze]:
 
 
 def _frozen(directory: Path, number: int) -> list[str]:
-    freeze = freezes()[number % len(freezes())]
-    with serving() as server:
-        return frozen(directory / f"frozen-{number}", server, freeze, number)
+    return frozen(directory / f"frozen-{number}", freezes()[number % len(freezes())], number)
 
 
 def _mixed(directory: Path, number: int) -> list[str]:
@@ -32,13 +35,25 @@ def _mixed(directory: Path, number: int) -> list[str]:
 
 def main() -> int:
     counts = [int(word) for word in sys.argv[1:]] or [200, 200]
+    loads: list[tuple[Callable[[Path, int], list[str]], int]] = [
+        (kind, number) for kind, count in zip((_frozen, _mixed), counts, strict=False) for number in range(count)
+    ]
+    wrong, lost, begun = 0, 0, time.monotonic()
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(_AT_ONCE) as pool:
-        jobs = [
-            (kind, number) for kind, count in zip((_frozen, _mixed), counts, strict=False) for number in range(count)
-        ]
-        wrong = [line for lines in pool.map(lambda job: job[0](Path(place), job[1]), jobs) for line in lines]
-    print(f"{len(jobs)} loads, {len(wrong)} figures wrong", *wrong[:50], sep="\n")
-    return 1 if wrong else 0
+        names = {pool.submit(kind, Path(place), number): f"{kind.__name__[1:]} {number}" for kind, number in loads}
+        for ended, load in enumerate(as_completed(names), 1):
+            if error := load.exception():
+                lost += 1
+                lines = [f"no load: {error!r}"]
+            else:
+                lines = load.result()
+                wrong += len(lines)
+            for line in lines:
+                print(f"{names[load]}: {line}", flush=True)
+            if ended % 50 == 0:
+                print(f"{ended} of {len(loads)} after {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"{len(loads) - lost} loads of {counts} measured, {lost} not; {wrong} figures wrong")
+    return 1 if wrong or lost else 0
 
 
 if __name__ == "__main__":

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import random
 import subprocess
-import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.outcomes.record import differences, read_rows
-from bench.outcomes.server import Server
+from bench.outcomes.server import Freeze, Server, serving
 from leadline.load.driver import find_binary
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.series import started_unix_ns
 
 KINDS = ("ok", "bad", "slow", "never", "close")
-
-
-@dataclass(frozen=True)
-class Freeze:
-    """From a second of the load on, for so many seconds; None: for good."""
-
-    second: int
-    seconds: float | None
+_TRIES = 20  # of a load, until its drivers start in step
 
 
 def scenario(weights: dict[str, int], pause_ms: int, directory: Path) -> Path:
@@ -40,30 +31,20 @@ def scenario(weights: dict[str, int], pause_ms: int, directory: Path) -> Path:
     return path
 
 
-def run(
-    path: Path, url: str, out: Path, options: list[str], server: Server | None = None, freeze: Freeze | None = None
-) -> DriverResult:
-    """The result of a load; every transaction is recorded."""
+def run(path: Path, url: str, out: Path, options: list[str]) -> DriverResult:
+    """The result of a load; every transaction is recorded. A load whose drivers did not start in step, as this host was
+    too busy, is made again. Raises RuntimeError with the driver's words where there is no result.
+    """
     argv = [str(find_binary()), "run", str(path), "--url", url, "--out", str(out), "--verdict", "exit"]
-    process = subprocess.Popen([*argv, "--transactions", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert process.stdout is not None
-    timers = []
-    if server is not None and freeze is not None:
-        timers = [threading.Timer(freeze.second, server.freeze)]
-        if freeze.seconds is not None:
-            timers.append(threading.Timer(freeze.second + freeze.seconds, server.thaw))
-        for timer in timers:
-            timer.start()
-    said = process.communicate(timeout=120)[0].decode()
-    for timer in timers:
-        timer.cancel()
-        timer.join()
-    if server is not None:
-        server.thaw()
-    if "are in step" in said:  # this host was too busy to start the drivers together: no load was made
-        return run(path, url, out, options, server, freeze)
-    if process.returncode not in (0, 1) or not (out / "summary.json").exists():
-        raise RuntimeError(f"{' '.join(argv)}: {said}")
+    for _ in range(_TRIES):
+        ended = subprocess.run(
+            [*argv, "--transactions", *options],
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 60, "check": False},
+        )
+        if "are in step" not in ended.stdout:
+            break
+    if ended.returncode not in (0, 1) or not (out / "summary.json").exists():
+        raise RuntimeError(f"{' '.join(argv)}: {ended.stdout}")
     return read_summary(out)
 
 
@@ -108,7 +89,7 @@ def mixed(directory: Path, server: Server, seed: int) -> list[str]:
     return [f"seed {seed}: {one}" for one in found]
 
 
-def frozen(directory: Path, server: Server, freeze: Freeze, seed: int) -> list[str]:
+def frozen(directory: Path, freeze: Freeze, seed: int) -> list[str]:
     """A load of three seconds of a server that freezes; what is wrong with its figures."""
     rng = random.Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
@@ -117,7 +98,8 @@ def frozen(directory: Path, server: Server, freeze: Freeze, seed: int) -> list[s
     out = directory / "out"
     steady = 3
     options = ["--steady", f"{steady}s", "--ramp-up", "0s", "--timeout", "1500ms", *arrivals]
-    result = run(path, server.url, out, options, server, freeze)
+    with serving(freeze) as server:
+        result = run(path, server.url, out, options)
     rows = read_rows([out])
     found = differences(out, rows, [list(range(steady)), *([second] for second in range(steady))])
     lasting = freeze.seconds is None or freeze.second + freeze.seconds > steady + 1.5

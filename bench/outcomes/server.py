@@ -6,9 +6,18 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BAD = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad"
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """From a second after the first request on, for so many seconds; None: for good."""
+
+    second: int
+    seconds: float | None
 
 
 class Server:
@@ -16,7 +25,8 @@ class Server:
     until it thaws.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, freeze: Freeze | None = None) -> None:
+        self.coming = freeze
         self.loop = asyncio.new_event_loop()
         self.thawed = asyncio.Event()
         self.thawed.set()
@@ -26,17 +36,20 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def freeze(self) -> None:
-        self.loop.call_soon_threadsafe(self.thawed.clear)
-
-    def thaw(self) -> None:
-        self.loop.call_soon_threadsafe(self.thawed.set)
+    def _begin(self) -> None:
+        """At the first request."""
+        freeze, self.coming = self.coming, None
+        if freeze is not None:
+            self.loop.call_later(freeze.second, self.thawed.clear)
+            if freeze.seconds is not None:
+                self.loop.call_later(freeze.second + freeze.seconds, self.thawed.set)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 path = head.split(b" ")[1]
+                self._begin()
                 await self.thawed.wait()
                 if path == b"/never":
                     continue
@@ -56,14 +69,14 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Server]:
-    server, ready, stop = Server(), threading.Event(), asyncio.Event()
+def serving(freeze: Freeze | None = None) -> Iterator[Server]:
+    server, ready, stop = Server(freeze), threading.Event(), asyncio.Event()
     thread = threading.Thread(target=lambda: server.loop.run_until_complete(server._run(ready, stop)), daemon=True)
     thread.start()
     assert ready.wait(10)
     try:
         yield server
     finally:
-        server.thaw()
+        server.loop.call_soon_threadsafe(server.thawed.set)
         server.loop.call_soon_threadsafe(stop.set)
         thread.join(10)

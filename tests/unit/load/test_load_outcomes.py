@@ -38,8 +38,7 @@ _HEADER = (
 
 @pytest.mark.parametrize("number", range(200 if MATRIX else 9))
 def test_a_frozen_server_is_in_the_figures(tmp_path: Path, number: int) -> None:
-    with serving() as server:
-        assert frozen(tmp_path, server, freezes()[number % len(freezes())], number) == []
+    assert frozen(tmp_path, freezes()[number % len(freezes())], number) == []
 
 
 @pytest.mark.parametrize("seed", range(200 if MATRIX else 6))
