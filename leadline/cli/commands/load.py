@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -254,7 +253,7 @@ def _end(code: int, tell: Callable[[bool], None] | None, page: Callable[[], Path
         if page is not None:
             typer.echo(f"report: {page()}")
     if code:
-        sys.exit(code)
+        raise typer.Exit(code)
 
 
 def _check(drivers: str) -> None:

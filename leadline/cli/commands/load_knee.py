@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import typer
 
 from leadline.api.loads import Found, Limits, Range, Step, find_knee, knee_document, option_value, steps_at_most
 from leadline.cli.output import console, print_json, say
 from leadline.cli.output import errors as to_stderr
 from leadline.model.errors import UsageError
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.result import AtLeast
 from leadline.model.units import format_duration, parse_duration
 
@@ -40,7 +41,7 @@ def forecast(options: list[str], loads: Range, repeats: int, budget_s: float, as
 def run_search(
     scenario: str, options: list[str], limits: Limits, loads: Range, repeats: int, budget_s: float, as_json: bool
 ) -> None:
-    """Searches and tells; exit code 1 where no load kept the limits or the budget ended the search."""
+    """Searches and tells; exit code 4 where no load kept the limits or the budget ended the search."""
     unit = "users" if loads.whole else "/s"
 
     def tell(step: Step) -> None:
@@ -53,7 +54,7 @@ def run_search(
     else:
         say(*_conclusion(knee, unit))
     if knee.highest is None or knee.limited_by == "budget":
-        sys.exit(1)
+        raise typer.Exit(NO_ANSWER_CODE)
 
 
 def _number(value: float | None, form: str = ".1f") -> str:

@@ -1,17 +1,31 @@
-"""Every command ends with the codes of docs/reference/exit-codes.md, by every way that costs little."""
+"""Every command ends with the codes of docs/reference/exit-codes.md.
 
+Errors have one way through ``_run``, tried for every command. Beside them a command ends with the code of a
+``typer.Exit``; every place that raises one is found in the source, and has rows that reach it.
+"""
+
+import ast
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 import typer
 
+import leadline.cli
+from bench.outcomes.server import serving
+from leadline.api.hosts import Finding
+from leadline.api.pools import EndKind
+from leadline.cli.commands import execute, host, labs, load, load_knee, pool, soak, stackfile
 from leadline.cli.main import _run, app
+from leadline.lab.interruption import Interruption
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 
 POOL = "server.datasource.max_connections"
 STUDY = f"""\
@@ -24,7 +38,7 @@ responses: [throughput]
 design: {{ replicates: 4 }}
 """
 TRUTH = "truth: { seed: 7, server: { think: 10ms }, noise: { trials: 0.3%, seconds: 1% } }\n"
-DONE, FAILED, USAGE, NO_ANSWER = 0, 1, 2, 4
+DONE, FAILED, USAGE, LEFT, NO_ANSWER, SIGINT, SIGTERM = 0, 1, 2, 3, 4, 130, 143
 
 # command -> words after it, code
 PATHS: dict[str, list[tuple[str, int]]] = {
@@ -79,13 +93,13 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "stack init": [("absent.jar", USAGE)],
     "stack check": [("absent.stack.yaml", USAGE)],
     "load": [("absent.yaml", USAGE)],
-    "soak": [("absent.yaml", USAGE), ("small.yaml --for 1h --verdict", USAGE)],
+    "soak": [("absent.yaml --for 1h", USAGE), ("small.yaml --for 1h --verdict", USAGE)],
     "command": [("", USAGE), ("true --runs 2", DONE), ("false --runs 2", USAGE)],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
     "scenario from-openapi": [("absent.yaml", USAGE)],
     "scenario export": [("absent.yaml k6", USAGE)],
-    "gc": [("absent.log", USAGE), ("pauses.log", DONE), ("silent.log", NO_ANSWER)],
+    "gc": [("absent.log", USAGE), ("pauses.log", DONE), ("silent.log", NO_ANSWER), ("silent.log --json", NO_ANSWER)],
 }
 SILENT = "[2026-01-01T10:00:00.000+0000][0.005s][info][gc] Using G1\n"
 PAUSES = SILENT + "".join(
@@ -93,6 +107,132 @@ PAUSES = SILENT + "".join(
     "24M->4M(64M) 3.214ms\n"
     for n in range(1, 9)
 )
+
+
+class FakeSoak(SimpleNamespace):
+    """What a soak says, of a code."""
+
+    sentence = "so far"
+
+    def lines(self) -> list[str]:
+        return []
+
+    def document(self) -> dict[str, Any]:
+        return {}
+
+
+def soaks(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    answer = FakeSoak(exit_code=code)
+    monkeypatch.setattr(soak.soaks, "plan", lambda *_: (SimpleNamespace(name="s", times=None), []))
+    monkeypatch.setattr(soak.soaks, "so_far", lambda *_: (1, answer))
+    ended = SimpleNamespace(number=1, answer=answer, restored=(), stopped="")
+    monkeypatch.setattr(soak.soaks, "run", lambda *_, **__: ended)
+    monkeypatch.setattr(soak.soaks, "report", lambda *_: Path("soak.html"))
+
+
+def searches(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
+    monkeypatch.setattr(execute, "open_testbed", lambda *_, **__: SimpleNamespace())
+    result = SimpleNamespace(restored=(), stopped="", name="probe", records=(), seconds=1.0)
+    ended = SimpleNamespace(result=result, answer="so large", answered=answered, lines=list, document=dict)
+    question = SimpleNamespace(study=SimpleNamespace(budget=None))
+    for name, search in (("bisect.question", "bisect.run_bisection"), ("knee.question_of", "knee.run_search")):
+        monkeypatch.setattr(f"leadline.cli.commands.{name}", lambda *_, **__: question)
+        monkeypatch.setattr(f"leadline.cli.commands.{search}", lambda *_, **__: ended)
+
+
+def stacks(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:
+    monkeypatch.setattr(stackfile.stackfiles, "check", lambda *_: good)
+
+
+def doctors(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.setattr(host.hosts, "doctor", lambda *_: [Finding("disk", level, "it is full", "rm")])
+
+
+def restores(monkeypatch: pytest.MonkeyPatch, error: LeadlineError | None) -> None:
+    def restore(*_: object) -> list[str]:
+        if error is not None:
+            raise error
+        return []
+
+    monkeypatch.setattr(host.hosts, "restore", restore)
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, how: EndKind) -> None:
+    monkeypatch.setattr(pool, "look", lambda *_: SimpleNamespace(how=how, said="so"))
+
+
+def drivers(monkeypatch: pytest.MonkeyPatch, passed: bool | None) -> None:
+    monkeypatch.setattr(load, "run_together", lambda *_: passed)
+
+
+def driver(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(load, "run_scenario", lambda *_: code)
+
+
+def knees(monkeypatch: pytest.MonkeyPatch, highest: float | None) -> None:
+    knee = SimpleNamespace(highest=highest, limited_by="server")
+    monkeypatch.setattr(load_knee, "find_knee", lambda *_: knee)
+    monkeypatch.setattr(load_knee, "_conclusion", lambda *_: ["so far"])
+
+
+def removals(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
+    monkeypatch.setattr(labs, "console", SimpleNamespace(is_terminal=True))
+    monkeypatch.setattr(labs.typer, "confirm", lambda *_: yes)
+
+
+def signals(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    soaks(monkeypatch, NO_ANSWER)
+    monkeypatch.setattr(Interruption, "cut_short", number)
+
+
+def commands_(monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
+    module = "leadline.cli.commands.command"
+    monkeypatch.setattr(f"{module}.compare", lambda *_: SimpleNamespace(interrupted=interrupted, failed=True))
+    monkeypatch.setattr(f"{module}.lines", lambda _: [])
+    monkeypatch.setattr(f"{module}.answer", lambda _: "so")
+
+
+# words, what takes the place of servers and people, its outcome, code
+ENDS: list[tuple[str, Callable[[pytest.MonkeyPatch, Any], None], Any, int]] = [
+    *(("soak small.yaml --for 1h --verdict", soaks, code, code) for code in (DONE, FAILED, NO_ANSWER)),
+    *(("soak small.yaml --for 1h", soaks, code, code) for code in (DONE, FAILED, NO_ANSWER)),
+    ("soak small.yaml --for 1h", signals, 2, SIGINT),
+    ("soak small.yaml --for 1h", signals, 15, SIGTERM),
+    *(
+        (f"{words} --lab LAB", searches, True, DONE)
+        for words in ("knee small.yaml", "bisect small.yaml --response p50")
+    ),
+    *(
+        (f"{words} --lab LAB", searches, False, NO_ANSWER)
+        for words in ("knee small.yaml", "bisect small.yaml --response p50")
+    ),
+    ("stack check small.yaml", stacks, True, DONE),
+    ("stack check small.yaml", stacks, False, FAILED),
+    ("stack check small.yaml --json", stacks, False, FAILED),
+    *(("doctor", doctors, level, code) for level, code in (("ok", DONE), ("warn", DONE), ("bad", FAILED))),
+    ("doctor --json", doctors, "bad", FAILED),
+    ("restore", restores, None, DONE),
+    ("restore", restores, RestoreError("/proc/sys/vm/swappiness could not be put back"), LEFT),
+    ("restore", restores, LeadlineError("another leadline uses the host"), FAILED),
+    *(
+        ("pool job - --look", looks, how, code)
+        for how, code in ((EndKind.READY, 0), (EndKind.BUSY, 1), (EndKind.REFUSED, 2))
+    ),
+    *(
+        ("load s.yaml --drivers local,local", drivers, passed, code)
+        for passed, code in ((True, 0), (False, 1), (None, SIGINT))
+    ),
+    *(
+        ("load brokerage-classic --url http://127.0.0.1:1", driver, code, code)
+        for code in (DONE, FAILED, USAGE, SIGINT, SIGTERM)
+    ),
+    ("load brokerage-classic --url http://127.0.0.1:1", driver, -9, FAILED),
+    ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, 40.0, DONE),
+    ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, None, NO_ANSWER),
+    ("lab rm small@1 --lab LAB", removals, False, FAILED),
+    ("command true", commands_, True, SIGINT),
+    ("command true", commands_, False, FAILED),
+]
 
 
 def commands(command: Any, words: str = "") -> Iterator[str]:
@@ -133,13 +273,91 @@ def test_the_table_has_every_command() -> None:
     assert sorted(PATHS) == sorted(NAMES)
 
 
-@pytest.mark.usefixtures("place")
-def test_every_way_to_end_has_its_code() -> None:
+def ways_to_end() -> Iterator[tuple[str, int, int]]:
+    """Places of the command line that end a command with a code of their own: file, first line, last line."""
+    for file in sorted(Path(leadline.cli.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and "typer.Exit" in ast.unparse(node):
+                yield file.name, node.lineno, node.end_lineno or node.lineno
+            elif file.name != "main.py":
+                called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                assert called not in ("sys.exit", "exit", "os._exit", "SystemExit"), f"{file}:{node.lineno}"  # type: ignore[attr-defined]
+
+
+def test_every_way_to_end_has_its_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one test: later rows of the table read the lab of the earlier ones."""
+    reached: set[tuple[str, int]] = set()
+
+    class Exit(typer.Exit):
+        def __init__(self, code: int = 0) -> None:
+            frame = sys._getframe(1)
+            reached.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
+            super().__init__(code)
+
+    monkeypatch.setattr(typer, "Exit", Exit)
     rows = [(f"{command} {words}".strip(), code) for command, paths in PATHS.items() for words, code in paths]
     rows += [("no-such-command", USAGE), ("--version", DONE)]
     wrong = [(words, code, ended) for words, code in rows if (ended := code_of(words)) != code]
+    for words, fake, outcome, code in ENDS:
+        with monkeypatch.context() as patched:
+            fake(patched, outcome)
+            ended = code_of(words)
+        if ended != code:
+            wrong.append((f"{words} ({outcome})", code, ended))
     assert not wrong, "\n".join(f"{words}: {ended}, not {code}" for words, code, ended in wrong)
+    lines = list(ways_to_end())
+    unreached = [
+        f"{file}:{first}"
+        for file, first, last in lines
+        if not any((file, n) in reached for n in range(first, last + 1))
+    ]
+    assert not unreached
+
+
+ERRORS = {
+    UsageError("a wrong option"): USAGE,
+    LeadlineError("no host"): FAILED,
+    TrialFailure(FailureClass.WORKLOAD, "all wrong"): FAILED,
+    OSError(28, "No space left on device"): FAILED,
+    MemoryError(): FAILED,
+    RestoreError("vm.swappiness is 10, it was 60"): LEFT,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_ends_a_command_has_the_code_of_the_table(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command: Any = typer.main.get_command(app)
+    for word in name.split():
+        command = command.get_command(click.Context(command), word)
+    owner = next(cls for cls in type(command).__mro__ if "invoke" in vars(cls))
+    needed = " ".join("1" for one in command.params if one.param_type_name == "argument" and one.required)
+    ends: dict[BaseException, int] = {**ERRORS, KeyboardInterrupt(): SIGINT, SystemExit(SIGTERM): SIGTERM}
+    for error, code in ends.items():
+
+        def failing(error: BaseException = error, **_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(owner, "invoke", lambda *_: failing())
+        assert code_of(f"{name} {needed}") == code
+    monkeypatch.undo()
+    assert code_of(f"{name} --help") == DONE
+    assert code_of(f"{name} --no-such-option") == USAGE
+
+
+def test_the_docs_have_these_codes() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| (\d+|128 \+ n) \|", page, re.MULTILINE) == ["0", "1", "2", "3", "4", "128 + n"]
+
+
+def test_a_load_of_a_server_ends_with_its_verdict(place: Path) -> None:
+    with serving() as server:
+        for path, condition, code in (
+            ("ok", "p99>30s", DONE),
+            ("ok", "throughput<1000000", FAILED),
+            ("bad", "p99>30s", FAILED),
+        ):
+            words = f"load {server.url}/{path} --users 1 --duration 1s --out load-{code}-{path}"
+            assert code_of(f"{words} --fail {condition}") == code
 
 
 @pytest.mark.usefixtures("place")
