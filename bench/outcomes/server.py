@@ -66,6 +66,10 @@ class Server:
         ready.set()
         await stop.wait()
         server.close()
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
 @contextlib.contextmanager

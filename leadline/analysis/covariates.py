@@ -21,7 +21,7 @@ from leadline.model.disturbance import FIGURES
 from leadline.model.result import Covariate
 from leadline.model.units import signed
 
-MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates
+MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates of all responses
 VARIES = 0.01  # standard deviation, of a share as it is, else of the mean: what varies less is the figure itself
 _LEAST = 4  # degrees of freedom that must be left
 
@@ -52,8 +52,13 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
             reason = f"too few {what} are left to estimate its slope"
         else:
             p_value = _moved(table, sample, column, timed)
-            if p_value is not None and p_value < MOVED / len(table.covariates):
-                reason = f"a test at 1 % finds that levels move it (p = {p_value:.2g}), and would take out their effect"
+            tests = len(table.covariates) * max(1, table.responses)
+            if p_value is not None and p_value < MOVED / tests:
+                over = f" (adjusted for {tests} tests)" if tests > 1 else ""
+                reason = (
+                    f"a test at 1 %{over} finds that levels move it (p = {p_value:.2g}), "
+                    "and would take out their effect"
+                )
         if not reason:
             used.append(number)
         covariates.append(Covariate(name, not reason, p_value, f"{name} is not used: {reason}." if reason else ""))

@@ -50,6 +50,29 @@ def test_a_covariate_that_a_level_moves_is_not_used_and_the_report_says_so() -> 
         assert asked.effects == plain.effects
 
 
+def test_over_many_responses_no_level_moves_a_covariate_by_chance() -> None:
+    """Null studies of six responses with two covariates: at most 5 % say that levels move one (the test has 1 %)."""
+    case, studies, responses = CASES["neighbour"], 60, [f"response{number}" for number in range(6)]
+    plan, said = plan_of(case), 0
+    for seed in (20, 153, 381, *range(1000, 1000 + studies - 3)):  # alone, the first three are below 1 %
+        drawn = [study(case, plan, np.random.default_rng([seed, number][: number + 1])) for number in range(6)]
+        seen = [
+            replace(
+                row[0],
+                responses={name: own.responses[RESPONSE] for name, own in zip(responses, row, strict=True)},
+                machine={"others_cpu": row[0].machine["others_cpu"], "steal": row[1].machine["others_cpu"]},
+            )
+            for row in zip(*drawn, strict=True)
+        ]
+        analysis = analyse(plan, seen, responses, verdicts_only=True, covariates=["others_cpu", "steal"])
+        moved = ["levels move it" in one.sentence for response in analysis.responses for one in response.covariates]
+        said += any(moved)
+        if seed == 20:
+            alone = analyse(plan, seen, responses[:1], verdicts_only=True, covariates=["others_cpu"]).responses[0]
+            assert "a test at 1 % finds" in alone.covariates[0].sentence
+    assert said <= 0.05 * studies
+
+
 def test_what_cannot_be_used_is_said() -> None:
     case = CASES["neighbour"]
     plan = plan_of(case)
