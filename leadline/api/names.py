@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leadline.host.received import sqlite_rows
 from leadline.lab.labfile import FILE, SIMULATED, SQLITE, address_of
 
-__all__ = ["FILE", "SIMULATED", "SQLITE", "names_on_server"]
+__all__ = ["SIMULATED", "names_in"]
 
 
-def names_on_server(lab: Path) -> list[str]:
+def names_in(lab: Path) -> list[str]:
+    """Of a lab's studies, newest last; none without a lab. Raises ReceivedError, UsageError, what pg8000 raises."""
+    if (lab / SQLITE).is_file():
+        rows = sqlite_rows(lab / SQLITE, "SELECT name FROM studies ORDER BY id", 1)
+        return list(dict.fromkeys(str(name) for (name,) in rows))
+    return _names_on_server(lab) if (lab / FILE).is_file() else []
+
+
+def _names_on_server(lab: Path) -> list[str]:
     """Of a lab whose rows are in PostgreSQL, newest last. Raises UsageError, what pg8000 raises."""
     from pg8000.native import Connection
 

@@ -111,16 +111,9 @@ def _studies(incomplete: str) -> Iterable[str]:
 
 
 def _kept() -> list[str]:
-    """Names of the lab's studies, newest last; none without a lab."""
-    import sqlite3
+    from leadline.api.names import names_in
 
-    from leadline.api.names import FILE, SQLITE, names_on_server
-
-    lab = Path(os.environ.get("LEADLINE_LAB", "lab"))
-    if not (lab / SQLITE).is_file():
-        return names_on_server(lab) if (lab / FILE).is_file() else []
-    with sqlite3.connect(f"file:{lab / SQLITE}?mode=ro", uri=True, timeout=1) as rows:
-        return list(dict.fromkeys(name for (name,) in rows.execute("select name from studies order by id")))
+    return names_in(Path(os.environ.get("LEADLINE_LAB", "lab")))
 
 
 def _knobs(_incomplete: str) -> Iterable[str]:

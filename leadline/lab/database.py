@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -27,11 +28,13 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
 )
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
 from leadline.host.lock import exclusive
+from leadline.host.paths import state_dir
 from leadline.host.private import make_private
 from leadline.host.scratch import Scratch
 from leadline.lab import postgresql
@@ -39,8 +42,9 @@ from leadline.lab import schema as t
 from leadline.lab.artefacts import Artefacts
 from leadline.lab.labfile import FILE, SQLITE, Address, address_of, artefacts_of, is_lab
 from leadline.lab.postgresql import BrokenConnection
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.model.received import WRONG, reading
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, quoted
+from leadline.model.received import WRONG, ReceivedError, reading
+from leadline.observe.table import check_tables
 
 # The version of a lab's tables: a lab of an earlier leadline is brought up to date when it is opened. Migrations are
 # numbered from 1 and never change once released. Each may be run again after a crash in its middle: SQLite commits
@@ -104,6 +108,7 @@ def _version(connection: Connection) -> int:
     return int(connection.execute(select(func.coalesce(func.max(t.migrations.c.number), 0))).scalar_one())
 
 
+_LONGEST = 256 << 20  # bytes of a value in SQLite
 _PAUSE = 0.2  # seconds between two tries to reach the server
 
 
@@ -128,6 +133,7 @@ class Database:
                 make_private(self.directory, ("services",))
             place = self.address or (self.directory if changes else self._copied())
             self._engine = opened(place, now, changes)
+            _try_tables(self.directory)
         except (OSError, LeadlineError) as error:
             raise LeadlineError(f"the lab {self.directory} cannot be opened: {error}") from error
 
@@ -190,6 +196,27 @@ class Database:
             postgresql.alone(connection)
 
 
+def _try_tables(directory: Path) -> None:
+    """Read the tables of a lab that this user has not yet opened here: damage can end the process that reads them.
+    Raises ReceivedError, OSError.
+    """
+    rows = directory / SQLITE
+    number = (rows if rows.exists() else directory).stat().st_ino  # a copy has another
+    mark = state_dir() / "labs" / hashlib.sha256(f"{number} {directory}".encode()).hexdigest()
+    if mark.exists():
+        return
+    tables = []
+    for folder, folders, files in os.walk(directory / t.trials.name):
+        tables += [Path(folder, name) for name in files if name.endswith(".parquet")]
+        for path in (Path(folder, name) for name in folders):
+            if path.is_symlink():  # what is behind it was not tried
+                raise ReceivedError(str(path), "it is a link")
+    check_tables(sorted(tables))
+    with suppress(OSError):  # it is tried again the next time
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
+        mark.touch(mode=0o600)
+
+
 def can_be_written(directory: Path) -> bool:
     """Whether this user may make or change a lab there; one of another user, or on a disk that is read-only, is read
     from a copy.
@@ -217,6 +244,7 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
             engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(place / SQLITE))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(place / ".opening.lock", lambda: None), engine.begin() as connection:
+                _refuse_programs(connection)
                 bring_up_to_date(connection, now)
             if not changes:
                 engine.dispose()  # those that were opened before
@@ -226,6 +254,18 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
     except LeadlineError as error:
         raise error if address is None else LeadlineError(f"{address}: {error}") from error
     return engine
+
+
+def _refuse_programs(connection: Connection) -> None:
+    """Raises LeadlineError for what no leadline puts into a file of SQLite, and what computes when it is read: views,
+    triggers, virtual tables and generated columns.
+    """
+    query = text(
+        "SELECT m.name FROM sqlite_schema m LEFT JOIN pragma_table_xinfo(m.name) c"
+        " WHERE m.type NOT IN ('table', 'index') OR m.rootpage = 0 OR c.hidden <> 0"
+    )
+    if row := connection.execute(query).first():
+        raise LeadlineError(f"{quoted(str(row.name))} in its {SQLITE} is no table of leadline's")
 
 
 def identity_of(connection: Connection) -> str:
@@ -282,6 +322,8 @@ def _with_pragmas(engine: Engine) -> Engine:
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute("PRAGMA trusted_schema=OFF")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         cursor.close()
 
     return engine

@@ -20,6 +20,8 @@ from sqlalchemy import Select, select
 
 from leadline.lab import schema as t
 from leadline.model.errors import LeadlineError
+from leadline.model.received import ReceivedError
+from leadline.observe.table import check_tables
 
 if TYPE_CHECKING:
     from leadline.lab.store import Store
@@ -89,6 +91,12 @@ def bring(store: Store, study_id: int, earlier: bool = False) -> int:
     lacking = {relative: files for relative, files in wanted.items() if not (store.directory / relative).is_dir()}
     for relative, files in lacking.items():
         _fetch(store, store.directory / relative, files)
+    try:
+        check_tables(sorted(path for relative in lacking for path in (store.directory / relative).rglob("*.parquet")))
+    except ReceivedError:
+        for relative in lacking:
+            shutil.rmtree(store.directory / relative, ignore_errors=True)
+        raise
     return len(lacking)
 
 

@@ -23,7 +23,7 @@ from witnesses import matrix, wait_for
 
 from bench.claims import study_of
 from bench.teamserver import TeamServer, team_server
-from leadline.api.names import names_on_server
+from leadline.api.names import names_in
 from leadline.cli.main import app
 from leadline.lab.labfile import FILE, SQLITE, write
 from leadline.lab.making import init_lab
@@ -119,7 +119,7 @@ def test_the_guide_s_commands_set_up_a_lab(server: TeamServer, url: str, tmp_pat
     study_of(Store(tmp_path / "anna"), 2)
     argv = ["lab", "merge", str(tmp_path / "anna"), "--lab", str(tmp_path / "team")]
     assert CliRunner().invoke(app, argv).output == "claims@1: copied as claims@1\n"
-    assert names_on_server(tmp_path / "team") == ["claims"], "what the shell completes"
+    assert names_in(tmp_path / "team") == ["claims"], "what the shell completes"
     for words in (["list"], ["du"], ["prune", "--older-than", "90d", "--to-size", "200g", "--yes"]):
         done = CliRunner().invoke(app, ["lab", *words, "--lab", str(tmp_path / "team")])
         assert done.exit_code == 0, done.output

@@ -229,7 +229,6 @@ RAW_ALLOWED = {  # each with its reason
     "host/timed.py": "a request of the leadline that started it, over a pipe",
     "host/timing.py": "an answer of host/timed.py, over a pipe",
     "lab/database.py": "a copy of rows that lab/rows.py checks when they are read",
-    "cli/named.py": "names of the lab's studies, for completion: any error is no name",
     "load/series.py": "histograms: unpacked within bounds before they are decoded",
     "observe/frames.py": "unpacked within bounds",
     "stack/provision.py": "distributions whose digest is pinned",
