@@ -91,7 +91,9 @@ def _store(
     rows = []
     for at, (slot, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
         why = left_out.get(slot.slot.index, "")
-        if at in findings:
+        if slot.without:
+            why = why or ("" if slot.failure else slot.without.why)
+        elif at in findings:
             reason, restart = findings[at]
             if restart:
                 changes.fail(slot, blamed(Evidence(Event.REFUSED), reason))

@@ -51,10 +51,11 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Breaking:
-    """Live levels that an instance did not survive: no later one is given them. ``why``: in words."""
+    """Live levels that an instance of a trial did not survive: no later one is given them. ``why``: in words."""
 
     levels: Mapping[str, Level]
     why: str
+    trial: int
 
     def in_(self, treatment: Treatment) -> bool:
         return all(treatment[name] == level for name, level in self.levels.items())
@@ -62,11 +63,14 @@ class Breaking:
 
 @dataclass
 class BegunSlot:
-    """What became of one slot. Moments in unix ns. ``before``: levels that were in force when it began."""
+    """What became of one slot. Moments in unix ns. ``before``: levels that were in force when it began; ``without``:
+    its levels were not set, since they broke an instance: one such slot of the trial in which it was seen fails for it.
+    """
 
     slot: Slot
     due_ns: int
     before: Mapping[str, Level] = field(default_factory=dict)
+    without: Breaking | None = None
     done: SlotSet | None = None
     failure: TrialFailure | None = None
     restarts: int = 0  # of the application before it
@@ -131,15 +135,17 @@ class SlotChanges:
         self.watcher.step(f"slot {index + 1} of {len(self.slots)}")
         begun.restarts = self.restarts()
         clock.sleep_until(due_ns)
-        why = next((breaking.why for breaking in self.breaking if breaking.in_(slot.treatment)), "")
-        if why:
-            failure = blamed(Evidence(Event.REFUSED), why)
+        begun.without = next((breaking for breaking in self.breaking if breaking.in_(slot.treatment)), None)
+        if begun.without:
+            first = begun.without not in [earlier.without for earlier in self.begun if earlier is not begun]
+            told = first and begun.without.trial == self.trial
+            failure = blamed(Evidence(Event.REFUSED), begun.without.why) if told else None
             begun.done = SlotSet(due_ns, due_ns, dict(self.found), False, failure)
         else:
             begun.done = self._change(begun, wanted, clock)
         begun.failure = begun.done.failure
         self.store.end_slot(self.trial, self.attempt, index, begun.done)
-        if why:
+        if begun.without:
             return
         late = 0.0 if begun.restarted else (begun.done.set_at_ns - due_ns) / 1e9
         self.lateness.add(slot, late, latest_change(slot.seconds, self.wash_out))
@@ -258,14 +264,14 @@ class SlotChanges:
             return None
         how = "restarts the application: not live here" if begun.restarted else "breaks the application"
         why = f"{self.told(levels)} {how}; after it: {failure.message}"
-        self.breaking.append(Breaking(levels, why))
+        self.breaking.append(Breaking(levels, why, self.trial))
         return blamed(Evidence(Event.REFUSED), why, failure.evidence)
 
     def _culprits(self, begun: BegunSlot) -> dict[str, Level]:
         """Levels of a slot that are not the baseline's, first those that no healthy slot had before; of the way back
         from some, these, where it was seen to do something.
         """
-        if begun.failure is not None and any(breaking.in_(begun.slot.treatment) for breaking in self.breaking):
+        if begun.without:
             return {}  # it was given other levels
         begun.restarted = begun.restarted or self.restarts() > begun.restarts
         earlier = [slot for slot in self.begun if slot.slot.index < begun.slot.index and slot.failure is None]
