@@ -12,14 +12,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 import server_cells
 from witnesses import matrix
 
+from leadline.host.base import ProcessSpec
+from leadline.host.local import LocalHost
+from leadline.host.process import LocalProcess
+from leadline.lab.real import RealSystem
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import probe
+from leadline.model.study import Study
+from leadline.stack import local, probe
 from leadline.stack.assembly import Stack
 from leadline.stack.web import knobs as web
 
@@ -101,26 +107,69 @@ def test_no_signal_from_outside_is_a_levels_fault(made: Stack, tmp_path: Path, w
 
 @FULL
 @pytest.mark.parametrize("name", list(SIGNALS))
+@pytest.mark.parametrize("what", ["database", "server", "web"])
 def test_a_start_that_a_signal_ends_is_no_levels_fault(
-    made: Stack, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    made: Stack, tmp_path: Path, what: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hit: list[int] = []
+    asked = probe.ready
 
-    def ready(*_: object) -> str:
-        """While the server is asked for its first answer."""
-        if not hit:
-            hit.append(made.processes()["server"].pid)
+    def ready(*given: Any) -> str:
+        """While it is asked for its first answer."""
+        if what in made.processes() and not hit:
+            hit.append(made.processes()[what].pid)
             os.kill(hit[0], SIGNALS[name])
-        return "not yet"
+        return "not yet" if hit else asked(*given)
+
+    def answer() -> None:
+        raise local.QueryError(ready())
 
     monkeypatch.setattr(probe, "ready", ready)
+    if what == "database":
+        monkeypatch.setattr(made.database, "_ask_first", answer)
+    monkeypatch.setattr(made, "options", replace(made.options, ready_timeout=20.0))
     made.reset_data(tmp_path / "trial")
-    made.start_database({}, tmp_path / "trial")
-    monkeypatch.setattr(made, "options", replace(made.options, ready_timeout=5.0))
-    with pytest.raises(TrialFailure) as caught:
-        made.start_server({}, tmp_path / "trial")
-    made.down()
+    try:
+        with pytest.raises(TrialFailure) as caught:
+            made.up({web.SERVER.name: STACKS[made.database.name]} if what == "web" else {}, tmp_path / "trial")
+    finally:
+        made.down()
+    assert hit
     assert caught.value.failure_class is FailureClass.INFRASTRUCTURE, caught.value
+
+
+@FULL
+@pytest.mark.parametrize("name", list(SIGNALS))
+@pytest.mark.parametrize("phase", ["start", "load"])
+def test_a_driver_that_a_signal_hits_is_no_levels_fault(made: Stack, tmp_path: Path, phase: str, name: str) -> None:
+    stack = {"server": "tomcat", "mode": "direct", "database": made.database.name}
+    load = {"users": 2, "ramp_up": 1, "steady": 20, "ramp_down": 0}
+    document = {"study": "driver", "question": "?", "stack": stack, "workload": load, "factors": {"jvm.heap": ["256m"]}}
+    study = Study.model_validate(document)
+
+    class Host(LocalHost):
+        def start(self, spec: ProcessSpec) -> LocalProcess:
+            drivers.append(super().start(spec))
+            if phase == "start":
+                os.kill(drivers[0].pid, SIGNALS[name])
+            return drivers[0]
+
+    def hit(_: object) -> None:
+        if drivers[0].alive():
+            os.kill(drivers[0].pid, SIGNALS[name])
+
+    drivers: list[LocalProcess] = []
+    system = RealSystem(study, Host(state=tmp_path / "state"), tmp_path / "lab")
+    system._stack = made
+    up(made, tmp_path)
+    try:
+        with pytest.raises(TrialFailure) as caught:
+            system.load(tmp_path / "trial", 1, hit)
+    finally:
+        made.down()
+    assert caught.value.failure_class is FailureClass.INFRASTRUCTURE, caught.value
+    assert "the driver" in caught.value.message
+    assert not drivers[0].pids()
 
 
 @FULL
