@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -58,6 +58,7 @@ from leadline.model.result import (
     Drift,
     Effect,
     Interaction,
+    Interval,
     Luck,
     ResponseAnalysis,
     ResponseKind,
@@ -262,44 +263,21 @@ def analyse_response(
 ) -> tuple[ResponseAnalysis, list[str]]:
     """The analysis of one response, and warnings about its data. ``verdicts_only`` as :func:`analyse` says."""
     response, sample, over_time = figures.response, figures.sample, figures.drift
-    warnings = []
-    if figures.broken:
-        warnings.append(f"{response}: {figures.broken} trials gave no finite number; they are left out.")
-    kind = response_kind(response)
-    scale = figures.scale
+    kind, scale = response_kind(response), figures.scale
+    warnings = [f"{response}: {sentence}" for sentence in _doubts(figures, kind)]
     if scale is None:
         return _without(table, figures, kind, level, margin), warnings
-    if not scale.log and kind.unit != "share":
-        warnings.append(f"{response}: some figures are not positive, so differences instead of ratios were analysed.")
     whole, every, same = table, sample, identical_levels(table, sample) if table.exact else frozenset()
     if same:
         table = without(whole, same)
         sample, _ = sample_of(table, response)
     chosen = _fitted(table, sample, scale, over_time.detected)
+    if chosen.model.covariates:
+        chosen = _with_gain(chosen, table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
-    if model.covariates:
-        plain = _fitted(replace(table, covariates=()), sample, scale, over_time.detected)
-        gained = with_gain(chosen.covariates, scale, (model, fit), (plain.model, plain.fit))
-        chosen = replace(chosen, covariates=gained)
-    if over_time.detected:
-        remedy = "there are too few trials to take it out"
-        if model.timed:
-            remedy = "a straight line over time was taken out"
-        elif sample.slotted and model.places:
-            remedy = "what slots of one number have in common was taken out"
-        warnings.append(f"{response}: {over_time.sentence} In the effects {remedy}.")
-    if chosen.carried is not None and chosen.carried.detected:
-        warnings.append(f"{response}: {chosen.carried.sentence}")
-    if chosen.instances is not None and chosen.instances.detected:
-        warnings.append(f"{response}: {chosen.instances.sentence}")
+    warnings += [f"{response}: {sentence}" for sentence in _disturbances(chosen, sample, over_time)]
     family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
-    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
-    lost = ON_ONE_HOST if isinstance(fit, HostsFit) else lost
-    effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
-    if sample.slotted and len(np.unique(sample.trials)) == 1:
-        effects = [_of_this_instance(effect) for effect in effects]
-    if isinstance(fit, HostsFit) and not fit.random:
-        effects = [replace(effect, scope=Scope.THESE_HOSTS) for effect in effects]
+    effects = _scoped_effects(table, sample, kind, scale, chosen, family, level, margin)
     if table.exact:
         effects += [unestimated(whole, main, kind.name) for main in same]
         constant = named(table, constant_levels(model, fit))
@@ -314,10 +292,7 @@ def analyse_response(
         paired = interactions_of(table, kind, scale, model, fit, level, margin, interim)
         cells = cell_means(table, sample, scale, paired, fit, level)
         components = _components(scale, sample, chosen, level)
-    mean, interval = baseline_mean(scale, sample, level)
-    blocks = len(np.unique(sample.blocks[sample.is_baseline]))
-    if (over := baseline_over_hosts(scale, sample, level)) is not None:
-        mean, interval, blocks = over
+    mean, interval, blocks = _baseline(scale, sample, level)
     hosts = None
     if chosen.hosts is not None and not verdicts_only:
         hosts = across_hosts(table, kind, scale, model, chosen.hosts, level, margin)
@@ -347,6 +322,65 @@ def analyse_response(
         covariates=chosen.covariates,
     )
     return result, warnings
+
+
+def _doubts(figures: Measured, kind: ResponseKind) -> Iterator[str]:
+    """Sentences on figures that are missing or cannot be compared as ratios."""
+    if figures.broken:
+        yield f"{figures.broken} trials gave no finite number; they are left out."
+    if figures.scale is not None and not figures.scale.log and kind.unit != "share":
+        yield "some figures are not positive, so differences instead of ratios were analysed."
+
+
+def _with_gain(chosen: _Fitted, table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
+    """With what its covariates gain over the model without them."""
+    plain = _fitted(replace(table, covariates=()), sample, scale, timed)
+    gained = with_gain(chosen.covariates, scale, (chosen.model, chosen.fit), (plain.model, plain.fit))
+    return replace(chosen, covariates=gained)
+
+
+def _disturbances(chosen: _Fitted, sample: Sample, over_time: Drift) -> Iterator[str]:
+    """A sentence for each that was detected: drift, carry-over, differing instances."""
+    if over_time.detected:
+        remedy = "there are too few trials to take it out"
+        if chosen.model.timed:
+            remedy = "a straight line over time was taken out"
+        elif sample.slotted and chosen.model.places:
+            remedy = "what slots of one number have in common was taken out"
+        yield f"{over_time.sentence} In the effects {remedy}."
+    if chosen.carried is not None and chosen.carried.detected:
+        yield chosen.carried.sentence
+    if chosen.instances is not None and chosen.instances.detected:
+        yield chosen.instances.sentence
+
+
+def _scoped_effects(
+    table: StudyTable,
+    sample: Sample,
+    kind: ResponseKind,
+    scale: Scale,
+    chosen: _Fitted,
+    family: Family,
+    level: float,
+    margin: float | None,
+) -> list[Effect]:
+    """The effects of the factors, each with the scope it holds for."""
+    model, fit = chosen.model, chosen.fit
+    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
+    lost = ON_ONE_HOST if isinstance(fit, HostsFit) else lost
+    effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
+    if sample.slotted and len(np.unique(sample.trials)) == 1:
+        effects = [_of_this_instance(effect) for effect in effects]
+    if isinstance(fit, HostsFit) and not fit.random:
+        effects = [replace(effect, scope=Scope.THESE_HOSTS) for effect in effects]
+    return effects
+
+
+def _baseline(scale: Scale, sample: Sample, level: float) -> tuple[float | None, Interval | None, int]:
+    """The baseline's mean, its interval, and the number of blocks (hosts, where there are several) behind it."""
+    if (over_hosts := baseline_over_hosts(scale, sample, level)) is not None:
+        return over_hosts
+    return *baseline_mean(scale, sample, level), len(np.unique(sample.blocks[sample.is_baseline]))
 
 
 def _each_host(fit: Fit) -> str:

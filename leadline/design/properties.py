@@ -244,17 +244,11 @@ def describe_design(plan: Plan) -> DesignProperties:
     mains = [term for term in terms if len(term.factors) == 1]
     pairs = [term for term in terms if len(term.factors) == 2]
     alias = _alias_matrix(full[design], mains_width) if crossed and not cells else None
-    remarks = []
-    if not crossed:
-        remarks.append(f"The {width - mains_width:,} columns of two-factor interactions are too many to look at.")
+    remarks = [] if crossed else [_too_many(width - mains_width)]
     if cells and len(factors) > 1:
         remarks.append("Each effect holds at the baseline of all other factors; interactions cannot be seen.")
     if straight and alias is not None and alias.size:
-        curvature = np.abs(alias[[term.columns[1] for term in mains]]).max()
-        remarks.append(
-            f"Straight-line effects, low to high, are meant; curvature holds shares of up to {curvature:.2f} of "
-            "two-factor interactions, and so does a difference from a middle level."
-        )
+        remarks.append(_curvature(alias, mains))
     names = [factor.name for factor in factors]
     dear = {factor.name for factor in dear_factors(factors)}
     slotted = any(trial.slots for trial in plan.trials)
@@ -289,6 +283,18 @@ def describe_design(plan: Plan) -> DesignProperties:
         word_lengths=() if regular is None else regular.word_lengths[2:],
         defining_relation=() if regular is None else _relation(regular, names),
         remarks=tuple(remarks),
+    )
+
+
+def _too_many(columns: int) -> str:
+    return f"The {columns:,} columns of two-factor interactions are too many to look at."
+
+
+def _curvature(alias: Floats, mains: Sequence[Term]) -> str:
+    share = np.abs(alias[[term.columns[1] for term in mains]]).max()
+    return (
+        f"Straight-line effects, low to high, are meant; curvature holds shares of up to {share:.2f} of "
+        "two-factor interactions, and so does a difference from a middle level."
     )
 
 

@@ -69,6 +69,7 @@ __all__ = ["Durations", "GcSummary", "HeapAfter", "Intervals", "allocations", "d
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _NOT_ONE_JVM = "the log is of several JVMs: see each of them"
+_NO_HEAP = "no collection tells of the heap"
 
 
 _GROWN = 0.8  # of its maximum: a heap that has this much committed is not limited by what is committed
@@ -181,7 +182,7 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     intervals = None if log.timeless else _intervals(pauses)
     mean = math.fsum(pause.ms for pause in pauses) / len(pauses) / 1e3 if pauses else 0.0
     shares = overhead(intervals.mean_s, mean) if intervals else None
-    cpu = [is_single for is_single in log.cpu if inside(is_single)]
+    cpu = [times for times in log.cpu if inside(times)]
     collectors = dict.fromkeys(jvm.collector for jvm in log.jvms if jvm.collector)
     versions = dict.fromkeys(jvm.version for jvm in log.jvms if jvm.version)
     cycles: defaultdict[str, int] = defaultdict(int)
@@ -189,33 +190,16 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         if inside(cycle):
             cycles[cycle.kind] += 1
     heap_max = log.jvms[0].heap_max if len(log.jvms) == 1 else None
-    points, basis = live_points(log)
-    points = [point for point in points if inside(point)]
-    is_single = len(log.jvms) == 1
-    working = working_set(log, points, basis) if is_single else None
-    apart = is_single and not log.alternating
-    grown = (
-        leak(points, basis, _limit(log, heap_max))
-        if apart
-        else Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
-    )
-    allocated, promoted = allocation(log, inside), promotion(log, inside, span)
     heap_after = _heap_after(log, inside)
-    silent, no_time = log.silent, "the lines have no time"
+    working, grown = _growth(log, inside, heap_max)
+    allocated, promoted = allocation(log, inside), promotion(log, inside, span)
     reasons = {
-        "pauses": silent,
-        "intervals": "" if intervals else silent or (no_time if log.timeless else "fewer than two pauses"),
-        "share": silent or ("" if span > 0 else no_time if log.timeless else "the log has no length"),
-        "mmu": silent or (no_time if log.timeless else ""),
+        **_unknown_pauses(log, span, intervals),
+        **_unknown_memory(log, heap_max, heap_after, working),
         "allocation_rate": allocated.reason,
         "promotion_rate": promoted.reason,
-        "heap_max": "" if heap_max else "the log does not say" if is_single else _NOT_ONE_JVM,
-        "heap_after": "" if heap_after else "no collection tells of the heap",
-        "working_set": "" if working else "no collection tells of the heap" if is_single else _NOT_ONE_JVM,
         "cpu_s": "" if cpu else "no line tells the CPU time of a pause (log gc*, not only gc)",
     }
-    for name in ("interval_s", "share_cycle", "share_interval"):
-        reasons[name] = reasons["intervals"]
     return GcSummary(
         format=log.format,
         understood=log.understood / log.lines if log.lines else None,
@@ -227,10 +211,10 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         by_cause=_grouped((pause.cause, pause.ms) for pause in pauses if pause.cause),
         intervals=intervals,
         interval_s=intervals.mean_s if intervals else None,
-        share=min(1.0, total / span) if span > 0 and not silent else None,
+        share=min(1.0, total / span) if span > 0 and not log.silent else None,
         share_cycle=shares.of_cycle if shares else None,
         share_interval=shares.of_interval if shares else None,
-        mmu=() if log.timeless or silent else _utilisation(log, window, clock),
+        mmu=() if log.timeless or log.silent else _utilisation(log, window, clock),
         full=sum(pause.name == "Full" for pause in pauses),
         degenerated=sum(pause.name == "Degenerated GC" for pause in pauses),
         cycles=dict(cycles),
@@ -244,16 +228,47 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         allocation_rate=allocated.rate,
         allocation_leaves_out=left_out(log, allocated, span),
         promotion_rate=promoted.rate,
-        cpu_s=sum(is_single.user + is_single.system for is_single in cpu) if cpu else None,
-        starved=sum(
-            is_single.real >= 0.02 and is_single.user + is_single.system < is_single.real - 0.005 for is_single in cpu
-        ),
+        cpu_s=sum(times.user + times.system for times in cpu) if cpu else None,
+        starved=sum(times.real >= 0.02 and times.user + times.system < times.real - 0.005 for times in cpu),
         unknown=tuple(f"{line.number}: {line.text}" for line in log.unknown),
         truncated=log.truncated,
         jvms=len(log.jvms),
         warnings=log.warnings,
         reasons={name: why for name, why in reasons.items() if why},
     )
+
+
+def _growth(log: GcLog, inside: Callable[[_Timed], bool], heap_max: int | None) -> tuple[WorkingSet | None, Leak]:
+    """The working set and whether it grows; neither of several JVMs."""
+    points, basis = live_points(log)
+    points = [point for point in points if inside(point)]
+    is_single = len(log.jvms) == 1
+    working = working_set(log, points, basis) if is_single else None
+    if is_single and not log.alternating:
+        return working, leak(points, basis, _limit(log, heap_max))
+    return working, Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+
+
+def _unknown_pauses(log: GcLog, span: float, intervals: Intervals | None) -> dict[str, str]:
+    """Why a figure of pauses is not known; empty where it is."""
+    silent, no_time = log.silent, "the lines have no time" if log.timeless else ""
+    no_intervals = "" if intervals else silent or no_time or "fewer than two pauses"
+    return {
+        "pauses": silent,
+        **dict.fromkeys(("intervals", "interval_s", "share_cycle", "share_interval"), no_intervals),
+        "share": silent or ("" if span > 0 else no_time or "the log has no length"),
+        "mmu": silent or no_time,
+    }
+
+
+def _unknown_memory(log: GcLog, heap_max: int | None, heap_after: object, working: WorkingSet | None) -> dict[str, str]:
+    """Why a figure of the heap is not known; empty where it is."""
+    several = "" if len(log.jvms) == 1 else _NOT_ONE_JVM
+    return {
+        "heap_max": "" if heap_max else several or "the log does not say",
+        "heap_after": "" if heap_after else _NO_HEAP,
+        "working_set": "" if working else several or _NO_HEAP,
+    }
 
 
 def durations(values: Iterable[float]) -> Durations:

@@ -77,58 +77,22 @@ def plan_study(
     study = file.study
     machine = host.machine()
     on_host = {knob.name for knob in host.knobs()}
-    roles = knob_roles(study.stack) if of is not None else {}
-    machines = {role: of(role).machine() for role in set(roles.values())} if of is not None else {}
-    bounded = [knob.on(machines.get(roles.get(knob.name, ""), machine)) for knob in service_knobs]
-    catalogue = Catalogue([*host.knobs(), *bounded])
+    catalogue = _catalogue(study, host, service_knobs, of)
+
+    def locked(name: str) -> str:
+        """Why this host does not let it be written; empty where it does, and for a knob that is not the host's."""
+        return host.writable(name) if name in on_host else ""
+
     if study.stack.own is not None and isinstance(host, LocalHost):
         check_java(study.stack.own)
     unchecked = check_load(file) if study.command is None else []
     if is_machine(host):
         check_machine(file, host)
-    knobs: dict[str, Knob] = {}
-    settings: dict[str, Level] = {}
-    skipped = list(file.left_out)
-    factors: list[Factor] = []
-    for name, raw in study.settings.items():
-        knob = _knob(file, catalogue, name, ("settings", name))
-        settings[name] = _level(knob, raw, file.where(("settings", name)), disposable)
-        knobs[name] = knob
-        if name in study.factors:
-            raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
-        reason = host.writable(name) if name in on_host else ""
-        if reason:
-            raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
-    if study.guest is not None and study.guest.kernel is not None:
-        knobs[KERNEL] = catalogue.get(KERNEL)
-        settings[KERNEL] = _level(knobs[KERNEL], study.guest.kernel, file.where(("guest", "kernel")), disposable)
-    for name, raws in study.factors.items():
-        factor, knob = _factor(file, catalogue, name, raws, disposable)
-        reason = host.writable(name) if name in on_host else ""
-        if reason:
-            skipped.append(f"{name} is left out: {reason}")
-            continue
-        knobs[name] = knob
-        factors.append(factor)
-    for name in study.baseline:
-        if name not in study.factors and name not in study.pseudo_factors:
-            near = nearest(name, [*study.factors, *study.pseudo_factors])
-            hint = f"; did you mean {near}?" if near else ""
-            raise UsageError(f"{file.where(('baseline', name))}: baseline names {name}, which is no factor{hint}")
-    for name, labels in study.pseudo_factors.items():
-        if len(labels) < 2 or len(set(labels)) != len(labels):
-            raise UsageError(f"{file.where(('pseudo_factors', name))}: {name} needs two or more different labels")
-        baseline = str(study.baseline.get(name, labels[0]))
-        if baseline not in labels:
-            raise UsageError(f"{file.where(('baseline', name))}: {baseline} is not among the labels of {name}")
-        apply_cost = study.pseudo_apply_costs.get(name, ApplyCost.LIVE)
-        factors.append(Factor(name, tuple(labels), baseline, pseudo=True, apply_cost=apply_cost))
-    for name in study.pseudo_apply_costs:
-        if name not in study.pseudo_factors:
-            near = nearest(name, list(study.pseudo_factors))
-            hint = f"; did you mean {near}?" if near else ""
-            where = file.where(("pseudo_apply_costs", name))
-            raise UsageError(f"{where}: pseudo_apply_costs names {name}, which is no pseudo-factor{hint}")
+    knobs, settings = _settings(file, catalogue, locked, disposable)
+    factors, skipped = _factors(file, catalogue, locked, disposable)
+    knobs |= {factor.name: catalogue.get(factor.name) for factor in factors}
+    _check_baseline_names(file)
+    factors += _pseudo_factors(file)
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
@@ -163,6 +127,85 @@ def plan_study(
         tuple(unchecked),
         sentence,
     )
+
+
+def _catalogue(
+    study: Study, host: PlannedHost, service_knobs: list[Knob], of: Callable[[str], PlannedHost] | None
+) -> Catalogue:
+    """The host's knobs and the services', each within what the machine of its role holds."""
+    roles = knob_roles(study.stack) if of is not None else {}
+    machines = {role: of(role).machine() for role in set(roles.values())} if of is not None else {}
+    machine = host.machine()
+    bounded = [knob.on(machines.get(roles.get(knob.name, ""), machine)) for knob in service_knobs]
+    return Catalogue([*host.knobs(), *bounded])
+
+
+def _settings(
+    file: StudyFile, catalogue: Catalogue, locked: Callable[[str], str], disposable: bool
+) -> tuple[dict[str, Knob], dict[str, Level]]:
+    """The knobs that have one level throughout, and that level."""
+    study = file.study
+    knobs: dict[str, Knob] = {}
+    settings: dict[str, Level] = {}
+    for name, raw in study.settings.items():
+        knob = _knob(file, catalogue, name, ("settings", name))
+        settings[name] = _level(knob, raw, file.where(("settings", name)), disposable)
+        knobs[name] = knob
+        if name in study.factors:
+            raise UsageError(f"{file.where(('settings', name))}: {name} is a setting and a factor; keep one of them")
+        if reason := locked(name):
+            raise UsageError(f"{file.where(('settings', name))}: {name} cannot be set here: {reason}")
+    if study.guest is not None and study.guest.kernel is not None:
+        knobs[KERNEL] = catalogue.get(KERNEL)
+        settings[KERNEL] = _level(knobs[KERNEL], study.guest.kernel, file.where(("guest", "kernel")), disposable)
+    return knobs, settings
+
+
+def _factors(
+    file: StudyFile, catalogue: Catalogue, locked: Callable[[str], str], disposable: bool
+) -> tuple[list[Factor], list[str]]:
+    """The factors that can be varied here, and a sentence for each that is left out."""
+    factors: list[Factor] = []
+    skipped = list(file.left_out)
+    for name, raws in file.study.factors.items():
+        factor = _factor(file, catalogue, name, raws, disposable)
+        if reason := locked(name):
+            skipped.append(f"{name} is left out: {reason}")
+        else:
+            factors.append(factor)
+    return factors, skipped
+
+
+def _check_baseline_names(file: StudyFile) -> None:
+    study = file.study
+    for name in study.baseline:
+        if name not in study.factors and name not in study.pseudo_factors:
+            hint = _did_you_mean(name, [*study.factors, *study.pseudo_factors])
+            raise UsageError(f"{file.where(('baseline', name))}: baseline names {name}, which is no factor{hint}")
+
+
+def _pseudo_factors(file: StudyFile) -> list[Factor]:
+    study = file.study
+    factors = []
+    for name, labels in study.pseudo_factors.items():
+        if len(labels) < 2 or len(set(labels)) != len(labels):
+            raise UsageError(f"{file.where(('pseudo_factors', name))}: {name} needs two or more different labels")
+        baseline = str(study.baseline.get(name, labels[0]))
+        if baseline not in labels:
+            raise UsageError(f"{file.where(('baseline', name))}: {baseline} is not among the labels of {name}")
+        apply_cost = study.pseudo_apply_costs.get(name, ApplyCost.LIVE)
+        factors.append(Factor(name, tuple(labels), baseline, pseudo=True, apply_cost=apply_cost))
+    for name in study.pseudo_apply_costs:
+        if name not in study.pseudo_factors:
+            hint = _did_you_mean(name, list(study.pseudo_factors))
+            where = file.where(("pseudo_apply_costs", name))
+            raise UsageError(f"{where}: pseudo_apply_costs names {name}, which is no pseudo-factor{hint}")
+    return factors
+
+
+def _did_you_mean(name: str, candidates: list[str]) -> str:
+    near = nearest(name, candidates)
+    return f"; did you mean {near}?" if near else ""
 
 
 def _check_command(
@@ -257,7 +300,7 @@ def _level(knob: Knob, raw: object, where: str, disposable: bool) -> Level:
 
 def _factor(
     file: StudyFile, catalogue: Catalogue, name: str, raws: list[bool | int | float | str], disposable: bool
-) -> tuple[Factor, Knob]:
+) -> Factor:
     place = file.where(("factors", name))
     knob = _knob(file, catalogue, name, ("factors", name))
     levels = []
@@ -277,7 +320,7 @@ def _factor(
             raise UsageError(
                 f"{where}: the baseline {knob.format(baseline)} of {name} is not among its levels {listed}"
             )
-    return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost), knob
+    return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost)
 
 
 def first_overhead(study: Study) -> float:

@@ -48,71 +48,23 @@ def check_web(
     def where(name: str) -> str:
         return file.where(("factors" if name in study.factors else "settings", name))
 
-    def among(name: str, default: Level) -> set[Level]:
-        return levels.get(name, {default})
-
-    servers, places = among(knobs.SERVER.name, knobs.NONE), among(knobs.PLACE.name, "")
+    servers = levels.get(knobs.SERVER.name, {knobs.NONE})
     if study.stack.web is not None:
-        _check_alone(file, host, among(knobs.SERVER.name, study.stack.web), levels, where)
+        _check_alone(file, host, levels.get(knobs.SERVER.name, {study.stack.web}), levels, where)
         return
+    places = levels.get(knobs.PLACE.name, {""})
     present = servers != {knobs.NONE} and places != {knobs.ABSENT}
-    absent = knobs.NONE in servers or knobs.ABSENT in places
-    if not present:
-        named = servers != {knobs.NONE}  # but absent everywhere
-        remedy = "web.place is absent in every trial; leave it out" if named else "set web.server: nginx"
-        says_so = (knobs.SERVER.name, *([knobs.PLACE.name] if named else []))
-        for name in levels:
-            if name in knobs.KNOB_NAMES and name not in says_so and not (idle_settings and name in settings):
-                raise UsageError(f"{where(name)}: {name} changes nothing without a web server; {remedy}")
-        if named and knobs.SERVER.name in study.factors:
-            raise UsageError(f"{where(knobs.SERVER.name)}: {knobs.SERVER.name} makes no difference: {remedy}")
-        if study.stack.hosts is not None and (apart := study.stack.hosts.web) is not None:
-            line = file.where(("stack", "hosts", "web"))
-            raise UsageError(f"{line}: hosts.web is {apart}, but no web server is in front; {remedy}, or leave web out")
-        for key, what in (("web_cpus", "these CPUs are"), ("web_memory", "this memory is")):
-            if getattr(study.placement, key) is not None and not idle_settings:
-                raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
     if present:
-        elsewhere = "web" in study.stack.ssh_hosts
-        if elsewhere:
-            _check_apart(file, places, among(knobs.UPSTREAM.name, "tcp"), where)
-        else:
-            _check_place(file, host, places, where(knobs.PLACE.name))
-        _check_own(servers, levels, where)
-        there = of("web") if of is not None else None
-        _check_backlog(there if elsewhere else host, elsewhere, levels, where)
-        if knobs.SENDFILE.name in levels and True not in among(knobs.STATIC.name, False):
-            raise UsageError(
-                f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
-                " gives the files; set web.static: on"
-            )
-        if "unix" in among(knobs.UPSTREAM.name, "tcp") and not server_of(study.stack).unix_socket:
-            raise UsageError(
-                f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
-                f" {' and '.join(servers_with(lambda kind: kind.unix_socket))} can listen on a Unix socket"
-            )
-        if True in among(server_knobs.TLS.name, False):
-            raise UsageError(
-                f"{where(server_knobs.TLS.name)}: the web server speaks plain HTTP to the application server; write"
-                " web.tls in place of server.tls"
-            )
-        if True in among(knobs.COMPRESSION.name, False) and not _asks_compressed(study.workload.scenario):
-            raise UsageError(
-                f"{where(knobs.COMPRESSION.name)}: scenario {study.workload.scenario} does not ask for compressed"
-                f" answers, so nothing would change; take one with `compression: true`{_such_as(study.stack)}"
-            )
-        if study.workload.http == "2" and among(knobs.HTTP2.name, False) != {True}:
-            raise UsageError(
-                f"{file.where(('workload', 'http'))}: the web server speaks HTTP/2 only with web.http2: on;"
-                " add it to settings, or write 1.1 or auto"
-            )
+        _check_front(file, host, levels, where, of("web") if of is not None else None)
+    else:
+        _check_absent(file, servers, levels, where, idle_settings)
     for name in (knobs.TLS.name, server_knobs.TLS.name):
-        if study.workload.generator is not None and True in among(name, False):
+        if study.workload.generator is not None and True in levels.get(name, ()):
             raise UsageError(
                 f"{where(name)}: {study.workload.generator.name} is not told to trust the certificate of the run;"
                 f" leave workload.generator or {name} out"
             )
-    if absent or not present:
+    if not present or knobs.NONE in servers or knobs.ABSENT in places:
         try:
             check_http(study.stack, study.workload.http)
         except UsageError as error:
@@ -121,6 +73,66 @@ def check_web(
 
 Levels = Mapping[str, set[Level]]
 Where = Callable[[str], str]
+
+
+def _check_absent(file: StudyFile, servers: set[Level], levels: Levels, where: Where, idle_settings: bool) -> None:
+    """What changes nothing while no trial has a web server in front."""
+    study = file.study
+    named = servers != {knobs.NONE}  # but absent everywhere
+    remedy = "web.place is absent in every trial; leave it out" if named else "set web.server: nginx"
+    says_so = (knobs.SERVER.name, *([knobs.PLACE.name] if named else []))
+    for name in levels:
+        if name in knobs.KNOB_NAMES and name not in says_so and not (idle_settings and name in study.settings):
+            raise UsageError(f"{where(name)}: {name} changes nothing without a web server; {remedy}")
+    if named and knobs.SERVER.name in study.factors:
+        raise UsageError(f"{where(knobs.SERVER.name)}: {knobs.SERVER.name} makes no difference: {remedy}")
+    if study.stack.hosts is not None and (apart := study.stack.hosts.web) is not None:
+        line = file.where(("stack", "hosts", "web"))
+        raise UsageError(f"{line}: hosts.web is {apart}, but no web server is in front; {remedy}, or leave web out")
+    for key, what in (("web_cpus", "these CPUs are"), ("web_memory", "this memory is")):
+        if getattr(study.placement, key) is not None and not idle_settings:
+            raise UsageError(f"{file.where(('placement', key))}: {what} for a web server; {remedy}")
+
+
+def _check_front(
+    file: StudyFile, host: PlannedHost, levels: Levels, where: Where, web_host: PlannedHost | None
+) -> None:
+    """A web server in front of the application server. ``web_host``: where it has a host of its own, that is known."""
+    study = file.study
+    places = levels.get(knobs.PLACE.name, {""})
+    upstreams = levels.get(knobs.UPSTREAM.name, {"tcp"})
+    elsewhere = "web" in study.stack.ssh_hosts
+    if elsewhere:
+        _check_apart(file, places, upstreams, where)
+    else:
+        _check_place(file, host, places, where(knobs.PLACE.name))
+    _check_own(levels.get(knobs.SERVER.name, {knobs.NONE}), levels, where)
+    _check_backlog(web_host if elsewhere else host, elsewhere, levels, where)
+    if knobs.SENDFILE.name in levels and True not in levels.get(knobs.STATIC.name, ()):
+        raise UsageError(
+            f"{where(knobs.SENDFILE.name)}: {knobs.SENDFILE.name} changes nothing while the application server"
+            " gives the files; set web.static: on"
+        )
+    if "unix" in upstreams and not server_of(study.stack).unix_socket:
+        raise UsageError(
+            f"{where(knobs.UPSTREAM.name)}: {study.stack.server} listens on TCP only;"
+            f" {' and '.join(servers_with(lambda kind: kind.unix_socket))} can listen on a Unix socket"
+        )
+    if True in levels.get(server_knobs.TLS.name, ()):
+        raise UsageError(
+            f"{where(server_knobs.TLS.name)}: the web server speaks plain HTTP to the application server; write"
+            " web.tls in place of server.tls"
+        )
+    if True in levels.get(knobs.COMPRESSION.name, ()) and not _asks_compressed(study.workload.scenario):
+        raise UsageError(
+            f"{where(knobs.COMPRESSION.name)}: scenario {study.workload.scenario} does not ask for compressed"
+            f" answers, so nothing would change; take one with `compression: true`{_such_as(study.stack)}"
+        )
+    if study.workload.http == "2" and levels.get(knobs.HTTP2.name) != {True}:
+        raise UsageError(
+            f"{file.where(('workload', 'http'))}: the web server speaks HTTP/2 only with web.http2: on;"
+            " add it to settings, or write 1.1 or auto"
+        )
 
 
 def _check_alone(file: StudyFile, host: PlannedHost, servers: set[Level], levels: Levels, where: Where) -> None:

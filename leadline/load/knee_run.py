@@ -73,61 +73,69 @@ def find_knee(
     else:
         earlier.refuse(out)
 
-    measured: list[Step] = []
-    began, longest = time.monotonic(), 0.0
+    def measured(load: float, directory: str, rounds: int) -> Step:
+        return _Runner(path, values, arrivals, out / directory, load, seeds).measure(limits, rounds)
 
-    def over() -> bool:
-        return bool(measured) and time.monotonic() - began + longest > budget_s
-
-    def measure(load: float, kind: str) -> Step:
-        nonlocal longest
-        start = time.monotonic()
-        runner = _Runner(path, values, arrivals, out / f"{kind}-{len(measured) + 1:02d}", load, seeds)
-        step = runner.measure(limits, 1 if kind == "repeat" else _ROUNDS)
-        measured.append(replace(step, confirms=kind == "confirm"))
-        longest = max(longest, time.monotonic() - start)
-        tell(measured[-1])
-        return measured[-1]
-
+    steps = _Steps(measured, tell, budget_s)
     for _ in range(_MOST_RUNS):
         kind = "step" if (load := stairs.next()) is not None else "confirm"
         load = stairs.unconfirmed if load is None else load
-        if load is None or over():
+        if load is None or steps.over():
             break
-        stairs.record(measure(load, kind))
+        stairs.record(steps.measure(load, kind))
     result = stairs.result()
     if stairs.next() is not None or stairs.unconfirmed is not None:
         result = replace(result, limited_by="budget", reason="the budget was used up before the search ended")
-    result = _with_interval(result, measured, repeats, loads.whole, over, measure)
+    result = _with_interval(result, steps, repeats, loads.whole)
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(knee_document(result, arrivals, limits), indent=2, allow_nan=False)
     (out / "knee.json").write_text(text + "\n", encoding="utf-8")
     return result
 
 
-def _with_interval(
-    found: Found,
-    measured: Sequence[Step],
-    repeats: int,
-    whole: bool,
-    over: Callable[[], bool],
-    measure: Callable[[float, str], Step],
-) -> Found:
-    """``found`` with its limit, after runs beside it; ``measured`` grows with each."""
+class _Steps:
+    """The steps that were measured, within a budget of seconds from now. ``measured``: a step at a load, its files in
+    a directory of that name, its seconds of that many rounds; ``tell`` hears each step.
+    """
+
+    def __init__(
+        self, measured: Callable[[float, str, int], Step], tell: Callable[[Step], None], budget_s: float
+    ) -> None:
+        self.done: list[Step] = []
+        self._measured, self._tell = measured, tell
+        self._end = time.monotonic() + budget_s
+        self._longest = 0.0
+
+    def over(self) -> bool:
+        """Whether one more, as long as the longest so far, would end after the budget."""
+        return bool(self.done) and time.monotonic() + self._longest > self._end
+
+    def measure(self, load: float, kind: str) -> Step:
+        """``kind``: step, confirm or repeat."""
+        start = time.monotonic()
+        step = self._measured(load, f"{kind}-{len(self.done) + 1:02d}", 1 if kind == "repeat" else _ROUNDS)
+        self.done.append(replace(step, confirms=kind == "confirm"))
+        self._longest = max(self._longest, time.monotonic() - start)
+        self._tell(self.done[-1])
+        return self.done[-1]
+
+
+def _with_interval(found: Found, steps: _Steps, repeats: int, whole: bool) -> Found:
+    """``found`` with its limit, after runs beside it."""
     if found.limited_by == "server" and found.highest is not None and found.lowest_failed is not None:
         around, beside = math.sqrt(found.highest * found.lowest_failed), BESIDE
         for at in range(repeats):
-            if over():
+            if steps.over():
                 break
-            if at % _BLOCK == 0 and (limit := limit_of(found, measured)) is not None:
+            if at % _BLOCK == 0 and (limit := limit_of(found, steps.done)) is not None:
                 around, beside = limit.load, limit.beside
             load = next_load(around, at, beside)
             if whole:
                 load = float(max(1, math.floor(load) if load < around else math.ceil(load)))
-            found = replace(found, repeats=(*found.repeats, measure(load, "repeat")))
-    limit = limit_of(found, measured)
+            found = replace(found, repeats=(*found.repeats, steps.measure(load, "repeat")))
+    limit = limit_of(found, steps.done)
     known = limit.load if limit is not None else found.lowest_failed
-    return replace(found, limit=limit, gave_out=None if known is None else gave_out(measured, known))
+    return replace(found, limit=limit, gave_out=None if known is None else gave_out(steps.done, known))
 
 
 def knee_document(found: Found, arrivals: str, limits: Limits) -> dict[str, Any]:

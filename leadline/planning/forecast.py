@@ -115,6 +115,7 @@ def _as(kind: str, design: Design, changed: Mapping[str, object] | None = None) 
 
 
 POWERS = (0.8, 0.9)
+_NO_NOISE_OF_SLOTS = "the noise of slots is not known: it is read from the seconds of earlier trials, so run one first"
 _LONGEST = 20  # times today's steady state that is still worth naming
 _SEARCHED = 400  # comparisons of a plan for which other designs are tried
 
@@ -250,25 +251,10 @@ def forecast(
     judged = final_level(plan, design.looks if design is not None else 1, level)
     precision = precision_of(plan, judged)
     sigma = sigma_of(plan, noise, setup)
-    reason = ""
-    if isinstance(precision, str):
-        reason = precision
-    elif sigma is None:
-        reason = "the noise of slots is not known: it is read from the seconds of earlier trials, so run one first"
     if isinstance(precision, str) or sigma is None:
-        return Forecast(
-            len(plan.trials),
-            slots,
-            seconds,
-            comparisons,
-            level,
-            None,
-            None,
-            dict.fromkeys(POWERS),
-            (),
-            effect,
-            reason=reason,
-        )
+        counts = (len(plan.trials), slots, seconds, comparisons, level)
+        reason = precision if isinstance(precision, str) else _NO_NOISE_OF_SLOTS
+        return Forecast(*counts, None, None, dict.fromkeys(POWERS), (), effect, reason=reason)
     smallest = {power: precision.smallest(sigma, power) for power in POWERS}
     need: Need | None = None
     others: tuple[Need, ...] = ()

@@ -226,17 +226,8 @@ def gather(
             for response in analysis.responses
             if response.across_hosts is not None
         },
-        against_load={
-            response.response: marked(figure, analysis.simulated)
-            for response in (analysis.responses if figures else ())
-            if (figure := load_chart.against_load(record, response)) is not None
-        },
-        interactions={
-            response.response: tuple(
-                marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, response)
-            )
-            for response in (analysis.responses if figures else ())
-        },
+        against_load=_against_load(record, analysis) if figures else {},
+        interactions=_interactions(record, analysis) if figures else {},
         timeline=known(timeline_chart.timeline(record, analysis, colours)) if figures else None,
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
         curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
@@ -254,6 +245,23 @@ def gather(
         sizes=sizes(record, files),
         profile=profile({name: groups[name] for name in charted}),
     )
+
+
+def _against_load(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Figure]:
+    return {
+        response.response: marked(figure, analysis.simulated)
+        for response in analysis.responses
+        if (figure := load_chart.against_load(record, response)) is not None
+    }
+
+
+def _interactions(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, tuple[Figure, ...]]:
+    return {
+        response.response: tuple(
+            marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, response)
+        )
+        for response in analysis.responses
+    }
 
 
 def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple[int, int] | None) -> list[Load]:

@@ -1,4 +1,4 @@
-"""Values have the names of the things they are (CONTRIBUTING.md)."""
+"""Values have the names of the things they are, and functions fit a screen (CONTRIBUTING.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ NO_THINGS = {
     "taken", "shown", "seen", "left",
 }  # fmt: skip
 MOST = 0.05
+LONGEST = 70  # lines
 
 
 def stored_names(function: ast.AST) -> Iterator[str]:
@@ -21,15 +22,27 @@ def stored_names(function: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def test_functions_store_values_under_names_of_things() -> None:
-    functions = [
+def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    return [
         (path.relative_to(PACKAGE), node)
         for path in sorted(PACKAGE.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    vague = [f"{path}:{node.lineno}" for path, node in functions if NO_THINGS.intersection(stored_names(node))]
-    assert len(vague) <= MOST * len(functions), vague
+
+
+def test_functions_store_values_under_names_of_things() -> None:
+    vague = [f"{path}:{node.lineno}" for path, node in functions() if NO_THINGS.intersection(stored_names(node))]
+    assert len(vague) <= MOST * len(functions()), vague
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{path}:{node.lineno} {node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for path, node in functions()
+        if node.end_lineno is not None and node.end_lineno - node.lineno + 1 >= LONGEST
+    ]
+    assert not long, long
 
 
 def test_no_figure_is_printed_with_an_exponent() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
@@ -33,6 +34,80 @@ from leadline.model.workload import GeneratorName
 _FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
 
 
+_Scenario = Annotated[str | None, typer.Argument(help="A scenario, built in or a file, or a URL.")]
+_Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")]
+_Drivers = Annotated[
+    str | None,
+    typer.Option(help="Several drivers: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."),
+]
+_Check = Annotated[bool, typer.Option("--check", help="With --drivers: only check whether every host can be used.")]
+_FindKnee = Annotated[bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")]
+_LimitP99 = Annotated[
+    str | None,
+    typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s, none beside --limit)."),
+]
+_Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", help="With --find-knee: a response time, as p90=2s or buy:p90=2s; may be repeated."),
+]
+_LimitErrors = Annotated[
+    str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
+]
+_FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="<condition>",
+        help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
+    ),
+]
+_Against = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="<path>",
+        help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
+    ),
+]
+_Alternate = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="<url> <url>",
+        help="Load two servers in turns, in slots of 5 s, and compare them; --steady is all slots together.",
+    ),
+]
+_Html = Annotated[
+    Path | None,
+    file_option("Write a report of the load, one HTML file; without a scenario, of the results in --out."),
+]
+_From = Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")]
+_To = Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")]
+_StepFactor = Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")]
+_Resolution = Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")]
+_Repeats = Annotated[
+    int, typer.Option(min=0, max=1000, help="With --find-knee: runs beside the limit, for its interval.")
+]
+_Budget = Annotated[str | None, typer.Option(help="With --find-knee: begin no step that would end later than this.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="With --find-knee: say how long the search takes, and run nothing.")
+]
+_Preset = Annotated[
+    str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
+]
+_Generator = Annotated[
+    str | None,
+    typer.Option(help=f"Run another generator on its own script: {', '.join(get_args(GeneratorName))}."),
+]
+_Options = Annotated[
+    str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")
+]
+_Program = Annotated[
+    str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
+]
+_Json = Annotated[
+    bool,
+    typer.Option("--json", help="With --find-knee, --generator, --against or --alternate: the result as JSON."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add this module's command."""
     app.command(
@@ -44,86 +119,30 @@ def register(app: typer.Typer) -> None:
 
 def load(
     context: typer.Context,
-    scenario: Annotated[str | None, typer.Argument(help="A scenario, built in or a file, or a URL.")] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")] = False,
-    drivers: Annotated[
-        str | None,
-        typer.Option(
-            help="Several drivers: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."
-        ),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="With --drivers: only check whether every host can be used.")
-    ] = False,
-    find_knee: Annotated[
-        bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")
-    ] = False,
-    limit_p99: Annotated[
-        str | None,
-        typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s, none beside --limit)."),
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option("--limit", help="With --find-knee: a response time, as p90=2s or buy:p90=2s; may be repeated."),
-    ] = None,
-    limit_errors: Annotated[
-        str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
-    ] = None,
-    fail: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="<condition>",
-            help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="<path>",
-            help="Compare with the results of an earlier load, with intervals; without a scenario, those in --out.",
-        ),
-    ] = None,
-    alternate: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            metavar="<url> <url>",
-            help="Load two servers in turns, in slots of 5 s, and compare them; --steady is all slots together.",
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        file_option("Write a report of the load, one HTML file; without a scenario, of the results in --out."),
-    ] = None,
-    first: Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")] = 10,
-    to: Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")] = 100_000,
-    step_factor: Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")] = 1.5,
-    resolution: Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")] = "5%",
-    repeats: Annotated[
-        int, typer.Option(min=0, max=1000, help="With --find-knee: runs beside the limit, for its interval.")
-    ] = 8,
-    budget: Annotated[
-        str | None, typer.Option(help="With --find-knee: begin no step that would end later than this.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --find-knee: say how long the search takes, and run nothing.")
-    ] = False,
-    preset: Annotated[
-        str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
-    ] = None,
-    generator: Annotated[
-        str | None,
-        typer.Option(help=f"Run another generator on its own script: {', '.join(get_args(GeneratorName))}."),
-    ] = None,
-    options: Annotated[
-        str | None, typer.Option("--options", help="With --generator: words for the tool, split as a shell does.")
-    ] = None,
-    program: Annotated[
-        str | None, typer.Option("--program", help="With --generator: where the tool is, if not on the PATH.")
-    ] = None,
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="With --find-knee, --generator, --against or --alternate: the result as JSON."),
-    ] = False,
+    scenario: _Scenario = None,
+    schema: _Schema = False,
+    drivers: _Drivers = None,
+    check: _Check = False,
+    find_knee: _FindKnee = False,
+    limit_p99: _LimitP99 = None,
+    limit: _Limit = None,
+    limit_errors: _LimitErrors = None,
+    fail: _FailOn = None,
+    against: _Against = None,
+    alternate: _Alternate = None,
+    html: _Html = None,
+    first: _From = 10,
+    to: _To = 100_000,
+    step_factor: _StepFactor = 1.5,
+    resolution: _Resolution = "5%",
+    repeats: _Repeats = 8,
+    budget: _Budget = None,
+    dry_run: _DryRun = False,
+    preset: _Preset = None,
+    generator: _Generator = None,
+    options: _Options = None,
+    program: _Program = None,
+    json: _Json = False,
 ) -> None:
     """Load a server and sum up how it did.
 
@@ -137,95 +156,182 @@ def load(
     if check and drivers is not None:
         _check(drivers)
         return
-    output_directory(option_value("--out", [scenario or "", *context.args], OUT))
+    words = [scenario or "", *context.args]
+    out = output_directory(option_value("--out", words, OUT))
     failing = [word for condition in fail or () for word in ("--fail", condition)]
-    tell = None
-    out = Path(option_value("--out", [scenario or "", *context.args], OUT))
     if scenario is not None and scenario.startswith(("http://", "https://")):
-        if generator is not None or preset is not None:
-            raise UsageError("a URL alone has neither --generator nor --preset: name a script or a scenario")
-        context.args[:] = of_url(scenario, context.args)
-        scenario = "url"
+        scenario, context.args = "url", _arguments_for(scenario, context.args, generator or preset)
     if alternate is not None:
         from leadline.cli.commands.load_against import alternating
 
         alternating(scenario, alternate, [*context.args, *failing], json)
         return
-    reading = generator is None and (scenario is None or scenario.startswith("-"))
-    if html is not None and against is None and reading:
-        _refuse_run([scenario or "", *context.args], {"--fail": fail, "--limit-errors": limit_errors, "--json": json})
+    if generator is None and (scenario is None or scenario.startswith("-")):
+        _read_results(out, against, html, words, {"--fail": fail, "--limit-errors": limit_errors}, json)
+        return
+    afterwards = _Afterwards.of(out, against, html, json)
+    bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
+    if generator is not None:
+        foreign_options = {"--options": options, "--program": program}
+        afterwards.end(_generate(generator, scenario, context.args, foreign_options, [*bounds, *failing], json))
+        return
+    assert scenario is not None
+    if not find_knee:
+        _refuse_of_search(limit_p99, json)
+    arguments = [*context.args, *failing, *([] if find_knee else bounds)]
+    if preset is not None:
+        arguments = _with_preset(preset, scenario, arguments, find_knee)
+    if find_knee and drivers is None:
+        loads = _range(first, to, step_factor, resolution, arguments)
+        _search(scenario, arguments, _limits(limit, limit_p99, limit_errors), loads, repeats, budget, json, dry_run)
+        return
+    afterwards.end(_run(scenario, arguments, drivers))
+
+
+def _arguments_for(url: str, arguments: Sequence[str], shape: str | None) -> list[str]:
+    """The driver's arguments to get one URL. ``shape``: a generator or a preset, which a URL alone has not."""
+    if shape is not None:
+        raise UsageError("a URL alone has neither --generator nor --preset: name a script or a scenario")
+    return of_url(url, arguments)
+
+
+def _read_results(
+    out: Path,
+    against: Path | None,
+    html: Path | None,
+    words: Sequence[str],
+    options_of_a_run: Mapping[str, object],
+    json: bool,
+) -> None:
+    """The comparison or the report of the results in ``out``; nothing is run."""
+    if html is None and against is None:
+        raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
+    _refuse_run(words, {**options_of_a_run, **({} if against is not None else {"--json": json})})
+    if against is None:
+        assert html is not None
         typer.echo(load_page(out, html))
         return
-    if against is not None:
-        from leadline.cli.commands.load_against import comparing
+    from leadline.cli.commands.load_against import comparing
 
-        tell = comparing(against, out)
-        if reading:
-            _refuse_run([scenario or "", *context.args], {"--fail": fail, "--limit-errors": limit_errors})
-            tell(json)
-            if html is not None:
-                load_page(out, html)
-            return
-        if json:
-            raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
-    page = None if html is None else partial(load_page, out, html)
-    if generator is not None:
-        from leadline.cli.commands.load_generator import run
+    comparing(against, out)(json)
+    if html is not None:
+        load_page(out, html)
 
-        arguments = list(context.args)
-        if scenario is not None and scenario.startswith("-"):  # no script: the parser took the first option for it
-            arguments.insert(0, scenario)
-            scenario = None
-        foreign_options = {"--options": options, "--program": program}
-        arguments += [f"{name}={value}" for name, value in foreign_options.items() if value is not None]
-        bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
-        _end(run(generator, scenario, arguments, [*bounds, *failing], json), tell, page)
-        return
-    if scenario is None or scenario.startswith("-"):
-        raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
-    arguments = [*context.args, *failing]
-    if limit_p99 is not None and not find_knee:
+
+def _generate(
+    generator: str,
+    script: str | None,
+    arguments: Sequence[str],
+    foreign_options: Mapping[str, str | None],
+    bounds: Sequence[str],
+    json: bool,
+) -> int:
+    """The exit code of another generator's run. The parser takes the first option for a script where there is none."""
+    from leadline.cli.commands.load_generator import run
+
+    words = list(arguments)
+    if script is not None and script.startswith("-"):
+        words.insert(0, script)
+        script = None
+    words += [f"{name}={value}" for name, value in foreign_options.items() if value is not None]
+    return run(generator, script, words, list(bounds), json)
+
+
+def _refuse_of_search(limit_p99: str | None, json: bool) -> None:
+    """Raises UsageError for options of ``--find-knee`` where a load is run."""
+    if limit_p99 is not None:
         raise UsageError(
             f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
         )
-    if limit_errors is not None and not find_knee:
-        arguments += ["--limit-errors", limit_errors]
-    if preset is not None:
-        from leadline.cli.output import errors
-
-        errors.print(f"preset {preset}: {find_preset(preset).equivalence}")
-
-        arguments = preset_options(preset, scenario, arguments, searching=find_knee)
-    if json and not find_knee:
+    if json:
         raise UsageError(
             "--json belongs to --find-knee and --generator; a run writes summary.json (--progress json: its seconds)"
         )
+
+
+def _with_preset(preset: str, scenario: str, arguments: list[str], searching: bool) -> list[str]:
+    from leadline.cli.output import errors
+
+    errors.print(f"preset {preset}: {find_preset(preset).equivalence}")
+    return preset_options(preset, scenario, arguments, searching=searching)
+
+
+def _range(first: float, to: float, step_factor: float, resolution: str, arguments: Sequence[str]) -> Range:
+    """The loads to search: rates, or numbers of users where the ``arguments`` ask for closed arrivals."""
+    whole = "closed" in (argument.removeprefix("--arrivals=") for argument in arguments)
+    if not first <= to:
+        raise UsageError(f"--to {to:g} is below --from {first:g}")
+    loads = Range(first, to, step_factor, _share("--resolution", resolution), whole)
+    if not whole and loads.resolution < _FINEST:
+        raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
+    return loads
+
+
+def _limits(limit: Sequence[str] | None, limit_p99: str | None, limit_errors: str | None) -> Limits:
+    bounds = tuple(read_bound(text) for text in limit or ())
+    p99 = None if bounds and limit_p99 is None else _milliseconds("--limit-p99", limit_p99 or "1s")
+    return Limits(p99, _share("--limit-errors", limit_errors or "1%"), bounds)
+
+
+def _search(
+    scenario: str,
+    arguments: list[str],
+    limits: Limits,
+    loads: Range,
+    repeats: int,
+    budget: str | None,
+    json: bool,
+    dry_run: bool,
+) -> None:
+    """The highest load that keeps the limits; with ``dry_run`` how long its search takes."""
+    from leadline.cli.commands.load_knee import forecast, run_search
+
+    seconds = math.inf if budget is None else _milliseconds("--budget", budget) / 1000
+    if dry_run:
+        forecast(arguments, loads, repeats, seconds, json)
+    else:
+        run_search(scenario, arguments, limits, loads, repeats, seconds, json)
+
+
+def _run(scenario: str, arguments: Sequence[str], drivers: str | None) -> int:
+    """The exit code of the driver, or of several."""
     if drivers is not None:
         passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
-        _end(130 if passed is None else int(not passed), tell, page)
-        return
-    if find_knee:
-        if not first <= to:
-            raise UsageError(f"--to {to:g} is below --from {first:g}")
-        whole = "closed" in (argument.removeprefix("--arrivals=") for argument in arguments)
-        limited = tuple(read_bound(text) for text in limit or ())
-        p99 = None if limited and limit_p99 is None else _milliseconds("--limit-p99", limit_p99 or "1s")
-        limits = Limits(p99, _share("--limit-errors", limit_errors or "1%"), limited)
-        loads = Range(first, to, step_factor, _share("--resolution", resolution), whole)
-        if not whole and loads.resolution < _FINEST:
-            raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
-        seconds = math.inf if budget is None else _milliseconds("--budget", budget) / 1000
-        from leadline.cli.commands.load_knee import forecast, run_search
-
-        if dry_run:
-            forecast(arguments, loads, repeats, seconds, json)
-        else:
-            run_search(scenario, arguments, limits, loads, repeats, seconds, json)
-        return
+        return 130 if passed is None else int(not passed)
     code = run_scenario(scenario, arguments)
     if code < 0:
         raise LeadlineError(f"leadline-load was ended by signal {-code}")
-    _end(code, tell, page)
+    return code
+
+
+@dataclass(frozen=True)
+class _Afterwards:
+    """The comparison and the report that follow a run, where they are wanted."""
+
+    compare: Callable[[bool], None] | None
+    report: Callable[[], Path] | None
+
+    @classmethod
+    def of(cls, out: Path, against: Path | None, html: Path | None, json: bool) -> _Afterwards:
+        """Of the results in ``out``. Raises UsageError for results to compare with that are not there."""
+        compare = None
+        if against is not None:
+            from leadline.cli.commands.load_against import comparing
+
+            compare = comparing(against, out)
+            if json:
+                raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
+        return cls(compare, None if html is None else partial(load_page, out, html))
+
+    def end(self, code: int) -> None:
+        """Print them, if the run was done, and end with its ``code``, whose reason was told, unless 0."""
+        if code in (0, 1):
+            if self.compare is not None:
+                self.compare(False)
+            if self.report is not None:
+                typer.echo(f"report: {self.report()}")
+        if code:
+            raise typer.Exit(code)
 
 
 def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None:
@@ -241,19 +347,6 @@ def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None
         raise UsageError(
             f"{options_used[0]} is of a run: name a scenario, or leave it out to read the results in --out"
         )
-
-
-def _end(code: int, tell: Callable[[bool], None] | None, page: Callable[[], Path] | None) -> None:
-    """The comparison and the report where they are wanted and the run was done; ends with ``code``, whose reason was
-    told, unless 0.
-    """
-    if code in (0, 1):
-        if tell is not None:
-            tell(False)
-        if page is not None:
-            typer.echo(f"report: {page()}")
-    if code:
-        raise typer.Exit(code)
 
 
 def _check(drivers: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -10,6 +10,7 @@ import numpy as np
 
 from leadline.report import histograms, words
 from leadline.report.charts.theme import DataSets, Figure, figure, log_ticks, treatment_colour
+from leadline.report.histograms import Histogram
 from leadline.report.latency import ALL, Latency
 
 _FIRST = 1 / 0.9  # the curve begins at the 10th percentile
@@ -91,39 +92,35 @@ def _count(counts: list[int]) -> str:
     return words.plural(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
 
 
+def _curve_rows(histograms_of_trials: Sequence[Histogram]) -> Iterator[dict[str, Any]]:
+    """One row per percentile: its value in the trials together, and the smallest and largest of one trial, in ms."""
+    whole = histograms.merge(histograms_of_trials)
+    grid = np.geomspace(_FIRST, max(2, whole.total), 60)
+    shares = (1 - 1 / grid).tolist()
+    by_trial = [histogram.quantiles(shares) for histogram in histograms_of_trials]
+    for index, value in enumerate(whole.quantiles(shares)):
+        present = [ms for quantiles in by_trial if (ms := quantiles[index]) is not None and ms > 0]
+        if value is not None and value > 0 and present:
+            yield {
+                "nines": float(f"{grid[index]:.5g}"),
+                "share": f"{100 * shares[index]:.6g} %",
+                "ms": float(f"{value:.5g}"),
+                "low": float(f"{min(present):.5g}"),
+                "high": float(f"{max(present):.5g}"),
+            }
+
+
 def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
     """Response and service time over the number of nines; None without histograms."""
-    rows: list[dict[str, Any]] = []
-    names: list[str] = []
-    trials: list[int] = []
-    for treatment in treatments:
-        for kind in ("response", "service"):
-            parts = latency.curves.get((treatment, kind), ())
-            if not parts:
-                continue
-            whole = histograms.merge(parts)
-            grid = np.geomspace(_FIRST, max(2, whole.total), 60)
-            shares = (1 - 1 / grid).tolist()
-            parts_ = [part.quantiles(shares) for part in parts]
-            for index, value in enumerate(whole.quantiles(shares)):
-                of = [part[index] for part in parts_]
-                present = [v for v in of if v is not None and v > 0]
-                if value is None or value <= 0 or not present:
-                    continue
-                rows.append(
-                    {
-                        "nines": float(f"{grid[index]:.5g}"),
-                        "share": f"{100 * shares[index]:.6g} %",
-                        "ms": float(f"{value:.5g}"),
-                        "low": float(f"{min(present):.5g}"),
-                        "high": float(f"{max(present):.5g}"),
-                        "treatment": treatment,
-                        "kind": f"{kind} time",
-                    }
-                )
-            if kind == "response":
-                names.append(treatment)
-                trials.append(len(parts))
+    trials = {treatment: len(latency.curves.get((treatment, "response"), ())) for treatment in treatments}
+    names = [treatment for treatment, count in trials.items() if count]
+    rows = [
+        {**row, "treatment": treatment, "kind": f"{kind} time"}
+        for treatment in treatments
+        for kind in ("response", "service")
+        if (curves := latency.curves.get((treatment, kind)))
+        for row in _curve_rows(curves)
+    ]
     if not rows:
         return None
     last = max(row["nines"] for row in rows)
@@ -170,7 +167,7 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
     caption = (
         "All transactions of the steady state, histograms of the trials merged. Response time (solid) counts from the "
         "moment a transaction was due, service time (dashed) from the moment it was sent. Shaded: smallest to largest "
-        f"of the trials ({_count(sorted(set(trials)))} a treatment)."
+        f"of the trials ({_count(sorted({trials[name] for name in names}))} a treatment)."
     )
     chart = alt.layer(band, lines).properties(width=1020, height=330)
     return figure("latency-curve", "The whole percentile curve", caption, chart, sets=sets)

@@ -7,7 +7,7 @@ page's script for any two trials the reader picks.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -66,15 +66,24 @@ def _track(panel: Panel, index: int, *, first: bool, last: bool) -> Any:
             symbolType={"area": "square", "stem": "circle"}.get(track.mark, "stroke"),
         ),
     )
-    data = alt.Chart(alt.NamedData(f"t{index}"))
     tip = [
         alt.Tooltip("s:N", title=track.unit),
         alt.Tooltip("v:Q", format=",.4~r", title="value"),
         alt.Tooltip("t:Q", format=",.1f", title="second"),
     ]
     encoding = {"x": x, "y": y, "color": colour, "tooltip": tip}
-    bare = alt.Color("s:N", sort=None, scale=alt.Scale(range=list(_LINES)), legend=None)
-    order = alt.Order("o:Q")
+    layers = [*_phases(first), *_marks(track.mark, alt.Chart(alt.NamedData(f"t{index}")), encoding)]
+    # an unseen point keeps the axes of two trials side by side alike
+    layers.append(
+        alt.Chart(alt.NamedData(f"peak{index}"))
+        .mark_point(opacity=0, clip=True)
+        .encode(x=alt.X("t:Q"), y=alt.Y("v:Q", scale=y_scale))
+    )
+    return alt.layer(*layers).resolve_scale(color="independent").properties(width=WIDTH, height=track.height)
+
+
+def _phases(labelled: bool) -> list[Any]:
+    """The shades of the load's phases, and their names where ``labelled``."""
     shades = alt.Chart(alt.NamedData("phases"))
     layers: list[Any] = [
         shades.mark_rect(opacity=0.5, clip=True).encode(
@@ -85,30 +94,29 @@ def _track(panel: Panel, index: int, *, first: bool, last: bool) -> Any:
             ),
         )
     ]
-    if first:
+    if labelled:
         layers.append(
             shades.mark_text(align="left", baseline="top", fontSize=12, color="#555c66", dx=2, dy=1, clip=True).encode(
                 x=alt.X("from:Q"), y=alt.value(0), text="label:N"
             )
         )
-    if track.mark == "area":
-        layers.append(data.mark_area(opacity=0.85, line=False, clip=True).encode(**encoding, order=order))
-    elif track.mark == "step":
-        layers.append(data.mark_line(interpolate="step-after", strokeWidth=1.6, clip=True).encode(**encoding))
-    elif track.mark == "stem":
-        layers.append(
-            data.mark_rule(strokeWidth=1.4, opacity=0.8, clip=True).encode(x=x, y=y, y2=alt.Y2Datum(0), color=bare)
-        )
-        layers.append(data.mark_point(size=22, filled=True, opacity=0.9, clip=True).encode(**encoding))
-    else:
-        layers.append(data.mark_line(strokeWidth=1.6, clip=True).encode(**encoding))
-    # an unseen point keeps the axes of two trials side by side alike
-    layers.append(
-        alt.Chart(alt.NamedData(f"peak{index}"))
-        .mark_point(opacity=0, clip=True)
-        .encode(x=alt.X("t:Q"), y=alt.Y("v:Q", scale=y_scale))
-    )
-    return alt.layer(*layers).resolve_scale(color="independent").properties(width=WIDTH, height=track.height)
+    return layers
+
+
+def _marks(mark: str, data: Any, encoding: Mapping[str, Any]) -> list[Any]:
+    """The layers that draw a track's values."""
+    if mark == "area":
+        return [data.mark_area(opacity=0.85, line=False, clip=True).encode(**encoding, order=alt.Order("o:Q"))]
+    if mark == "step":
+        return [data.mark_line(interpolate="step-after", strokeWidth=1.6, clip=True).encode(**encoding)]
+    if mark == "stem":
+        bare = alt.Color("s:N", sort=None, scale=alt.Scale(range=list(_LINES)), legend=None)
+        stems = data.mark_rule(strokeWidth=1.4, opacity=0.8, clip=True)
+        return [
+            stems.encode(x=encoding["x"], y=encoding["y"], y2=alt.Y2Datum(0), color=bare),
+            data.mark_point(size=22, filled=True, opacity=0.9, clip=True).encode(**encoding),
+        ]
+    return [data.mark_line(strokeWidth=1.6, clip=True).encode(**encoding)]
 
 
 def shown(span: float) -> list[dict[str, Any]]:

@@ -26,15 +26,11 @@ from leadline.report.tuning.view import TuningView, change_text, spread_text
 UNTUNED, MEASURED = "untuned", "tuned, measured"
 
 
-def waterfall(view: TuningView, mode: str) -> Figure | None:
-    """None where the mode kept nothing."""
-    bars = view.bars[mode]
-    if not bars:
-        return None
-    sets = DataSets()
+def _waterfall_rows(view: TuningView, mode: str) -> list[dict[str, Any]]:
+    """A row per bar, from untuned by way of each step to what was measured; 1 is untuned."""
     higher = response_kind(view.response).higher_is_better
     rows: list[dict[str, Any]] = [{"label": UNTUNED, "begin": 0.0, "end": 1.0, "kind": "whole", "text": "1"}]
-    for bar in bars:
+    for bar in view.bars[mode]:
         percent = bar.change.percent
         interval = bar.change.simultaneous
         rows.append(
@@ -63,15 +59,24 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
                 "text": f"{words.signed(gain.percent)} %",
             }
         )
-    order = [row["label"] for row in rows]
     for row in rows:
         row["top"] = max(row["begin"], row["end"], row.get("high") or 0.0)
+    return rows
+
+
+def waterfall(view: TuningView, mode: str) -> Figure | None:
+    """None where the mode kept nothing."""
+    bars = view.bars[mode]
+    if not bars:
+        return None
+    sets = DataSets()
+    rows = _waterfall_rows(view, mode)
     links = [
         {"from": before["label"], "to": after["label"], "level": before["end"]}
         for before, after in itertools.pairwise(rows)
         if after["kind"] != "whole"
     ]
-    places = alt.Scale(domain=order)
+    places = alt.Scale(domain=[row["label"] for row in rows])
     axis = alt.Axis(labelAngle=-30, labelOverlap=False, labelLimit=160)
     x = alt.X("label:N", title=None, scale=places, axis=axis)
     colour = alt.Color(
