@@ -8,6 +8,7 @@ from leadline.lab.pilot import hosting_for, noise_for, overhead_for
 from leadline.lab.planning import Planned, cost, setup_for, worst_cost
 from leadline.lab.progress import Progress, Watcher, together, treatment_label
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.subject import subject_of
 from leadline.lab.testbed import Testbed
 from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.outline import Outline, outline
@@ -35,6 +36,7 @@ __all__ = [
     "sent_variables",
     "setup_for",
     "steps_left_out",
+    "subject_of",
     "together",
     "treatment_label",
     "worst_cost",

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
 from leadline.lab.store import Store
+from leadline.lab.subject import subject_of
 from leadline.lab.trialfiles import bring
 from leadline.lab.tuning.records import TuningRecord
-from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.stack.registry import SERVER_KNOB, stack_catalogue
+from leadline.stack.registry import SERVER_KNOB
 
 if TYPE_CHECKING:
     from leadline.api.capacities import CapacityResult, ScalingResult
@@ -91,12 +91,8 @@ class StudyResult:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
         study = self.record.study
         try:
-            knobs = (
-                study.command.knobs()
-                if study.command is not None
-                else [SERVER_KNOB, *stack_catalogue(study.stack), *load_knobs(study.workload)]
-            )
-            return {knob.name: knob for knob in (*LocalHost().knobs(), *knobs)}
+            knobs = (*LocalHost().knobs(), SERVER_KNOB, *subject_of(study).knobs())
+            return {knob.name: knob for knob in knobs}
         except UsageError:
             return {}
 

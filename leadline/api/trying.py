@@ -18,9 +18,10 @@ from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import write_private
 from leadline.lab.labfile import services_of
-from leadline.lab.planning import Planned, cost, first_overhead
+from leadline.lab.planning import Planned, cost
 from leadline.lab.stackfile import is_stack_file, read_stack
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.subject import subject_of
 from leadline.lab.testbed import LocalTestbed
 from leadline.load.driver import DriverRun, read_summary
 from leadline.load.scenario import sent_variables
@@ -297,7 +298,7 @@ def _study(
             text = _text(own, load, chosen_factors, size, budget[0], live)
             parsed = parse_study(text, "the study that was written")
             planned = LocalTestbed(lab).plan(parsed)
-            needed = cost(parsed.study, planned.plan, first_overhead(parsed.study))
+            needed = cost(parsed.study, planned.plan, subject_of(parsed.study).first_overhead())
             if needed <= budget[1]:
                 return text, parsed, planned, list(factors)[number:]
     raise UsageError(f"--budget {budget[0]}: the smallest screening of {number} settings takes {needed / 60:.0f} min")

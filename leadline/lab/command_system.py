@@ -56,10 +56,8 @@ _NOT_OF_A_JDK = shutil.ignore_patterns("src.zip", "jmods", "man", "legal", "demo
 Problem = tuple[tuple[str | int, ...], str]
 
 
-def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[Problem]:
+def refused(study: Study, command: CommandLoad, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[Problem]:
     """Why a study of a command cannot run here, with the key to blame. ``levels``: all of each factor and setting."""
-    command = study.command
-    assert command is not None
     problems: list[Problem] = []
     if command.java is not None:
         try:
@@ -89,9 +87,8 @@ def refused(study: Study, host: Host, levels: Mapping[str, Sequence[Level]]) -> 
 class CommandSystem(AtStart):
     """Implements ``leadline.lab.system.System`` for a study with ``command``."""
 
-    def __init__(self, study: Study, host: Host, lab: Path) -> None:
-        assert study.command is not None
-        self._command: CommandLoad = study.command
+    def __init__(self, study: Study, command: CommandLoad, host: Host, lab: Path) -> None:
+        self._command = command
         self._host = host
         self._home = services_of(lab) / study.study
         self._reset = study.reset

@@ -46,7 +46,7 @@ def on_host(file: StudyFile, word: str) -> Chosen:
     study = file.study
     if kind == study.stack.host and study.stack.hosts is None:
         return Chosen(file)
-    if study.command is not None and ssh_host(kind) is not None:
+    if not study.under_load and ssh_host(kind) is not None:
         raise UsageError(f"{option}: {file.where(('command',))}: a program is run on this host only, not over SSH")
     _check_knobs(file, kind, option)
     tree: CommentedMap = copy.deepcopy(file.places.tree)

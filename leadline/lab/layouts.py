@@ -28,7 +28,7 @@ def compare_layouts(
 
     ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
     """
-    if study.stack.host in GUEST_KINDS or study.command is not None:
+    if study.stack.host in GUEST_KINDS or not study.under_load:
         return None
 
     def room(plan: Plan) -> tuple[str, int]:

@@ -136,7 +136,7 @@ def _java_problems(study: Study) -> Iterator[tuple[tuple[str | int, ...], str]]:
         home = Path(study.stack.java)
         if problem := _refused(lambda: java_home(home)):
             yield ("stack", "java"), problem
-    for stack in stacks_of(study) if study.command is None else ():
+    for stack in stacks_of(study):
         if problem := _refused(partial(server_of(stack).check_java, stack.java)):
             yield ("stack", "java" if stack.java else "server"), problem
 

@@ -10,8 +10,8 @@ import numpy as np
 from leadline.analysis import analyse
 from leadline.analysis.table import Floats
 from leadline.lab.labfile import FILE, SQLITE, is_lab
-from leadline.lab.planning import first_overhead
 from leadline.lab.store import Store, UnreadableError
+from leadline.lab.subject import subject_of
 from leadline.lab.trialfiles import bring
 from leadline.layouts import layout_of
 from leadline.load.series import SecondRow, steady_series
@@ -188,5 +188,5 @@ def seconds_of(trial: TrialRecord, response: str) -> Floats:
 def overhead_for(study: Study, noise: Noise) -> float:
     """Seconds of a trial beside its load: as earlier trials took, else a first guess."""
     if noise.overhead is None:
-        return first_overhead(study)
+        return subject_of(study).first_overhead()
     return max(1.0, noise.overhead - study.workload.before_steady - study.workload.ramp_down)

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 
 from leadline.design import DesignError
 from leadline.design.plots import is_live
-from leadline.host import here, kvm
+from leadline.host import here
 from leadline.host.base import PlannedHost
 from leadline.host.local import LocalHost
 from leadline.host.registry import is_machine
-from leadline.lab.command_system import refused
-from leadline.lab.loadcheck import check_load, check_loads, without_effect
+from leadline.lab.loadcheck import without_effect
 from leadline.lab.machine import check_machine, check_side_by_side
 from leadline.lab.stackfile import check_java
-from leadline.lab.stacks import check_levels, starved_calls
 from leadline.lab.studyfile import StudyFile
-from leadline.lab.web import check_web
+from leadline.lab.subject import OVERHEAD, subject_of
 from leadline.layouts import layout_of, one_by_one
 from leadline.load.knobs import why_not
 from leadline.model import places as placements
@@ -27,16 +25,13 @@ from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest
 from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost, Catalogue, Knob, Level, Machine
-from leadline.model.plan import Factor, Plan
+from leadline.model.plan import Factor, Plan, all_levels
 from leadline.model.study import Study
 from leadline.model.workload import Workload
-from leadline.planning.forecast import BOOT, START, Setup, setup_of
+from leadline.planning.forecast import Setup, setup_of
 from leadline.stack.registry import knob_roles, not_a_knob
 
 NO_ROTATION = "No rotation: "
-_BESIDE_RUNS = 0.5  # of a trial of a command: what is written down
-OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
-EMULATED = BOOT + START  # of a virtual machine without hardware virtualisation
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,8 @@ def plan_study(
 
     if study.stack.own is not None and isinstance(host, LocalHost):
         check_java(study.stack.own)
-    unchecked = check_load(file) if study.command is None else []
+    subject = subject_of(study)
+    unchecked = subject.unchecked(file)
     if is_machine(host):
         check_machine(file, host)
     knobs, settings = _settings(file, catalogue, locked, disposable)
@@ -96,13 +92,8 @@ def plan_study(
     if not factors:
         why = f" ({'; '.join(skipped)})" if skipped else ""
         raise UsageError(f"{file.source}:1: nothing to vary: no factor is left{why}")
-    _check_places(file, host, _levels(factors, settings))
-    if study.command is None:
-        check_loads(file, factors, settings)
-        check_levels(file, factors, settings, idle_settings)
-        check_web(file, host, factors, settings, idle_settings, of)
-    else:
-        _check_command(file, host, factors, settings)
+    _check_places(file, host, all_levels(factors, settings))
+    subject.check(file, host, factors, settings, idle_settings, of)
     design = _design(file, factors)
     plan = _plan(file, design, factors, skipped, on_host)
     sentence = ""
@@ -113,8 +104,7 @@ def plan_study(
             design, sentence = one_by_one(design, any(map(is_live, factors))), f"{NO_ROTATION}{room.refused}."
             plan = _plan(file, design, factors, skipped, on_host)
         plan = replace(plan, notes=(*plan.notes, sentence))
-    warnings = tuple(starved_calls(file, plan, settings)) if study.command is None else ()
-    warnings += tuple(placements.warnings(_levels(factors, settings)))
+    warnings = (*subject.warnings(file, plan, settings), *placements.warnings(all_levels(factors, settings)))
     return Planned(
         replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings)),
         knobs,
@@ -206,25 +196,6 @@ def _pseudo_factors(file: StudyFile) -> list[Factor]:
 def _did_you_mean(name: str, candidates: list[str]) -> str:
     near = nearest(name, candidates)
     return f"; did you mean {near}?" if near else ""
-
-
-def _check_command(
-    file: StudyFile, host: PlannedHost, factors: Sequence[Factor], settings: Mapping[str, Level]
-) -> None:
-    """Raises UsageError with file and line."""
-    if not isinstance(host, LocalHost):
-        key = ("stack", "host") if "stack" in file.places.tree else ("command",)
-        raise UsageError(f"{file.where(key)}: a command runs on this host only")
-    for path, problem in refused(file.study, host, _levels(factors, settings)):
-        raise UsageError(f"{file.where(path)}: {problem}")
-
-
-def _levels(factors: Sequence[Factor], settings: Mapping[str, Level]) -> dict[str, tuple[Level, ...]]:
-    """All levels of each factor and setting."""
-    return {
-        **{name: (level,) for name, level in settings.items()},
-        **{factor.name: factor.levels for factor in factors},
-    }
 
 
 def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Sequence[Level]]) -> None:
@@ -323,16 +294,9 @@ def _factor(
     return Factor(name, tuple(levels), baseline, apply_cost=knob.apply_cost)
 
 
-def first_overhead(study: Study) -> float:
-    """Seconds that a trial needs beside its load, before any has been timed."""
-    if study.command is not None:
-        return _BESIDE_RUNS
-    return EMULATED if study.stack.host == "vm" and kvm.known() != "works" else OVERHEAD
-
-
 def first_guess(study: Study, plan: Plan) -> float:
     """Wall seconds of one trial of a plan on this machine, on average, before any has been timed."""
-    return cost(study, plan, first_overhead(study)) / len(plan.trials)
+    return cost(study, plan, subject_of(study).first_overhead()) / len(plan.trials)
 
 
 def load_seconds(study: Study) -> float:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from leadline.lab.studyfile import StudyFile
 from leadline.load.arrivals import most_users
-from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Factor, Plan
@@ -35,15 +34,8 @@ _MEMORY = (("jvm.heap", "server_memory"), ("database.shared_buffers", "database_
 _OF_QUEUE = frozenset(knob.name for knob in messaging.KNOBS if knob is not messaging.LOG_PLACE)
 
 
-def study_catalogue(file: StudyFile) -> list[Knob]:
-    """The knobs of a study's stack and of its load, or of its command. Raises UsageError with file and line."""
-    if file.study.command is not None:
-        return file.study.command.knobs()
-    with located(file.where):
-        return [*_services(file.study), *load_knobs(file.study.workload)]
-
-
-def _services(study: Study) -> list[Knob]:
+def stack_knobs(study: Study) -> list[Knob]:
+    """The knobs of its stack; those that all of its servers have, where the server is a factor. Raises StackError."""
     catalogues = [stack_catalogue(choice) for choice in stacks_of(study)]
     return common_knobs(catalogues) if _varies_server(study) else catalogues[0]
 
@@ -54,7 +46,11 @@ def _varies_server(study: Study) -> bool:
 
 
 def stacks_of(study: Study) -> list[StackChoice]:
-    """The study's stack; one for each server where that is a factor, which it can be on this host alone."""
+    """The study's stack; one for each server where that is a factor, which it can be on this host alone; none where a
+    command is timed.
+    """
+    if not study.under_load:
+        return []
     names = study.factors.get(SERVER_KNOB.name, ()) if _varies_server(study) else ()
     servers = [str(name) for name in names if name in SERVERS]  # what is wrong with others the plan says
     return [study.stack.model_copy(update={"server": name}) for name in servers] or [study.stack]

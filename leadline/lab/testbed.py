@@ -16,10 +16,9 @@ from leadline.host.registry import HOSTS
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
 from leadline.lab.run import GIVE_UP, Part, RunResult, StudyRun
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
-from leadline.lab.system import System
+from leadline.lab.subject import study_catalogue, subject_of
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import MachineKind
@@ -128,11 +127,7 @@ class LocalTestbed(MachineTestbed):
         return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
-        from leadline.lab.command_system import CommandSystem  # its libraries take seconds to import
-        from leadline.lab.real import RealSystem
-
-        kind = RealSystem if file.study.command is None else CommandSystem
-        system: System = kind(file.study, self.host, self.store.directory)
+        system = subject_of(file.study).system(self.host, self.store.directory)
         run = StudyRun(
             *(file, planned, self.store, self.host, system, self.watcher, self.host.guard),
             budget=options.budget,

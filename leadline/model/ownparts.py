@@ -103,7 +103,7 @@ class Audit(Strict):
         ways = [way for way in ("sql", "http", "command") if getattr(self, way) is not None]
         if len(ways) != 1:
             raise KeyedError((), f"it says {' and '.join(ways) or 'nothing'}; write one of sql, http and command")
-        if (self.equals is not None) != (self.command is None) and not (self.http and not self.key):
+        if (self.equals is not None) != ("command" not in ways) and not (self.http and not self.key):
             raise KeyedError((ways[0],), f"{ways[0]} is compared with `equals`; a command tells by its exit code")
         if self.key is not None and self.http is None:
             raise KeyedError(("key",), "`key` belongs to `http`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -191,3 +191,11 @@ class Plan:
     @property
     def baseline(self) -> Treatment:
         return Treatment.of({factor.name: factor.baseline for factor in self.factors})
+
+
+def all_levels(factors: Sequence[Factor], settings: Mapping[str, Level]) -> dict[str, tuple[Level, ...]]:
+    """All levels of each factor and setting, by name."""
+    return {
+        **{name: (level,) for name, level in settings.items()},
+        **{factor.name: factor.levels for factor in factors},
+    }

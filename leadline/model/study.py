@@ -358,7 +358,7 @@ class Study(Strict):
     def _check_profile(self) -> None:
         if not self.profile:
             return
-        if self.command is not None or self.stack.web is not None:
+        if not self.under_load or self.stack.web is not None:
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
@@ -367,8 +367,8 @@ class Study(Strict):
 
     def _check_command(self) -> None:
         for at, name in enumerate(self.responses):
-            if (name in PROCESS_RESPONSES) != (self.command is not None):
-                if self.command is None:
+            if (name in PROCESS_RESPONSES) == self.under_load:
+                if self.under_load:
                     raise KeyedError(
                         ("responses", at), f"{name} is measured for programs only: it needs `command` in the study"
                     )
@@ -377,8 +377,13 @@ class Study(Strict):
             if name in OF_LIMITS and self.design.layout != "plain":
                 problem = f"{name} is told of whole trials, and this design compares slots, turns or forks"
                 raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")
-        if self.command is not None and self.design.layout != "plain":
+        if not self.under_load and self.design.layout != "plain":
             raise KeyedError(("design",), "a command runs alone from start to end: no switchback, rotation, forks")
+
+    @property
+    def under_load(self) -> bool:
+        """Whether it loads a stack; if not, it times a command."""
+        return not self.command
 
     @property
     def time(self) -> Literal["real", "virtual"]:

@@ -18,9 +18,9 @@ from leadline.host.textfile import read_text
 from leadline.lab.planning import Planned, plan_study
 from leadline.lab.progress import SilentWatcher, Watcher
 from leadline.lab.run import RunResult, StudyRun
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import RunOptions
 from leadline.lab.yamltree import Places, line_of, plain
 from leadline.model.errors import UsageError, nearest, quoted, shortened

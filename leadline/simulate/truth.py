@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from leadline.lab.planning import OVERHEAD
+from leadline.lab.subject import OVERHEAD
 from leadline.model.bounds import DAY, RawLevel, Seed, Share, Strict, duration
 from leadline.model.errors import FailureClass, nearest, quoted
 

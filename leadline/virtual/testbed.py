@@ -22,12 +22,13 @@ from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.host.received import json_object_file
 from leadline.lab.measure import measure_turns, measure_windows, seconds
-from leadline.lab.planning import EMULATED, Planned
+from leadline.lab.planning import Planned
 from leadline.lab.progress import Watcher
 from leadline.lab.real import load_outcome
 from leadline.lab.run import RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile
+from leadline.lab.subject import EMULATED
 from leadline.lab.system import (
     Compiled,
     InTurns,

@@ -13,8 +13,8 @@ from leadline.host.knobs import every_knob
 from leadline.lab.confirming import best_settings, confirmation_study
 from leadline.lab.planning import Planned
 from leadline.lab.results import analysis_of
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import RunOptions
 from leadline.lab.tuning.check import steps_left_out
 from leadline.lab.tuning.file import parse_tuning

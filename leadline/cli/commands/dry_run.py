@@ -16,18 +16,16 @@ from leadline.api.planning import (
     hosting_for,
     noise_for,
     overhead_for,
-    sent_variables,
     setup_for,
+    subject_of,
     treatment_label,
     worst_cost,
 )
 from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
-from leadline.model.command import CommandLoad
 from leadline.model.plan import PlannedTrial
 from leadline.model.study import Study
 from leadline.model.units import format_duration
-from leadline.model.workload import Workload
 from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
@@ -52,7 +50,8 @@ def print_plan(
     hosting = hosting_for(study, lab, hosts or 1)
     outlook = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
     layouts = compare_layouts(study, planned, lab, noise, overhead) if pool is None else None
-    here = pool is None and study.command is None and study.stack.host == "local"
+    subject = subject_of(study)
+    here = pool is None and study.under_load and study.stack.host == "local"
     missing = downloads(study.stack) if here else []
     if json:
         print_json(
@@ -64,7 +63,7 @@ def print_plan(
                 "notes": list(plan.notes),
                 "seconds": seconds,
                 "seconds_at_worst": worst,
-                "load": load_document(study.workload) if study.command is None else study.command.model_dump(),
+                "load": subject.load_document(),
                 "downloads": [{"name": artefact.coordinate, "bytes": artefact.size} for artefact in missing],
                 "download_seconds": download_seconds(missing),
                 "not_checked": list(planned.unchecked),
@@ -80,7 +79,7 @@ def print_plan(
         say(f"{trial.position + 1:4d}  block {trial.block + 1}  {label}{_slots(trial)}")
     for note in (*planned.skipped, *plan.notes):
         say(note)
-    for text in load_lines(study.workload) if study.command is None else command_lines(study.command):
+    for text in subject.load_lines():
         say(text)
     for text in planned.unchecked:
         say(f"not checked: {text}")
@@ -120,52 +119,6 @@ def _bounds(study: Study, worst: float) -> list[str]:
         most = format_duration(study.wait.at_most)
         lines.append(f"before each it waits up to {most} until others use less than {study.wait.quiet:.0%} of the CPUs")
     return [*lines, f"with all of that at worst {format_duration(worst)}"] if lines else []
-
-
-def load_document(load: Workload) -> dict[str, object]:
-    """What every trial is loaded with, in seconds; variables as the driver is given them."""
-    phases: dict[str, object] = {name: getattr(load, name) for name in ("ramp_up", "steady", "ramp_down", "timeout")}
-    if load.warm_up is not None:
-        phases["warm_up"] = {**load.warm_up.model_dump(), "seconds_at_most": load.warm_up_seconds()}
-    return phases | {"variables": dict(load.variables if load.generator else sent_variables(load))}
-
-
-def command_lines(command: CommandLoad) -> list[str]:
-    """What a trial of a command does."""
-    warm = f", after {command.warmup} that are not measured" if command.warmup else ""
-    runs = f"a trial is {command.runs} runs{warm}, each ended after {format_duration(command.timeout)}"
-    return [f"timed as a whole process: {command.run}", runs]
-
-
-def load_lines(load: Workload) -> list[str]:
-    """The load of a trial said back with its units, also where the file has bare numbers."""
-    ramp_up, steady, ramp_down, timeout = map(
-        format_duration, (load.ramp_up, load.steady, load.ramp_down, load.timeout)
-    )
-    lines = [
-        f"load of a trial: ramp-up {ramp_up}, steady {steady}, ramp-down {ramp_down}; a request may take {timeout}"
-    ]
-    if warm := load.warm_up:
-        often = (
-            f"{'at most ' if warm.until == 'steady' else ''}{warm.cycles} cycles of {format_duration(warm.load)} load"
-        )
-        ends = (
-            "; over once a cycle is no faster than those before and the compiler rests"
-            if warm.until == "steady"
-            else ""
-        )
-        pause = f" and {format_duration(warm.pause)} pause" if warm.pause else ""
-        most = format_duration(load.warm_up_seconds())
-        lines.append(f"before it a warm-up: {often}{pause}, {most} with all around it{ends}")
-    if load.generator is None and load.rate is not None:
-        lasts = format_duration(load.max_sessions / load.rate)
-        lines.append(
-            f"{load.rate:,.10g} sessions/s, at most {load.max_sessions:,} at a time: enough if one lasts {lasts}"
-        )
-    if load.generator is None:
-        sent = ", ".join(f"{name} = {value}" for name, value in sent_variables(load).items())
-        lines.append(f"scenario {load.scenario}" + (f" with {sent}" if sent else ""))
-    return lines
 
 
 def _slots(trial: PlannedTrial) -> str:

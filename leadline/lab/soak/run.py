@@ -135,7 +135,7 @@ class SoakPlan:
 def plan_soak(file: StudyFile, times: SoakTimes, place: LocalTestbed) -> SoakPlan:
     """One trial of the study's baseline. Raises UsageError with file and line."""
     study = file.study
-    if study.command is not None:
+    if not study.under_load:
         raise UsageError(f"{file.source}: a soak needs a stack under load, and {study.study} times a command")
     if study.drivers:
         raise UsageError(f"{file.where(('drivers',))}: a soak is driven from this host alone: leave drivers out")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leadline.lab.inuse import PATIENCE, in_use
-from leadline.lab.planning import OVERHEAD
 from leadline.lab.run import GIVE_UP
 from leadline.lab.store import Store
+from leadline.lab.subject import OVERHEAD
 from leadline.lab.testbed import RunOptions, Testbed
 from leadline.lab.tuning.file import TuningFile
 from leadline.lab.tuning.part import located_part, measured, part_file

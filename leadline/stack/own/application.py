@@ -147,8 +147,8 @@ class OwnApplication(Opaque):
         return AuditResult(audit.name, passed, detail, audit.counted)
 
     def _check(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> tuple[bool, str]:
-        if audit.command is not None:
-            return self._command(audit, counts, log)
+        if command := audit.command:
+            return self._run(command, audit.within, counts, log)
         if audit.http is not None and audit.equals is None:
             status, _ = fetched(self._url, audit.http, audit.within)
             return status == 200, f"{audit.http}: HTTP {status}"
@@ -165,15 +165,14 @@ class OwnApplication(Opaque):
         )
         return abs(value - wanted) < 1e-9 * max(1.0, abs(wanted)), f"{value:.15g} found, {wanted:.15g} wanted"
 
-    def _command(self, audit: Audit, counts: Counts, log: Path) -> tuple[bool, str]:
-        assert audit.command is not None
+    def _run(self, command: Sequence[str], within: float, counts: Counts, log: Path) -> tuple[bool, str]:
         with Scratch() as scratch:
             file = scratch / "counts.json"
             file.write_text(json.dumps({name: dict(counts_of) for name, counts_of in counts.items()}))
             environment = {**os.environ, "LEADLINE_COUNTS": str(file)}
-            words = full(self._own, audit.command)
+            words = full(self._own, command)
             folder = Path(self._own.file).parent
-            done = here.run(words, timeout=audit.within, env=environment, cwd=folder)
+            done = here.run(words, timeout=within, env=environment, cwd=folder)
         output = f"{done.stdout}{done.stderr}".strip()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as out:

@@ -12,8 +12,8 @@ from leadline.host.base import Host
 from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.load.knobs import load_knobs
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level, Machine

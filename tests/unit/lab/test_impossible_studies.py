@@ -17,9 +17,9 @@ from leadline.host.local import LocalHost
 from leadline.host.registry import HOSTS
 from leadline.lab import machine
 from leadline.lab.planning import plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import StudyFile, find_study, parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import RunOptions
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError

@@ -7,8 +7,8 @@ from leadline.host.local import LocalHost
 from leadline.lab.machine import check_far_machine
 from leadline.lab.overssh import check_over_ssh
 from leadline.lab.planning import plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
 from leadline.model.study import HOST_ROLES

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import LocalTestbed
 from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
 from leadline.lab.tuning.file import parse_tuning

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.guest import Guest
 from leadline.model.study import Study as StudyModel

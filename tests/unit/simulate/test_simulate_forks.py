@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.lab.planning import Planned
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.store import Store
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import UsageError
 from leadline.model.record import StudyRecord

@@ -17,8 +17,8 @@ from leadline.host.java import java_home
 from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions

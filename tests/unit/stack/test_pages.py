@@ -11,8 +11,8 @@ import pytest
 from leadline.host.backlog import backlog
 from leadline.host.local import LocalHost
 from leadline.lab.planning import cost, plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import builtin_studies, parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.lab.web import web_servers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario, parameters, read_scenario

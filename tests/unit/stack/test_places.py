@@ -6,8 +6,8 @@ import pytest
 
 from leadline.host.local import LocalHost
 from leadline.lab.planning import plan_study
-from leadline.lab.stacks import study_catalogue
 from leadline.lab.studyfile import parse_study
+from leadline.lab.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.places import mount_mistakes, warnings
 from leadline.stack import places
