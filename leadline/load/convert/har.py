@@ -7,9 +7,10 @@ import html
 import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode, urljoin, urlsplit
 
@@ -123,6 +124,8 @@ _SHORTEST_SECRET = 6  # characters; shorter values recur by chance
 _NO_MOMENT = (KeyError, ValueError, TypeError, OverflowError)
 _LONGEST = 256 << 20  # characters of a recording, which is held in memory some times over
 _TAG = re.compile(r"<input\b[^<>]*>", re.IGNORECASE)
+_PASSWORD = re.compile("passw|pwd|passphrase|^pass$", re.IGNORECASE)  # names of fields
+_PASSWORD_INPUT = re.compile(r"""<input\b[^<>]*\btype\s*=\s*["']?password""", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(?<![\w-])(name|value)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
 
@@ -151,11 +154,12 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
     pages = _pages(asked)
     if not pages:
         raise UsageError("the recording has no request that a scenario can hold")
+    log_in, visits = _begun(pages)
     transactions: dict[str, list[dict[str, Any]]] = {}
     inputs: dict[tuple[str, str], dict[str, Any]] = {}  # by name and value: the request that was answered with it last
     names = Names()
-    for page in pages:
-        path = urlsplit(page[0]["request"]["url"]).path
+    for page in [log_in, *visits] if log_in else visits:
+        path = urlsplit(page[-1 if page is log_in else 0]["request"]["url"]).path
         requests = []
         for entry in page:
             request = _request(entry, _correlate(entry, inputs, notes))
@@ -164,13 +168,17 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
         transactions[names.make(path.strip("/") or "home", "page")] = requests
     notes += _left_out(asked)
     places = list(transactions)
-    graph: dict[str, dict[str, int]] = {"start": {places[0]: 1}}
-    for place, following in zip(places, [*places[1:], "end"], strict=True):
-        graph[place] = {following: 1}
     scenario: dict[str, Any] = {"scenario": name}
     pause = _mean_pause(pages)
     if pause:
         scenario["pause"] = {"kind": "think", "shape": "exponential", "mean": f"{round(1000 * pause)}ms"}
+    if log_in:
+        scenario |= {"login": places.pop(0), "logged_out": _signs(log_in, kept_entries)}
+        signs = " or ".join(f"{kind} {sign}" for kind, sign in scenario["logged_out"].items())
+        notes.append(f"Users log in by {scenario['login']}, and again when they are logged out: {signs}.")
+    graph: dict[str, dict[str, int]] = {"start": {places[0]: 1}}
+    for place, following in zip(places, [*places[1:], "end"], strict=True):
+        graph[place] = {following: 1}
     scenario |= {"graph": graph, "transactions": transactions}
     notes.append("Values that differ from user to user (accounts, searches) are still those of the recording.")
     return Draft(scenario, notes)
@@ -288,6 +296,41 @@ def _pages(entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for number, entry in enumerate(entries):
         pages.setdefault(str(entry.get("pageref") or f"#{number}"), []).append(entry)
     return list(pages.values())
+
+
+def _begun(pages: list[list[dict[str, Any]]]) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
+    """The requests up to the first that logs in, and the pages after it; all pages where there is no such request, or
+    nothing after it.
+    """
+    for number, page in enumerate(pages):
+        for count, entry in enumerate(page, 1):
+            if _logs_in(entry) and (after := [rest for rest in (page[count:], *pages[number + 1 :]) if rest]):
+                return [*chain.from_iterable(pages[:number]), *page[:count]], after
+    return [], pages
+
+
+def _logs_in(entry: Mapping[str, Any]) -> bool:
+    """Whether a password, and no second one as for a new account, was sent and not refused."""
+    body, names = body_of(entry["request"]), []
+    with suppress(ValueError, TypeError, RecursionError):
+        names = [name for name, _ in body.fields()] or list(from_json(body.text) if "json" in body.plain else ())
+    passwords = [name for name in names if _PASSWORD.search(str(name))]
+    return _method(entry) == "post" and len(passwords) == 1 and int(entry["response"]["status"]) < _STATUSES.start
+
+
+def _signs(log_in: Sequence[Mapping[str, Any]], recorded: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """By what a user that was logged out is known: status 401, or a redirect to the page that asks for the password,
+    unless the recording has one after the log-in.
+    """
+    signs: dict[str, Any] = {"status": 401}
+    *before, sent = log_in
+    forms = [entry for entry in before if _method(entry) == "get" and _PASSWORD_INPUT.search(_content(entry))]
+    path = urlsplit((forms or [sent])[-1]["request"]["url"]).path
+    last = max(at for at, entry in enumerate(recorded) if entry["request"] is sent["request"])
+    later = [str(entry["response"].get("redirectURL") or "") for entry in recorded[last:]]
+    if body_of(sent["request"]).fields() and len(path) > 1 and not any(path in target for target in later):
+        signs["redirect"] = literal(path)
+    return signs
 
 
 def _request(entry: Mapping[str, Any], extracted: Mapping[str, str]) -> dict[str, Any]:

@@ -604,3 +604,44 @@ def test_characters_beyond_the_first_plane_are_kept() -> None:
 def test_what_is_no_openapi_is_refused_in_one_line(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         from_openapi(text, "x")
+
+
+def login_recording(path: str, later: str = "", **post: Any) -> list[dict[str, Any]]:
+    page = '<form><input type="hidden" name="_csrf" value="tok-12345678"><input type=password name=password></form>'
+    return [
+        entry("GET", f"{SHOP}/", 0, "p1"),
+        entry("GET", f"{SHOP}/account/login", 1, "p2", text=page),
+        entry("POST", f"{SHOP}{path}", 2, "p3", post=post, status=302 if "params" in post else 200, to="/orders"),
+        entry("GET", f"{SHOP}/api/me", 8, "p3"),
+        entry("GET", f"{SHOP}/list", 9, "p4", status=302 if later else 200, to=later),
+    ]
+
+
+def test_a_recording_that_logs_in_says_how_users_are_seen_to_be_logged_out() -> None:
+    values = {"_csrf": "tok-12345678", "user": "ann", "password": "secret"}
+    form = {"mimeType": FORM, "params": [{"name": name, "value": value} for name, value in values.items()]}
+    draft = from_har(har(*login_recording("/account/check", **form)), "shop")
+    scenario = read(draft)
+    assert scenario["login"] == "account-check"
+    assert scenario["logged_out"] == {"status": 401, "redirect": "/account/login"}
+    assert [next(iter(request.values())) for request in scenario["transactions"]["account-check"]] == [
+        "/",
+        "/account/login",
+        "/account/check",
+    ]
+    assert scenario["graph"] == {"start": {"api-me": 1}, "api-me": {"list": 1}, "list": {"end": 1}}
+    note = "Users log in by account-check, and again when they are logged out: status 401 or redirect /account/login."
+    assert note in draft.notes
+    passed_on = read(from_har(har(*login_recording("/account/check", "/account/login?next=1", **form)), "shop"))
+    assert passed_on["logged_out"] == {"status": 401}
+
+
+def test_a_log_in_by_json_is_seen_by_its_status() -> None:
+    body = {"mimeType": "application/json", "text": '{"user": "ann", "passWord": "secret"}'}
+    assert read(from_har(har(*login_recording("/api/login", **body)), "shop"))["logged_out"] == {"status": 401}
+
+
+@pytest.mark.parametrize("text", ['{"password": "a", "password2": "a"}', '{"user": "ann"}', "[1]", "7", "{"])
+def test_what_is_no_log_in_is_a_page_as_others(text: str) -> None:
+    body = {"mimeType": "application/json", "text": text}
+    assert "login" not in read(from_har(har(*login_recording("/api/login", **body)), "shop"))
