@@ -128,7 +128,7 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
             runner.store.end_step(step)
     for attempt, outcome in zip(running, outcomes, strict=False):
         if isinstance(outcome, TrialFailure):
-            broken = attempt.changes.blame(outcome) if attempt.changes else None
+            broken = attempt.changes.lost(outcome) if attempt.changes else None
             attempt.failure = attempt.failure or broken or outcome
         else:
             attempt.outcome = outcome

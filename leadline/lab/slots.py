@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from leadline.conclude.judgement import WOULD_WORK, too_late
 from leadline.lab.progress import Watcher
@@ -75,6 +76,7 @@ class BegunSlot:
     failure: TrialFailure | None = None
     restarts: int = 0  # of the application before it
     restarted: bool = False  # the server started the application anew after its change
+    gone: bool = False  # levels can be read no more
 
     @property
     def end_ns(self) -> int:
@@ -192,6 +194,7 @@ class SlotChanges:
             failed = blamed(Evidence(Event.REFUSED), str(error))
         if changes:
             self.found = self._read()
+            begun.gone = len(self.found) < len(self.changing)
             set_at = clock.now_ns()
         else:
             set_from = set_at = begun.due_ns
@@ -213,6 +216,7 @@ class SlotChanges:
             return
         wrong = self._differences(expected)
         last = self.begun[-1]
+        last.gone = last.gone or len(self.found) < len(self.changing)
         last.restarted = self.restarts() > last.restarts
         if wrong:
             # It was in force when the slot began: the level is not to blame.
@@ -266,6 +270,14 @@ class SlotChanges:
         why = f"{self.told(levels)} {how}; after it: {failure.message}"
         self.breaking.append(Breaking(levels, why, self.trial))
         return blamed(Evidence(Event.REFUSED), why, failure.evidence)
+
+    def lost(self, failure: TrialFailure) -> TrialFailure | None:
+        """As ``blame``, of an instance whose turns went on after its end: it came in the slot from which on levels
+        cannot be read. None where they can.
+        """
+        gone = list(takewhile(lambda begun: begun.gone or begun.without, reversed(self.begun)))
+        self.broke = next((begun for begun in reversed(gone) if begun.gone), None)
+        return self.blame(failure) if self.broke else None
 
     def _culprits(self, begun: BegunSlot) -> dict[str, Level]:
         """Levels of a slot that are not the baseline's, first those that no healthy slot had before; of the way back

@@ -21,6 +21,7 @@ from leadline.lab.results import analysis_of
 from leadline.lab.run import ATTEMPTS, RunResult, StudyRun
 from leadline.lab.store import Store
 from leadline.lab.studyfile import parse_study
+from leadline.lab.system import LoadOutcome, OnLoad
 from leadline.lab.testbed import RunOptions
 from leadline.layouts import check_plan, measured, phases_of
 from leadline.model.design import Rotation
@@ -281,6 +282,44 @@ def test_a_live_level_that_is_refused_fails_its_slot_and_no_other(tmp_path: Path
         first = trial.planned.slots[0].treatment["server.statements"]
         failed = {slot.index for slot in trial.slots if slot.failure is FailureClass.CONFIGURATION}
         assert failed == {slot.index for slot in trial.planned.slots if slot.treatment["server.statements"] != first}
+
+
+class FakeBreakingSystem(FakeSystem):
+    """Its server ends when it is given no statement cache."""
+
+    gone = False
+
+    def start_server(self, settings: Mapping[str, Level], directory: Path) -> float:
+        self.gone = False
+        return super().start_server(settings, directory)
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        super().apply(levels)
+        self.gone = self.gone or self.settings["server.statements"] == 0
+
+    def read_back(self, knob: str) -> Level:
+        if self.gone:
+            raise LookupError("it is gone")
+        return super().read_back(knob)
+
+    def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        if self.gone:
+            raise TrialFailure(FailureClass.CONFIGURATION, "tomcat died during the trial: exit code 1")
+        return super().load(directory, seed, on_load)
+
+
+def test_a_level_that_ends_instances_costs_the_others_one_attempt_of_their_block(tmp_path: Path) -> None:
+    result, store = run(tmp_path, FakeBreakingSystem(FakeHost(), effect=by_slot), LIVE)
+    trials = store.load(result.study_id).trials
+    assert [trial.state for trial in trials] == ["done"] * len(trials), trials[0].failure_message
+    words = "the change of server.statements to 0 breaks the application; after it: tomcat died"
+    for trial in trials:
+        others = [one for one in trial.observations() if one.treatment["server.statements"] == 10]
+        assert len(others) == 2
+        assert all(one.responses for one in others)
+        (broken,) = (slot for slot in trial.slots if slot.treatment["server.statements"] == 0)
+        assert (broken.failure_message or broken.left_out).startswith(words)
+    assert {trial.attempt for trial in trials if trial.planned.block} == {1}, "the level is known"
 
 
 def test_an_instance_that_fails_fails_its_own_trial_and_the_others_go_on(tmp_path: Path) -> None:
