@@ -110,6 +110,13 @@ class Comparison:
         return [run.figures[response] for run in self.runs if run.command == command and response in run.figures]
 
     @property
+    def answered(self) -> bool:
+        """Whether the times of any command are compared; of one command alone nothing is asked."""
+        wall = [one for one in self.analysis.responses if one.response == "wall"] if self.analysis else []
+        compared = any(effect.percent is not None for one in wall for effect in one.effects)
+        return compared or len(self.commands) < 2
+
+    @property
     def unordered(self) -> bool:
         """The order of the runs is not known, so a drift of the machine would look like a difference."""
         return self.how.order == "unknown"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from leadline.host.textfile import read_text
 from leadline.lab.command import Cache, Command, Comparison, Order, Run, Timing, compared, plan_of_runs
-from leadline.model.errors import UsageError, quoted
+from leadline.model.errors import UsageError, quoted, wanted
 from leadline.model.received import from_json
 
 _LARGEST = 64 * 1024**2  # bytes of a file
@@ -148,7 +148,7 @@ def _sentence(error: ValidationError) -> str:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
     if problem["type"] == "missing":
         return f"{name} is missing"
-    return f"{name} is {quoted(problem['input'])}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return f"{name} is {quoted(problem['input'])}: {wanted(problem)}"
 
 
 def _runs_of_hyperfine(path: Path, results: Sequence[_Result], ignore_failure: bool) -> list[Run]:

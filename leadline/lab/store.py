@@ -25,7 +25,7 @@ from leadline.lab.database import add_rows, new_number
 from leadline.lab.rows import check_moments, check_types
 from leadline.lab.slotrows import WHOLE, machine_of, response_of, slot_records
 from leadline.lab.trialfiles import home
-from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened
+from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened, wanted
 from leadline.model.plan import Plan
 from leadline.model.received import json_as
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
@@ -236,7 +236,7 @@ class Store(AttemptStore):
         except ValidationError as error:
             first = error.errors()[0]
             name = shortened(".".join(map(str, first["loc"])), 100)
-            reason = shortened(first["msg"].removeprefix("Value error, "), 200)
+            reason = shortened(wanted(first), 200)
             raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {reason}") from error
         except NoResultFound:
             raise LeadlineError(f"{what} is not there, or not whole") from None

@@ -18,7 +18,7 @@ from ruamel.yaml.comments import CommentedMap
 from leadline.host.textfile import is_file, read_text
 from leadline.lab.stackfile import put_stack_file
 from leadline.lab.yamltree import Path_, Places, plain
-from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened
+from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened, wanted
 from leadline.model.record import STUDY_FILE
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
@@ -140,26 +140,7 @@ def json_schema() -> dict[str, Any]:
 
 
 _TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
-_WANTED = {
-    "too_short": "it is empty",
-    "too_long": "it has too many items",
-    "string_too_short": "it is empty",
-    "string_too_long": "it is too long a text",
-    "finite_number": "a finite number is wanted",
-    "list_type": "write a list, such as [1, 2]",
-    "dict_type": "write keys with values, such as { key: value }",
-    "model_type": "write keys with values, such as { key: value }",
-    "int_type": "a whole number is wanted",
-    "int_parsing": "a whole number is wanted",
-    "int_from_float": "a whole number is wanted",
-    "int_parsing_size": "it is too large",
-    "string_pattern_mismatch": "small letters, digits and hyphens are wanted, a letter or digit first",
-    "float_type": "a number is wanted",
-    "float_parsing": "a number is wanted",
-    "bool_type": "true or false is wanted",
-    "bool_parsing": "true or false is wanted",
-    "string_type": "a text is wanted; write it in quotes",
-}
+_PATTERN = "small letters, digits and hyphens are wanted, a letter or digit first"
 _ELSEWHERE: dict[tuple[str | int, ...], str] = {("stack", "mode"): "a tuning names its modes under `modes`"}
 _LONGEST = 60  # characters of what was found that are quoted
 _MOST = 20  # problems that are told
@@ -268,8 +249,7 @@ def _sentence(problem: ErrorDetails, path: list[str | int], places: Places, mode
         return f"{place}: {name} is {quoted(problem['input'])}, not one of {', '.join(choices)}{hint}"
     if kind == "value_error":
         return f"{place}: {name}: {cause}"
-    message = problem["msg"]
-    message = _WANTED.get(kind, f"{message[0].lower()}{message[1:]}")
+    message = _PATTERN if kind == "string_pattern_mismatch" else wanted(problem)
     if kind in _TYPE_OF_LEVEL and len(path) < len(problem["loc"]):
         message = "a level is one number, word or switch"
     return f"{place}: {name}: {message}{_found(problem['input'])}"

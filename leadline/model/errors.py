@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+_WANTED = {
+    "too_short": "it is empty",
+    "too_long": "it has too many items",
+    "string_too_short": "it is empty",
+    "string_too_long": "it is too long a text",
+    "finite_number": "a finite number is wanted",
+    "list_type": "write a list, such as [1, 2]",
+    "tuple_type": "write a list, such as [1, 2]",
+    "dict_type": "write keys with values, such as { key: value }",
+    "dataclass_type": "write keys with values, such as { key: value }",
+    "model_type": "write keys with values, such as { key: value }",
+    "int_type": "a whole number is wanted",
+    "int_parsing": "a whole number is wanted",
+    "int_from_float": "a whole number is wanted",
+    "int_parsing_size": "it is too large",
+    "float_type": "a number is wanted",
+    "float_parsing": "a number is wanted",
+    "bool_type": "true or false is wanted",
+    "bool_parsing": "true or false is wanted",
+    "string_type": "a text is wanted; write it in quotes",
+}
 LONGEST_LINE = 900  # characters of a message
 MOST_LINES = 30
 
@@ -120,6 +142,12 @@ def quoted(value: object, longest: int = 60) -> str:
         return shortened(json.dumps(value, default=str, ensure_ascii=False), longest)
     except (RecursionError, ValueError):  # nested too deeply, or in itself
         return "something nested"
+
+
+def wanted(problem: Mapping[str, Any]) -> str:
+    """What a value should be, of an error of pydantic: in plain words, without a name of Python's."""
+    message = problem["msg"].removeprefix("Value error, ")
+    return _WANTED.get(problem["type"], f"{message[:1].lower()}{message[1:]}")
 
 
 def nearest(word: str, choices: list[str]) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from leadline.model.errors import LeadlineError, quoted, shortened
+from leadline.model.errors import LeadlineError, quoted, shortened, wanted
 
 if TYPE_CHECKING:  # the watchdog reads its journal with nothing but Python's own library
     from pydantic import TypeAdapter, ValidationError
@@ -198,7 +198,7 @@ def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"]))
     given_text = "" if first["type"] == "missing" else f" ({quoted(first['input'])})"
-    return f"{name or 'the document'}{given_text}: {first['msg'].removeprefix('Value error, ').lower()}"
+    return f"{name or 'the document'}{given_text}: {wanted(first)}"
 
 
 def _said(error: BaseException) -> str:

@@ -34,7 +34,7 @@ from leadline.lab.run import GO_ON, Part
 from leadline.lab.studyfile import StudyFile
 from leadline.lab.testbed import RunOptions, Testbed
 from leadline.lab.yamltree import Places
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, quoted, shortened
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, quoted, shortened, wanted
 from leadline.model.plan import Plan
 from leadline.model.received import ReceivedError, json_as
 from leadline.model.study import Study
@@ -68,7 +68,11 @@ class Job:
         try:
             study = Study.model_validate(self.study)
         except ValidationError as error:
-            raise UsageError(f"the study of the job is not one that this leadline reads: {error.errors()[0]}") from None
+            problem = error.errors()[0]
+            name = ".".join(map(str, problem["loc"]))
+            raise UsageError(
+                f"the study of the job is not one that this leadline reads: {name}: {wanted(problem)}"
+            ) from None
         return StudyFile(study, self.text, Places(f"{study.study}.yaml", CommentedMap(), {}))
 
 

@@ -44,9 +44,12 @@ def lines(found: Comparison) -> list[str]:
 def _head(found: Comparison) -> Iterator[str]:
     counts = sorted({sum(run.command == at for run in found.runs) for at in range(len(found.commands))})
     times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    order = "one after the other" if len(found.commands) == 1 else _ORDERS[found.how.order]
+    alone = len(found.commands) == 1 and not found.unordered
+    order = "one after the other" if alone else _ORDERS[found.how.order]
     cache = _CACHES[found.how.cache]
-    yield f"{times} runs of each command, {order}{cache}" + (", interrupted" if found.interrupted else "")
+    yield f"{times} {'run' if times == '1' else 'runs'} of each command, {order}{cache}" + (
+        ", interrupted" if found.interrupted else ""
+    )
 
 
 def _table(found: Comparison) -> Iterator[str]:
@@ -116,7 +119,7 @@ def _failures(found: Comparison) -> Iterator[str]:
     for run in found.failed[:_SHOWN]:
         yield f"Run {run.position + 1} ({found.commands[run.command].text}) failed: {run.why}"
     if len(found.failed) > _SHOWN:
-        yield f"and {len(found.failed) - _SHOWN} failures more"
+        yield f"and {len(found.failed) - _SHOWN} more"
 
 
 def answer(found: Comparison) -> str:

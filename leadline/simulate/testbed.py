@@ -23,7 +23,7 @@ from leadline.lab.studyfile import StudyFile
 from leadline.lab.subject import study_catalogue
 from leadline.lab.testbed import RunOptions
 from leadline.lab.yamltree import Places, line_of, plain
-from leadline.model.errors import UsageError, nearest, quoted, shortened
+from leadline.model.errors import UsageError, nearest, quoted, shortened, wanted
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.yamltext import load_yaml
@@ -73,9 +73,8 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
         elif problem["type"] == "missing":
             sentences.append(f"{place}: the key {name!r} is missing")
         else:
-            message = problem["msg"].removeprefix("Value error, ")
             text = shortened(json.dumps(problem["input"], default=str))
-            sentences.append(f"{place}: {name}: {message[0].lower()}{message[1:]} (found {text})")
+            sentences.append(f"{place}: {name}: {wanted(problem)} (found {text})")
     return sentences
 
 

@@ -13,6 +13,7 @@ from leadline.api.commands import Timing, answer, commands_of, compare, compared
 from leadline.cli.options import JsonOption, file_option
 from leadline.cli.output import errors, print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
+from leadline.model.judgement import NO_ANSWER_CODE
 
 
 class Order(StrEnum):
@@ -99,6 +100,8 @@ def command(
         raise typer.Exit(128 + signal.SIGINT)
     if comparison.failed:
         raise typer.Exit(1)
+    if not comparison.answered:
+        raise typer.Exit(NO_ANSWER_CODE)
 
 
 def _lists(given: list[str]) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from ruamel.yaml.comments import CommentedSeq
 
 from leadline.host.textfile import is_file, read_text
 from leadline.model.drivers import DriverHost, Drivers
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, nearest, quoted, wanted
 from leadline.model.yamltext import load_yaml
 
 
@@ -48,7 +48,6 @@ def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHos
         problem = error.errors()[0]
         where = problem["loc"]
         here = place(where[0]) if place and where and isinstance(where[0], int) else source
-        message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             key = str(where[-1])
             keys = list(DriverHost.model_fields)
@@ -56,6 +55,4 @@ def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHos
             hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
             raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
         name = f"{where[-1]}: " if len(where) > 1 else ""
-        raise UsageError(
-            f"{here}: {name}{message[0].lower()}{message[1:]} (found {quoted(problem['input'])})"
-        ) from error
+        raise UsageError(f"{here}: {name}{wanted(problem)} (found {quoted(problem['input'])})") from error

@@ -5,6 +5,7 @@ Errors have one way through ``_run``, tried for every command. Beside them a com
 """
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -94,7 +95,14 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "stack check": [("absent.stack.yaml", USAGE)],
     "load": [("absent.yaml", USAGE)],
     "soak": [("absent.yaml --for 1h", USAGE), ("small.yaml --for 1h --verdict", USAGE)],
-    "command": [("", USAGE), ("true --runs 2", DONE), ("false --runs 2", USAGE)],
+    "command": [
+        ("", USAGE),
+        ("true --runs 2", DONE),
+        ("false --runs 2", USAGE),
+        ("--import-json twice.json", DONE),
+        ("--import-json once.json", NO_ANSWER),
+        ("--import-json failed.json", FAILED),
+    ],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
     "scenario from-openapi": [("absent.yaml", USAGE)],
@@ -251,6 +259,9 @@ NAMES = list(commands(typer.main.get_command(app)))
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("codes")
     texts = {"small.yaml": STUDY, "truth.yaml": TRUTH, "pauses.log": PAUSES, "silent.log": SILENT}
+    for name, times, code in (("twice", [1.0, 1.1], 0), ("once", [1.0], 0), ("failed", [1.0, 1.1], 1)):
+        rows = [{"command": word, "times": times, "exit_codes": [0] * (len(times) - 1) + [code]} for word in "ab"]
+        texts[f"{name}.json"] = json.dumps({"results": rows})
     texts["hosts.yaml"] = "hosts: [nobody@127.0.0.1:1]\n"  # nothing listens there
     for name, text in texts.items():
         (folder / name).write_text(text)
