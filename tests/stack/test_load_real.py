@@ -203,6 +203,8 @@ def test_converted_files_are_scenarios_by_schema_and_driver(tmp_path: Path) -> N
         for number, path in enumerate(["a b/ä?c=d|e", "a#b", "123", "null", "all", "-/-", "x" * 300])
     ]
     texts = {"api.yaml": API, "pets.json": PETS, "tour.har": tour(), "plain.har": plain, "odd.har": har(*odd)}
+    password = {"mimeType": "application/x-www-form-urlencoded", "text": "password=x"}
+    texts["login.har"] = har(entry("POST", "http://[::1]/in", 0, "p1", post=password), entry("GET", "http://[::1]/", 1))
     for place in ("path", "query", "header", "cookie"):
         texts[f"{place}.yaml"] = asked(place, "{ type: integer, maximum: -5 }")
     validator = jsonschema.Draft202012Validator(json.loads(scenario_schema()))
