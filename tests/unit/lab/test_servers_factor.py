@@ -9,7 +9,8 @@ import pytest
 from leadline.api.studies import Study
 from leadline.host.base import Host
 from leadline.host.files import LocalFiles
-from leadline.lab.stacks import servers_of, stacks_of, study_catalogue
+from leadline.lab.stacks import servers_of, stacks_of
+from leadline.lab.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.simulate import SimulatedTestbed

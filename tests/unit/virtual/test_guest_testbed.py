@@ -13,9 +13,10 @@ from leadline.guest.initramfs import Node
 from leadline.host import kvm
 from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
-from leadline.lab.planning import EMULATED, OVERHEAD, Planned, cost, first_overhead
+from leadline.lab.planning import Planned, cost
 from leadline.lab.progress import Watcher
 from leadline.lab.studyfile import StudyFile, parse_study
+from leadline.lab.subject import EMULATED, OVERHEAD, subject_of
 from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import Guest
@@ -105,7 +106,7 @@ def test_boots_in_real_time_are_counted_as_emulated_unless_a_test_boot_told_othe
     trials, notes = len(planned.plan.trials), " ".join(planned.plan.notes)
     assert (f"{trials} emulated boots and starts of about 55 s each: " in notes) is bool(why)
     assert why in notes
-    seconds = cost(file.study, planned.plan, first_overhead(file.study))
+    seconds = cost(file.study, planned.plan, subject_of(file.study).first_overhead())
     assert seconds == pytest.approx(trials * (9 + (EMULATED if why else OVERHEAD)))
 
 
