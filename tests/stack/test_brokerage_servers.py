@@ -4,7 +4,7 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +29,11 @@ OTHER = matrix("another mode or database")
 OTHER_MODE = {"session": "direct", "orm": "session"}
 NOTHING = {name: {"ok": 0, "failed": 0} for name in ("buy", "sell", "register", "login", "profile")}
 
-# A statement that does damage, and the audits that must notice. Seeded data, undone by a roll-back to the snapshot.
-DAMAGE = {
-    "UPDATE ledger_entry SET amount = amount + 1 WHERE order_id = 7 AND book = 'MARKET'": {
-        "ledger-sums-to-zero",
-        "each-order-has-one-effect",
-    },
-    "UPDATE account SET balance = balance - 1 WHERE id = 3": {"balance-is-opening-plus-entries"},
-    "DELETE FROM holding WHERE order_id = 9": {"holdings-are-buys-minus-sells"},
-    "UPDATE trade_order SET status = 'OPEN' WHERE id = 4": {"orders-are-completed"},
-    "DELETE FROM ledger_entry WHERE order_id = 11": {"balance-is-opening-plus-entries", "each-order-has-one-effect"},
-    "UPDATE instrument SET trade_count = trade_count + 1 WHERE symbol = 'S00001'": {
-        "trade-count-is-orders",
-        "prices-follow-the-rule",
-    },
-    "UPDATE instrument SET price = price + 1 WHERE symbol = 'S00002'": {"prices-follow-the-rule"},
-    "UPDATE account SET login_count = 1 WHERE id = 1": {"rows-are-counts-login"},
-    "UPDATE account_profile SET update_count = 1 WHERE account_id = 1": {"rows-are-counts-profile"},
-    "UPDATE generation SET seed = seed + 1": {"data-is-the-generated-one"},
-    "INSERT INTO account (user_name, password_hash, opening_balance, balance, login_count, created_at)"
-    " VALUES ('x', 'x', 0, 0, 0, now())": {"rows-are-counts-register"},
-}
+# As if all orders of the run had come through the queue.
+QUEUED = (
+    "INSERT INTO queued_order SELECT account_id, command_id, side, 'FILLED' FROM trade_order WHERE id > 1000"
+    " AND command_id IS NOT NULL"
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +54,7 @@ def stack(place: Path, server: str, mode: str, database: str = "postgres") -> St
 
 def tools(*arguments: str) -> str:
     command = [str(find_java() / "bin" / "java"), "-jar", str(Brokerage().tools()), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -95,17 +79,18 @@ def played_on_database(place: Path, command_log: Path, threads: int, database: s
     made = stack(place, "tomcat", "direct", database)
     made.start_database({}, place / "trial")
     try:
-        at = made.endpoint()
-        before = Brokerage().digest(at, place / "tools.log")
-        tools(
-            *("replay", "--url", at.jdbc_url, "--user", at.user, "--password", at.password),
-            *("--commands", str(command_log), "--threads", str(threads)),
-        )
-        after = Brokerage().digest(at, place / "tools.log")
+        before = Brokerage().digest(made.endpoint(), place / "tools.log")
+        on_database(made, "replay", "--commands", str(command_log), "--threads", str(threads))
+        after = Brokerage().digest(made.endpoint(), place / "tools.log")
         assert after != before
         return after
     finally:
         made.down()
+
+
+def on_database(made: Stack, command: str, *arguments: str) -> str:
+    at = made.endpoint()
+    return tools(command, "--url", at.jdbc_url, "--user", at.user, "--password", at.password, *arguments)
 
 
 def failed(audits: list[AuditResult]) -> set[str]:
@@ -207,32 +192,23 @@ def answers(url: str, mode: str) -> None:
     assert request(f"{url}/api/home", cookie=cookie)[0] == 401
 
 
-def test_audits_pass_on_fresh_data_and_find_planted_damage(place: Path) -> None:
+def test_audits_pass_on_fresh_data_and_notice_every_mutant_of_a_run(place: Path, command_log: Path) -> None:
     made = stack(place, "tomcat", "direct")
     made.start_database({}, place / "trial")
     try:
         assert failed(audit(made, place, NOTHING)) == set()
         assert failed(audit(made, place, dict(NOTHING) | {"buy": {"ok": 1, "failed": 0}})) == {"rows-are-counts-buy"}
-        assert failed(audit(made, place, dict(NOTHING) | {"buy": {"ok": 0, "failed": 1}})) == set()
-        for statement, noticed in DAMAGE.items():
-            undo = damaged(made, statement)
-            assert failed(audit(made, place, NOTHING)) == noticed, statement
-            undo()
-        assert failed(audit(made, place, NOTHING)) == set(), "all damage was undone"
+        audits = audit(made, place, dict(NOTHING) | {"buy": {"ok": 0, "failed": 1}})
+        assert failed(audits) == set()
+        on_database(made, "replay", "--commands", str(command_log), "--threads", "4")
+        with client.connect(made.endpoint(), timeout=60) as connection:
+            connection.run(QUEUED)
+        (place / "counts.json").write_text("{}")
+        data = ("--units", str(UNITS), "--seed", str(SEED), "--counts", str(place / "counts.json"))
+        mutants = json.loads(on_database(made, "audit", *data, "--mutants", "1"))["mutants"]
+        assert len(mutants) > 150
+        silent = {each.name for each in audits} - {name for mutant in mutants for name in mutant["failed"]}
+        assert silent <= {"rows-are-counts-sell", "nothing-is-negative"}, "those need a row that is seldom chosen"
+        assert failed(audit(made, place, NOTHING)) == {f"rows-are-counts-{name}" for name in NOTHING}, "all is undone"
     finally:
         made.down()
-
-
-def damaged(made: Stack, statement: str) -> Callable[[], None]:
-    """Do it; what is returned puts the touched table back."""
-    words = statement.split()
-    table = words[2] if words[0] in ("DELETE", "INSERT") else words[1]
-
-    def run(*statements: str) -> None:
-        with client.connect(made.endpoint(), timeout=60) as connection:
-            connection.run("SET session_replication_role = replica")  # no foreign keys: the audits must notice alone
-            for each in statements:
-                connection.run(each)
-
-    run(f"CREATE TABLE kept AS SELECT * FROM {table}", statement)
-    return lambda: run(f"DELETE FROM {table}", f"INSERT INTO {table} SELECT * FROM kept", "DROP TABLE kept")

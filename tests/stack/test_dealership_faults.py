@@ -183,7 +183,7 @@ def tools(database: Endpoint, *arguments: str | Path) -> Any:
     """What it printed, read when it is JSON."""
     environment = os.environ | {"DEALERSHIP_DB_PASSWORD": database.password}
     argv = command(database, *arguments)
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout) if done.stdout.startswith("{") else done.stdout
 
@@ -240,7 +240,9 @@ def load_play_and_audit(database: Postgres, process: Process, directory: Path) -
     assert len(names) >= 25
     assert not [name for name in names if f"`{name}`" not in documented and not name.startswith("rows-are-counts-")]
     faults = tools(endpoint, "audit", "--faults", *supplier, *counted)["faults"]
-    assert {name for fault in faults for name in fault["failed"]} == names
+    mutants = tools(endpoint, "audit", "--mutants", "1", *supplier, *counted)["mutants"]
+    assert len(mutants) > 250
+    assert {name for planted in faults + mutants for name in planted["failed"]} == names
 
 
 RATES_DEALERS, PLANT = "dealer-transactions-have-their-rate", "planned-work-orders-have-their-rate"

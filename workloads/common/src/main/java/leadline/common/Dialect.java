@@ -56,6 +56,15 @@ public enum Dialect {
                         : "ALTER TABLE " + table + " AUTO_INCREMENT = " + next);
     }
 
+    /** Whether this connection looks at foreign keys; to be changed by the owner of the database. */
+    void foreignKeys(Connection connection, boolean on) throws SQLException {
+        run(
+                connection,
+                this == POSTGRESQL
+                        ? "SET session_replication_role = " + (on ? "origin" : "replica")
+                        : "SET foreign_key_checks = " + (on ? 1 : 0));
+    }
+
     /** Fresh statistics, so that plans do not depend on when a background worker comes round. */
     public void analyze(Connection connection, List<String> tables) throws SQLException {
         for (String table : tables) {
@@ -75,7 +84,7 @@ public enum Dialect {
                 .toList();
     }
 
-    private static String text(Class<?> beside, String resource) {
+    static String text(Class<?> beside, String resource) {
         try (InputStream in = beside.getResourceAsStream(resource)) {
             if (in == null) {
                 throw new IllegalArgumentException("there is no resource " + resource + " for " + beside.getName());

@@ -15,6 +15,10 @@ public final class Passwords {
     public static final int ITERATIONS = 1_000;
     private static final int SALT_BYTES = 16;
     private static final int HASH_BITS = 256;
+
+    /** Characters of a hash that the number of iterations and the salt take. */
+    static final int BEGINNING = beginning(new byte[SALT_BYTES]).length();
+
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private Passwords() {}
@@ -26,8 +30,12 @@ public final class Passwords {
     }
 
     public static String hash(String password, byte[] salt) {
-        HexFormat hex = HexFormat.of();
-        return ITERATIONS + ":" + hex.formatHex(salt) + ":" + hex.formatHex(derive(password, salt, ITERATIONS));
+        return beginning(salt) + ":" + HexFormat.of().formatHex(derive(password, salt, ITERATIONS));
+    }
+
+    /** How every hash with this salt begins. */
+    public static String beginning(byte[] salt) {
+        return ITERATIONS + ":" + HexFormat.of().formatHex(salt);
     }
 
     public static boolean matches(String password, String stored) {

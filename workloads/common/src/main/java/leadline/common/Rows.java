@@ -95,4 +95,10 @@ public final class Rows {
     public static boolean isDuplicate(SQLException e) {
         return e != null && DUPLICATE_KEY.contains(String.valueOf(e.getSQLState()));
     }
+
+    /** Whether a constraint or the size of a column keeps a row out. */
+    static boolean isRefused(SQLException e) {
+        String state = String.valueOf(e.getSQLState());
+        return state.startsWith("23") || state.startsWith("22");
+    }
 }

@@ -5,13 +5,17 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import leadline.brokerage.data.Generator;
+import leadline.brokerage.data.Loader;
 import leadline.brokerage.data.Scale;
 import leadline.common.Audit;
 import leadline.common.DriverCount;
+import leadline.common.Opening;
 
 /**
  * The audits of a final state. All but the last five hold for any state; those compare what the rows gained with what
@@ -40,7 +44,13 @@ public final class Audits {
                             + " LEFT JOIN trade_order s ON s.closes_order_id = o.id"
                             + " WHERE o.id IS NULL OR s.id IS NOT NULL"),
             "orders-are-completed",
-            List.of("SELECT COUNT(*) FROM trade_order WHERE status <> 'COMPLETED' OR completed_at IS NULL"),
+            List.of("SELECT COUNT(*) FROM trade_order WHERE status <> 'COMPLETED' OR completed_at IS NULL"
+                    + " OR side NOT IN ('BUY', 'SELL') OR (side = 'SELL') <> (closes_order_id IS NOT NULL)"),
+            "each-account-has-a-profile",
+            List.of("SELECT COUNT(*) FROM account a LEFT JOIN account_profile p ON p.account_id = a.id"
+                    + " WHERE p.account_id IS NULL"),
+            "log-ins-have-a-time",
+            List.of("SELECT COUNT(*) FROM account WHERE (login_count = 0) <> (last_login_at IS NULL)"),
             "nothing-is-negative",
             List.of(
                     "SELECT COUNT(*) FROM account WHERE balance < 0 OR login_count < 0",
@@ -49,9 +59,9 @@ public final class Audits {
                     "SELECT COUNT(*) FROM instrument WHERE price <= 0 OR volume < 0 OR trade_count < 0"),
             "each-order-has-one-effect",
             List.of("SELECT COUNT(*) FROM trade_order o LEFT JOIN (SELECT order_id, COUNT(*) AS entries,"
-                    + " SUM(CASE WHEN book = 'CASH' THEN amount END) AS cash,"
-                    + " SUM(CASE WHEN book = 'MARKET' THEN amount END) AS market,"
-                    + " SUM(CASE WHEN book = 'FEE' THEN amount END) AS fee,"
+                    + " SUM(CASE WHEN book = 'CASH' THEN amount ELSE 0 END) AS cash,"
+                    + " SUM(CASE WHEN book = 'MARKET' THEN amount ELSE 0 END) AS market,"
+                    + " SUM(CASE WHEN book = 'FEE' THEN amount ELSE 0 END) AS fee,"
                     + " MIN(account_id) AS first_account, MAX(account_id) AS last_account"
                     + " FROM ledger_entry GROUP BY order_id) AS e ON e.order_id = o.id"
                     + " WHERE e.order_id IS NULL OR e.entries <> 3 OR e.fee <> o.fee"
@@ -64,7 +74,8 @@ public final class Audits {
                     "SELECT COUNT(*) FROM queued_order q LEFT JOIN trade_order o ON o.account_id = q.account_id"
                             + " AND o.command_id = q.command_id AND o.side = q.side"
                             + " WHERE (q.outcome = 'FILLED') <> (o.id IS NOT NULL)",
-                    "SELECT COUNT(*) FROM queued_order WHERE outcome NOT IN ('FILLED', 'REJECTED')"),
+                    "SELECT COUNT(*) FROM queued_order WHERE outcome NOT IN ('FILLED', 'REJECTED')"
+                            + " OR side NOT IN ('BUY', 'SELL')"),
             "trade-count-is-orders",
             List.of(
                     "SELECT COUNT(*) FROM instrument i LEFT JOIN (SELECT symbol, COUNT(*) AS orders,"
@@ -73,8 +84,8 @@ public final class Audits {
                             + " WHERE i.trade_count <> COALESCE(o.orders, 0) OR i.trade_count <> COALESCE(o.numbers, 0)"
                             + " OR i.trade_count <> COALESCE(o.latest, 0) OR i.volume <> COALESCE(o.shares, 0)",
                     "SELECT COUNT(*) FROM instrument i LEFT JOIN (SELECT symbol, COUNT(*) AS points,"
-                            + " MAX(trade_number) AS latest FROM price_point GROUP BY symbol) AS p"
-                            + " ON p.symbol = i.symbol WHERE i.trade_count <> COALESCE(p.points, 0)"
+                            + " MAX(trade_number) AS latest, MIN(trade_number) AS first FROM price_point GROUP BY symbol) AS p"
+                            + " ON p.symbol = i.symbol WHERE p.first <> 1 OR i.trade_count <> COALESCE(p.points, 0)"
                             + " OR i.trade_count <> COALESCE(p.latest, 0)")));
 
     private final Connection connection;
@@ -87,6 +98,11 @@ public final class Audits {
     public List<Audit> run(Scale scale, long seed, Map<String, DriverCount> counts) throws SQLException {
         List<Audit> out = new ArrayList<>();
         out.add(generation(scale, seed));
+        out.add(Opening.audit(connection, Loader.SCHEMA, changed(scale), rows -> {
+            Generator generator = new Generator(scale, seed);
+            Loader.rows(generator, scale, seed, generator::passwordSalt, rows);
+        }));
+        out.add(Loader.SCHEMA.references(connection));
         for (Map.Entry<String, List<String>> audit : WRONG_ROWS.entrySet()) {
             long wrong = 0;
             for (String sql : audit.getValue()) {
@@ -95,13 +111,45 @@ public final class Audits {
             out.add(new Audit(audit.getKey(), wrong == 0, wrong + " rows are wrong"));
         }
         out.add(PriceAudit.run(connection));
-        long seededOrders = scale.accounts() * scale.holdings();
-        out.add(delta("buy", counts, orders("BUY") - seededOrders));
-        out.add(delta("sell", counts, orders("SELL")));
-        out.add(delta("register", counts, number("SELECT COUNT(*) FROM account") - scale.accounts()));
-        out.add(delta("login", counts, number("SELECT COALESCE(SUM(login_count), 0) FROM account")));
-        out.add(delta("profile", counts, number("SELECT COALESCE(SUM(update_count), 0) FROM account_profile")));
+        gained(scale).forEach((transaction, rows) -> out.add(delta(transaction, counts, rows)));
         return out;
+    }
+
+    /** Rows that the transactions left, by their names. */
+    Map<String, Long> gained(Scale scale) throws SQLException {
+        Map<String, Long> out = new LinkedHashMap<>();
+        out.put("buy", orders("BUY") - scale.orders());
+        out.put("sell", orders("SELL"));
+        out.put("register", number("SELECT COUNT(*) FROM account") - scale.accounts());
+        out.put("login", number("SELECT COALESCE(SUM(login_count), 0) FROM account"));
+        out.put("profile", number("SELECT COALESCE(SUM(update_count), 0) FROM account_profile"));
+        return out;
+    }
+
+    /** What a run changes of the generated rows. */
+    private static Map<String, Opening.Rule> changed(Scale scale) {
+        String order = "order_id <= " + scale.orders();
+        return Map.of(
+                "instrument",
+                Opening.Rule.changing("price", "low", "high", "change_bp", "volume", "trade_count"),
+                "account",
+                Opening.Rule.within("id <= " + scale.accounts(), "balance", "login_count", "last_login_at"),
+                "account_profile",
+                new Opening.Rule(
+                        Set.of(),
+                        "update_count = 0 AND account_id <= " + scale.accounts(),
+                        "SELECT account_id FROM account_profile WHERE update_count > 0"),
+                "trade_order",
+                Opening.Rule.within("id <= " + scale.orders()),
+                "holding",
+                new Opening.Rule(
+                        Set.of(), order, "SELECT closes_order_id FROM trade_order WHERE closes_order_id IS NOT NULL"),
+                "ledger_entry",
+                Opening.Rule.within(order),
+                "price_point",
+                Opening.Rule.within(
+                        "(symbol, trade_number) IN (SELECT symbol, trade_number FROM trade_order WHERE id <= "
+                                + scale.orders() + ")"));
     }
 
     /** Filled orders, and those that the queue took and the desk had to reject. */

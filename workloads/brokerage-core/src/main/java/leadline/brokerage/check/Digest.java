@@ -1,24 +1,16 @@
 package leadline.brokerage.check;
 
-import java.math.BigInteger;
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.sql.Connection;
-import java.sql.ResultSet;
 import java.sql.SQLException;
-import java.sql.Statement;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import leadline.common.RowSum;
 
 /**
  * One number for a final state. Rows are named by user, symbol and command, never by a generated id, a time or a
- * password hash; the hash of a table is the sum of the SHA-256 of its rows modulo 2^256 (a multiset hash: Clarke and
- * others, ASIACRYPT 2003), so neither order nor interleaving shows.
+ * password hash, and their order does not show ({@link RowSum}), so neither does any interleaving.
  */
 public final class Digest {
-    private static final BigInteger MODULUS = BigInteger.ONE.shiftLeft(256);
-    private static final int FETCH = 10_000;
     private static final char SEPARATOR = '\u001f';
 
     /** Of one table. */
@@ -60,48 +52,12 @@ public final class Digest {
 
     public static Result of(Connection connection) throws SQLException {
         Map<String, Part> tables = new LinkedHashMap<>();
-        MessageDigest all = sha256();
+        StringBuilder all = new StringBuilder();
         for (Map.Entry<String, String> query : QUERIES.entrySet()) {
-            Part part = table(connection, query.getValue());
-            tables.put(query.getKey(), part);
-            all.update((query.getKey() + SEPARATOR + part.rows() + SEPARATOR + part.sha256() + '\n')
-                    .getBytes(StandardCharsets.UTF_8));
+            RowSum sum = RowSum.of(connection, query.getValue());
+            tables.put(query.getKey(), new Part(sum.rows(), sum.sha256Sum()));
+            all.append(query.getKey() + SEPARATOR + sum.rows() + SEPARATOR + sum.sha256Sum() + '\n');
         }
-        return new Result(hex(new BigInteger(1, all.digest())), tables);
-    }
-
-    private static Part table(Connection connection, String sql) throws SQLException {
-        MessageDigest sha = sha256();
-        BigInteger sum = BigInteger.ZERO;
-        long count = 0;
-        try (Statement statement = connection.createStatement()) {
-            statement.setFetchSize(FETCH);
-            try (ResultSet rows = statement.executeQuery(sql)) {
-                int columns = rows.getMetaData().getColumnCount();
-                while (rows.next()) {
-                    StringBuilder line = new StringBuilder();
-                    for (int i = 1; i <= columns; i++) {
-                        String value = rows.getString(i);
-                        line.append(value == null ? "" : value).append(SEPARATOR);
-                    }
-                    sum = sum.add(new BigInteger(1, sha.digest(line.toString().getBytes(StandardCharsets.UTF_8))));
-                    count++;
-                }
-            }
-        }
-        return new Part(count, hex(sum.mod(MODULUS)));
-    }
-
-    private static String hex(BigInteger number) {
-        String digits = number.toString(16);
-        return "0".repeat(64 - digits.length()) + digits;
-    }
-
-    private static MessageDigest sha256() {
-        try {
-            return MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException e) {
-            throw new IllegalStateException("SHA-256 is not available in this Java runtime", e);
-        }
+        return new Result(RowSum.sha256(all.toString()), tables);
     }
 }

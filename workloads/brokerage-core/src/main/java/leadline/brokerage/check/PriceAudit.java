@@ -4,6 +4,7 @@ import java.sql.Connection;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.util.stream.LongStream;
 import leadline.brokerage.domain.PriceRule;
 import leadline.common.Audit;
 
@@ -24,8 +25,10 @@ final class PriceAudit {
                     return row.getLong(2) == open
                             && row.getLong(3) == price
                             && row.getInt(4) == PriceRule.changeBasisPoints(price, open)
-                            && row.getLong(5) <= Math.min(open, price)
-                            && row.getLong(6) >= Math.max(open, price);
+                            && row.getLong(5)
+                                    == prices(symbol, row.getLong(7)).min().getAsLong()
+                            && row.getLong(6)
+                                    == prices(symbol, row.getLong(7)).max().getAsLong();
                 });
         wrong += count(
                 connection,
@@ -37,6 +40,12 @@ final class PriceAudit {
                 row -> row.getLong(3) == PriceRule.price(row.getString(1), row.getLong(2))
                         && row.getLong(2) < row.getLong(4));
         return new Audit("prices-follow-the-rule", wrong == 0, wrong + " rows are wrong");
+    }
+
+    /** Those from the opening to a number of trades; they repeat after {@link PriceRule#PERIOD}. */
+    private static LongStream prices(String symbol, long trades) {
+        return LongStream.rangeClosed(0, Math.min(trades, PriceRule.PERIOD))
+                .map(number -> PriceRule.price(symbol, number));
     }
 
     /** Whether a row is right. */

@@ -1,150 +1,125 @@
 package leadline.brokerage.data;
 
 import java.sql.Connection;
+import java.sql.JDBCType;
 import java.sql.SQLException;
 import java.time.LocalDateTime;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongFunction;
 import java.util.stream.LongStream;
 import leadline.brokerage.domain.PriceRule;
-import leadline.common.Batch;
+import leadline.brokerage.domain.Profile;
+import leadline.brokerage.domain.Trade;
+import leadline.common.Batches;
 import leadline.common.Dialect;
+import leadline.common.Rows;
+import leadline.common.Schema;
+import leadline.common.Sink;
 
 /** Puts generated data into a database: tables, rows, indexes, statistics. What was there before is dropped. */
 public final class Loader {
-    /** Tables in an order in which they can be dropped. */
-    private static final List<String> TABLES = List.of(
-            "queued_order",
-            "price_point",
-            "ledger_entry",
-            "holding",
-            "trade_order",
-            "instrument",
-            "account_profile",
-            "account",
-            "generation");
+    public static final Schema SCHEMA = new Schema(Loader.class, "/leadline/brokerage/sql/schema.sql");
 
     /** The hour of every generated row: equal seeds give equal rows. */
     private static final LocalDateTime OPENING = LocalDateTime.of(2025, 1, 1, 9, 0);
 
-    private final Connection connection;
-    private final Scale scale;
-    private final long seed;
-    private final Generator generator;
+    private Loader() {}
 
-    public Loader(Connection connection, Scale scale, long seed) {
-        this.connection = connection;
-        this.scale = scale;
-        this.seed = seed;
-        this.generator = new Generator(scale, seed);
-    }
-
-    public void load() throws SQLException {
+    public static void load(Connection connection, Scale scale, long seed) throws SQLException {
         Dialect dialect = Dialect.of(connection);
+        Generator generator = new Generator(scale, seed);
         connection.setAutoCommit(false);
-        dialect.dropTables(connection, TABLES);
-        dialect.run(connection, Loader.class, "/leadline/brokerage/sql/schema.sql");
-        generation();
-        instruments();
-        long orders = accounts();
-        settle();
+        SCHEMA.create(connection, dialect);
+        try (Batches rows = new Batches(connection, SCHEMA)) {
+            rows(generator, scale, seed, generator::passwordHash, rows);
+        }
+        settle(connection, generator);
         dialect.nextId(connection, "account", scale.accounts() + 1);
-        dialect.nextId(connection, "trade_order", orders + 1);
+        dialect.nextId(connection, "trade_order", scale.orders() + 1);
         dialect.run(connection, Loader.class, "/leadline/brokerage/sql/indexes.sql");
         connection.commit();
         connection.setAutoCommit(true);
-        dialect.analyze(connection, TABLES);
+        SCHEMA.analyze(connection, dialect);
     }
 
-    private void generation() throws SQLException {
-        try (Batch rows = new Batch(connection, "INSERT INTO generation VALUES (?, ?, ?, ?, ?, ?, ?)")) {
+    /** All rows of a fresh generator, with the given hashes of passwords; instruments as before the first trade. */
+    public static void rows(Generator generator, Scale scale, long seed, LongFunction<String> hashes, Sink rows)
+            throws SQLException {
+        rows.add(
+                "generation",
+                1,
+                Generator.VERSION,
+                scale.units(),
+                seed,
+                scale.accounts(),
+                (long) scale.instruments(),
+                scale.holdings());
+        for (Generator.Instrument i : generator.instruments()) {
+            rows.add("instrument", i.symbol(), i.company(), i.openPrice(), i.price(), i.low(), i.high(), 0, 0L, 0L);
+        }
+        for (long from = 1; from <= scale.accounts(); from += Batches.ROWS) {
+            long to = Math.min(scale.accounts(), from + Batches.ROWS - 1);
+            List<String> hashed =
+                    LongStream.rangeClosed(from, to).parallel().mapToObj(hashes).toList();
+            for (long id = from; id <= to; id++) {
+                account(id, generator.account(id, hashed.get((int) (id - from))), rows);
+            }
+        }
+    }
+
+    private static void account(long id, Generator.Account a, Sink rows) throws SQLException {
+        rows.add(
+                "account",
+                id,
+                a.user(),
+                a.passwordHash(),
+                a.openingBalance(),
+                a.balance(),
+                0L,
+                JDBCType.TIMESTAMP,
+                OPENING);
+        Profile profile = a.profile();
+        rows.add("account_profile", id, profile.fullName(), profile.address(), profile.email(), profile.card(), 0L);
+        long order = (id - 1) * a.lots().size();
+        for (Generator.Lot lot : a.lots()) {
+            order++;
+            Trade trade = lot.trade();
             rows.add(
-                    1,
-                    Generator.VERSION,
-                    scale.units(),
-                    seed,
-                    scale.accounts(),
-                    (long) scale.instruments(),
-                    scale.holdings());
+                    "trade_order",
+                    order,
+                    id,
+                    lot.symbol(),
+                    "BUY",
+                    lot.quantity(),
+                    trade.price(),
+                    trade.fee(),
+                    lot.quote(),
+                    lot.number(),
+                    "COMPLETED",
+                    OPENING,
+                    OPENING,
+                    lot.command(),
+                    JDBCType.BIGINT);
+            rows.add("holding", order, id, lot.symbol(), lot.quantity(), trade.price());
+            rows.add("ledger_entry", order, "CASH", id, trade.cash());
+            rows.add("ledger_entry", order, "MARKET", id, trade.market());
+            rows.add("ledger_entry", order, "FEE", id, trade.fee());
+            rows.add("price_point", lot.symbol(), lot.number(), PriceRule.price(lot.symbol(), lot.number()));
         }
-    }
-
-    private void instruments() throws SQLException {
-        try (Batch rows = new Batch(connection, "INSERT INTO instrument VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0)")) {
-            for (Generator.Instrument i : generator.instruments()) {
-                rows.add(i.symbol(), i.company(), i.openPrice(), i.price(), i.low(), i.high());
-            }
-        }
-    }
-
-    private long accounts() throws SQLException {
-        long order = 0;
-        try (Batch accounts = new Batch(
-                        connection,
-                        "INSERT INTO account (id, user_name, password_hash, opening_balance, balance,"
-                                + " login_count, created_at) VALUES (?, ?, ?, ?, ?, 0, ?)");
-                Batch profiles =
-                        new Batch(connection, "INSERT INTO account_profile VALUES (?, ?, ?, ?, ?, 0)", accounts);
-                Batch orders = new Batch(
-                        connection,
-                        "INSERT INTO trade_order (id, account_id, symbol, side, quantity, price, fee, quote_number,"
-                                + " trade_number, status, opened_at, completed_at, command_id)"
-                                + " VALUES (?, ?, ?, 'BUY', ?, ?, ?, ?, ?, 'COMPLETED', ?, ?, ?)",
-                        profiles);
-                Batch holdings = new Batch(connection, "INSERT INTO holding VALUES (?, ?, ?, ?, ?)", orders);
-                Batch ledger = new Batch(connection, "INSERT INTO ledger_entry VALUES (?, ?, ?, ?)", orders);
-                Batch prices = new Batch(connection, "INSERT INTO price_point VALUES (?, ?, ?)")) {
-            for (long from = 1; from <= scale.accounts(); from += Batch.ROWS) {
-                long to = Math.min(scale.accounts(), from + Batch.ROWS - 1);
-                List<String> hashes = LongStream.rangeClosed(from, to)
-                        .parallel()
-                        .mapToObj(generator::passwordHash)
-                        .toList();
-                for (long id = from; id <= to; id++) {
-                    Generator.Account a = generator.account(id, hashes.get((int) (id - from)));
-                    accounts.add(id, a.user(), a.passwordHash(), a.openingBalance(), a.balance(), OPENING);
-                    profiles.add(
-                            id,
-                            a.profile().fullName(),
-                            a.profile().address(),
-                            a.profile().email(),
-                            a.profile().card());
-                    for (Generator.Lot lot : a.lots()) {
-                        order++;
-                        long price = lot.trade().price();
-                        orders.add(
-                                order,
-                                id,
-                                lot.symbol(),
-                                lot.quantity(),
-                                price,
-                                lot.trade().fee(),
-                                lot.quote(),
-                                lot.number(),
-                                OPENING,
-                                OPENING,
-                                lot.command());
-                        holdings.add(order, id, lot.symbol(), lot.quantity(), price);
-                        ledger.add(order, "CASH", id, lot.trade().cash());
-                        ledger.add(order, "MARKET", id, lot.trade().market());
-                        ledger.add(order, "FEE", id, lot.trade().fee());
-                        prices.add(lot.symbol(), lot.number(), PriceRule.price(lot.symbol(), lot.number()));
-                    }
-                }
-            }
-        }
-        return order;
     }
 
     /** Instruments as the generated trades leave them. */
-    private void settle() throws SQLException {
-        try (Batch rows = new Batch(
+    private static void settle(Connection connection, Generator generator) throws SQLException {
+        List<Object[]> rows = new ArrayList<>();
+        for (Generator.Instrument i : generator.instruments()) {
+            int change = PriceRule.changeBasisPoints(i.price(), i.openPrice());
+            rows.add(new Object[] {i.price(), i.low(), i.high(), change, i.volume(), i.trades(), i.symbol()});
+        }
+        Rows.batch(
                 connection,
                 "UPDATE instrument SET price = ?, low = ?, high = ?, change_bp = ?, volume = ?,"
-                        + " trade_count = ? WHERE symbol = ?")) {
-            for (Generator.Instrument i : generator.instruments()) {
-                int change = PriceRule.changeBasisPoints(i.price(), i.openPrice());
-                rows.add(i.price(), i.low(), i.high(), change, i.volume(), i.trades(), i.symbol());
-            }
-        }
+                        + " trade_count = ? WHERE symbol = ?",
+                rows);
     }
 }

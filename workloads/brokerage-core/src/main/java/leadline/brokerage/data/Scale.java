@@ -26,6 +26,11 @@ public record Scale(int units, long accounts, int instruments, int holdings) {
         }
     }
 
+    /** Number of generated orders. */
+    public long orders() {
+        return accounts * holdings;
+    }
+
     public static Scale of(int units) {
         return of(units, ACCOUNTS_PER_UNIT, HOLDINGS_PER_ACCOUNT);
     }

@@ -5,6 +5,9 @@ package leadline.brokerage.domain;
  * of trades can change where prices end. Two triangle waves around a base price, integer arithmetic only.
  */
 public final class PriceRule {
+    /** Trades after which prices repeat: a multiple of both waves. */
+    public static final long PERIOD = 6_800;
+
     private static final long LOWEST_BASE = 1_000;
     private static final long BASES = 19_000;
 

@@ -11,8 +11,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import leadline.brokerage.check.Audits;
+import leadline.brokerage.check.Faults;
 import leadline.common.Audit;
 import leadline.common.DriverCount;
+import leadline.common.Mutants;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
@@ -37,13 +39,23 @@ final class AuditCommand implements Callable<Integer> {
                     "file with {\"buy\": {\"ok\": n, \"failed\": n}, ...} for buy, sell, register, login, profile")
     private Path counts;
 
+    @Option(
+            names = "--mutants",
+            description =
+                    "change every table and column of the data instead, a row at a time chosen by this seed, each in"
+                            + " a transaction that is rolled back, and print which audits noticed; by the database's owner")
+    private Long mutants;
+
     @Override
     public Integer call() throws Exception {
         Map<String, DriverCount> driver = counts(counts);
         List<Audit> audits;
         try (Connection connection = database.open()) {
-            connection.setReadOnly(true);
+            connection.setReadOnly(mutants == null);
             connection.setAutoCommit(false);
+            if (mutants != null) {
+                return report(Faults.mutants(connection, data.scale(), data.seed(), mutants));
+            }
             audits = new Audits(connection).run(data.scale(), data.seed(), driver);
             connection.rollback();
         }
@@ -57,6 +69,20 @@ final class AuditCommand implements Callable<Integer> {
         }
         System.out.println(JSON.std.with(JSON.Feature.PRETTY_PRINT_OUTPUT).asString(Map.of("audits", out)));
         return audits.stream().allMatch(Audit::passed) ? 0 : 1;
+    }
+
+    private static int report(List<Mutants.Result> results) throws IOException {
+        List<Map<String, Object>> out = new ArrayList<>();
+        for (Mutants.Result result : results) {
+            Map<String, Object> entry = new LinkedHashMap<>();
+            entry.put("mutant", result.mutant());
+            entry.put("survived", result.survived());
+            entry.put("failed", result.failed());
+            entry.put("reason", result.reason());
+            out.add(entry);
+        }
+        System.out.println(JSON.std.with(JSON.Feature.PRETTY_PRINT_OUTPUT).asString(Map.of("mutants", out)));
+        return results.stream().noneMatch(Mutants.Result::survived) ? 0 : 1;
     }
 
     static Map<String, DriverCount> counts(Path file) throws IOException {

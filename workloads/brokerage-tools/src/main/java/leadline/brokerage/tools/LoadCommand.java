@@ -22,7 +22,7 @@ final class LoadCommand implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         try (Connection connection = database.open()) {
-            new Loader(connection, data.scale(), data.seed()).load();
+            Loader.load(connection, data.scale(), data.seed());
         }
         System.out.println(
                 data.scale().accounts() + " accounts, " + data.scale().instruments() + " instruments loaded");

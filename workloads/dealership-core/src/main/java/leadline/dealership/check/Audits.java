@@ -10,8 +10,10 @@ import java.util.Map;
 import java.util.Set;
 import leadline.common.Audit;
 import leadline.common.DriverCount;
+import leadline.common.Opening;
 import leadline.common.Rows;
 import leadline.dealership.data.Generator;
+import leadline.dealership.data.Loader;
 import leadline.dealership.data.Scale;
 
 /**
@@ -29,6 +31,13 @@ public final class Audits {
 
     /** Rows that a transaction leaves, by its name. */
     private static final Map<String, String> ROWS = rows();
+
+    /** What a run changes of the generated rows. */
+    private static final Map<String, Opening.Rule> CHANGED = Map.of(
+            "dealer", Opening.Rule.changing("balance", "login_count", "last_login_at"),
+            "dealer_stock", Opening.Rule.within("opening <> 0", "quantity"),
+            "finished_stock", Opening.Rule.changing("quantity", "reserved"),
+            "part_stock", Opening.Rule.changing("on_hand", "on_order"));
 
     private Audits() {}
 
@@ -57,9 +66,20 @@ public final class Audits {
         return ROWS.keySet();
     }
 
+    /** With the counts of a driver that asked for exactly what the rows show. */
+    static Inputs exact(Connection connection, Inputs inputs) throws SQLException {
+        Map<String, DriverCount> counts = new LinkedHashMap<>(inputs.counts());
+        for (Map.Entry<String, String> transaction : ROWS.entrySet()) {
+            counts.put(transaction.getKey(), new DriverCount(number(connection, transaction.getValue()), 0));
+        }
+        return new Inputs(inputs.scale(), inputs.seed(), counts, inputs.supplier(), inputs.load());
+    }
+
     public static List<Audit> run(Connection connection, Inputs inputs) throws SQLException {
         List<Audit> out = new ArrayList<>();
         out.add(generation(connection, inputs.scale(), inputs.seed()));
+        out.add(opening(connection, inputs.scale(), inputs.seed()));
+        out.add(Loader.SCHEMA.references(connection));
         for (Map.Entry<String, List<String>> audit : Statements.WRONG_ROWS.entrySet()) {
             long wrong = 0;
             for (String sql : audit.getValue()) {
@@ -89,6 +109,14 @@ public final class Audits {
             out.add(plant(inputs.load()));
         }
         return out;
+    }
+
+    private static Audit opening(Connection connection, Scale scale, long seed) throws SQLException {
+        return Opening.audit(
+                connection,
+                Loader.SCHEMA,
+                CHANGED,
+                rows -> Loader.rows(scale, seed, new Generator(scale, seed)::passwordSalt, rows));
     }
 
     private static Audit generation(Connection connection, Scale scale, long seed) throws SQLException {

@@ -4,6 +4,7 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,8 @@ import java.util.function.UnaryOperator;
 import leadline.common.Audit;
 import leadline.common.Dialect;
 import leadline.common.DriverCount;
+import leadline.common.Mutants;
+import leadline.dealership.data.Loader;
 
 /**
  * Plants one fault after the other in a transaction that is rolled back, and sees which audits fail. The data must be
@@ -20,7 +23,66 @@ import leadline.common.DriverCount;
  */
 public final class Faults {
     private static final String DEALERS_RATE = "dealer-transactions-have-their-rate";
+    private static final String OPENING = "opening-data-are-the-generated-ones";
     private static final String PLANT_RATE = "planned-work-orders-have-their-rate";
+
+    private static final Set<Mutants.Change> ANY = EnumSet.allOf(Mutants.Change.class);
+    private static final String TIME = "a time of the host's clock; nothing else keeps it";
+
+    /** Changes that leave the data of a right run. */
+    private static final List<Mutants.Equivalent> EQUIVALENT = List.of(
+            new Mutants.Equivalent("dealer", List.of("last_login_at"), ANY, "1 = 1", TIME),
+            new Mutants.Equivalent("sales_order", List.of("created_at", "closed_at"), ANY, "1 = 1", TIME),
+            new Mutants.Equivalent("work_order", List.of("created_at", "closed_at"), ANY, "1 = 1", TIME),
+            new Mutants.Equivalent("purchase_order", List.of("sent_at"), ANY, "1 = 1", TIME),
+            new Mutants.Equivalent(
+                    "dealer",
+                    List.of("password_hash"),
+                    EnumSet.of(Mutants.Change.SHIFT),
+                    "1 = 1",
+                    "iterations and salt are compared; a hash is slow to make again, and a wrong one fails the log-in"),
+            new Mutants.Equivalent(
+                    "dealer",
+                    List.of("login_count"),
+                    EnumSet.of(Mutants.Change.SWAP),
+                    "1 = 1",
+                    "the driver counts all log-ins, not those of a dealer"),
+            new Mutants.Equivalent(
+                    "sales_order", List.of("command_id"), ANY, "1 = 1", "a name that the driver chose; kept once"),
+            new Mutants.Equivalent(
+                    "work_order", List.of("command_id"), ANY, "1 = 1", "a name that the driver chose; kept once"),
+            new Mutants.Equivalent(
+                    "work_order",
+                    List.of("model_id", "quantity"),
+                    ANY,
+                    "kind = 'PLANNED' AND stage = 0",
+                    "a plan for which no part was taken yet is kept nowhere else"),
+            new Mutants.Equivalent(
+                    "work_order",
+                    List.of("stage", "advances"),
+                    ANY,
+                    "EXISTS (SELECT 1 FROM purchase_order o WHERE o.work_order_id = work_order.id)",
+                    "how often it waited for parts is kept nowhere else"),
+            new Mutants.Equivalent(
+                    "purchase_order",
+                    List.of("work_order_id"),
+                    ANY,
+                    "cause = 'REQUESTED'",
+                    "for which work order an agent asked is kept nowhere else"),
+            new Mutants.Equivalent(
+                    "purchase_line",
+                    List.of("purchase_order_id"),
+                    ANY,
+                    "1 = 1",
+                    "the supplier counts orders, not their lines"),
+            new Mutants.Equivalent(
+                    "purchase_line",
+                    List.of("part_id"),
+                    EnumSet.of(Mutants.Change.SWAP),
+                    "EXISTS (SELECT 1 FROM purchase_order o WHERE o.id = purchase_order_id AND o.cause = 'REQUESTED')",
+                    "the supplier counts orders, not their lines; their sums are the stock's"),
+            new Mutants.Equivalent(
+                    "delivery", List.of("repeated"), ANY, "1 = 1", "the supplier does not count what it sends again"));
 
     /**
      * What one fault did.
@@ -65,10 +127,19 @@ public final class Faults {
         return out;
     }
 
+    /** The results of all mutants of the data; {@code seed} chooses their rows. */
+    public static List<Mutants.Result> mutants(Connection connection, Inputs inputs, long seed) throws SQLException {
+        Inputs exact = Audits.exact(connection, inputs);
+        return Mutants.run(connection, Loader.SCHEMA, EQUIVALENT, seed, () -> Audits.run(connection, exact));
+    }
+
     static List<Fault> all() {
         List<Fault> out = new ArrayList<>();
         out.add(Fault.data(
-                "the data of another seed", "UPDATE generation SET seed = seed + 1", "data-is-the-generated-one"));
+                "the data of another seed",
+                "UPDATE generation SET seed = seed + 1",
+                "data-is-the-generated-one",
+                OPENING));
         dealers(out);
         orders(out);
         work(out);
@@ -104,7 +175,8 @@ public final class Faults {
                 "a dealer beyond the credit",
                 "UPDATE dealer SET opening_balance = opening_balance - balance - credit_limit - 1,"
                         + " balance = -credit_limit - 1 WHERE id = 1",
-                "credit-is-kept"));
+                "credit-is-kept",
+                OPENING));
         out.add(Fault.data(
                 "vehicles shipped twice",
                 "UPDATE dealer_stock SET quantity = quantity + 1 WHERE dealer_id = 1",
@@ -112,7 +184,16 @@ public final class Faults {
         out.add(Fault.data(
                 "more sold than there was",
                 "UPDATE dealer_stock SET opening = opening - quantity - 1, quantity = -1 WHERE dealer_id = 1",
-                "nothing-is-negative"));
+                "nothing-is-negative",
+                OPENING));
+        out.add(Fault.data(
+                "a row of the stock lost with its opening",
+                "DELETE FROM dealer_stock WHERE dealer_id = 1 AND opening = quantity",
+                OPENING));
+        out.add(Fault.data(
+                "a log-in without its time",
+                "UPDATE dealer SET last_login_at = NULL WHERE id = (SELECT MIN(id) FROM dealer WHERE login_count > 0)",
+                "log-ins-have-a-time"));
         out.add(Fault.data(
                 "a sale in no known state",
                 "UPDATE sales_order SET status = 'LOST' WHERE id = (SELECT MIN(id) FROM sales_order"
@@ -152,6 +233,11 @@ public final class Faults {
                 "UPDATE sales_order SET large = TRUE WHERE id = (SELECT MIN(id) FROM sales_order"
                         + " WHERE kind = 'SALE')",
                 "large-orders-begin-at-100-vehicles"));
+        out.add(Fault.data(
+                "a line lost from a sale's numbers",
+                "UPDATE order_line SET line = 2 WHERE order_id = (SELECT MIN(id) FROM sales_order"
+                        + " WHERE kind = 'SALE')",
+                "order-lines-are-numbered"));
         out.add(Fault.data(
                 "a closed work order without its time",
                 "UPDATE work_order SET closed_at = NULL WHERE id = (SELECT MIN(id) FROM work_order"
@@ -198,8 +284,15 @@ public final class Faults {
         out.add(Fault.data(
                 "a stage that was skipped",
                 "UPDATE work_order SET stage = 2 WHERE id = (SELECT MIN(id) FROM work_order"
-                        + " WHERE status = 'COMPLETED')",
-                "work-order-stages-are-legal"));
+                        + " WHERE status = 'COMPLETED' AND id NOT IN (SELECT work_order_id FROM purchase_order))",
+                "work-order-stages-are-legal",
+                "advances-are-stages-and-waits"));
+        out.add(new Fault(
+                "an advance counted twice",
+                List.of("UPDATE work_order SET advances = advances + 1 WHERE id = (SELECT MIN(id) FROM work_order"
+                        + " WHERE id NOT IN (SELECT work_order_id FROM purchase_order))"),
+                in -> with(in, "advance", c -> new DriverCount(c.ok() + 1, c.failed())),
+                Set.of("advances-are-stages-and-waits")));
         out.add(Fault.data(
                 "a work order completed twice",
                 "UPDATE work_order SET completed_quantity = completed_quantity + quantity WHERE id = (SELECT MIN(id)"
@@ -236,6 +329,15 @@ public final class Faults {
                 "a part on order that nobody ordered",
                 "UPDATE part_stock SET on_order = on_order + 1 WHERE part_id = 'P00001'",
                 "parts-on-order-are-those-not-delivered"));
+        String order = "(SELECT MIN(id) FROM purchase_order WHERE cause = 'MISSING' AND status = 'DELIVERED')";
+        String part = "(SELECT MIN(part_id) FROM purchase_line WHERE purchase_order_id = " + order + ")";
+        out.add(Fault.data(
+                "more parts than were missing",
+                List.of(
+                        "UPDATE part_stock SET on_hand = on_hand + 1 WHERE part_id = " + part,
+                        "UPDATE purchase_line SET quantity = quantity + 1, delivered = delivered + 1"
+                                + " WHERE purchase_order_id = " + order + " AND part_id = " + part),
+                "missing-parts-are-ordered-by-the-bill"));
         out.add(Fault.data(
                 "a delivery taken in twice",
                 List.of(

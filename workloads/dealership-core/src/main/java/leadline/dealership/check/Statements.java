@@ -7,7 +7,8 @@ import java.util.Map;
 /** Audits that hold for any state; each statement counts what is wrong. */
 final class Statements {
     private static final String GAINED = "(SELECT o.dealer_id, l.model_id, SUM(CASE o.status"
-            + " WHEN 'SHIPPED' THEN l.quantity WHEN 'SOLD' THEN -l.quantity ELSE 0 END) AS gained"
+            + " WHEN 'SHIPPED' THEN l.quantity WHEN 'SOLD' THEN -l.quantity ELSE 0 END) AS gained,"
+            + " SUM(CASE o.status WHEN 'SHIPPED' THEN l.quantity ELSE 0 END) AS bought"
             + " FROM sales_order o JOIN order_line l ON l.order_id = o.id GROUP BY o.dealer_id, l.model_id) AS g";
     private static final String VEHICLES =
             "(SELECT order_id, SUM(quantity) AS vehicles FROM order_line GROUP BY order_id) AS v";
@@ -22,8 +23,9 @@ final class Statements {
         Map<String, List<String>> out = new LinkedHashMap<>();
         out.put(
                 "ledger-sums-to-zero",
-                List.of("SELECT COUNT(*) FROM (SELECT order_id FROM ledger_entry GROUP BY order_id"
-                        + " HAVING SUM(amount) <> 0) AS wrong"));
+                List.of("SELECT COUNT(*) FROM (SELECT order_id FROM ledger_entry GROUP BY order_id, reason"
+                        + " HAVING SUM(amount) <> 0 OR COUNT(*) <> 2 OR MIN(book) <> 'CASH'"
+                        + " OR MAX(book) <> 'REVENUE') AS wrong"));
         out.put(
                 "balance-is-opening-plus-entries",
                 List.of("SELECT COUNT(*) FROM dealer d LEFT JOIN (SELECT dealer_id, SUM(amount) AS total"
@@ -35,10 +37,11 @@ final class Statements {
                 List.of(
                         "SELECT COUNT(*) FROM dealer_stock s LEFT JOIN " + GAINED
                                 + " ON g.dealer_id = s.dealer_id AND g.model_id = s.model_id"
-                                + " WHERE s.quantity <> s.opening + COALESCE(g.gained, 0)",
+                                + " WHERE s.quantity <> s.opening + COALESCE(g.gained, 0)"
+                                + " OR (s.opening = 0 AND COALESCE(g.bought, 0) = 0)",
                         "SELECT COUNT(*) FROM " + GAINED + " LEFT JOIN dealer_stock s"
                                 + " ON s.dealer_id = g.dealer_id AND s.model_id = g.model_id"
-                                + " WHERE g.gained <> 0 AND s.dealer_id IS NULL"));
+                                + " WHERE (g.gained <> 0 OR g.bought > 0) AND s.dealer_id IS NULL"));
         out.put(
                 "nothing-is-negative",
                 List.of(
@@ -48,7 +51,12 @@ final class Statements {
                         "SELECT COUNT(*) FROM order_line WHERE quantity <= 0 OR price <= 0",
                         "SELECT COUNT(*) FROM work_order WHERE quantity <= 0 OR completed_quantity < 0"
                                 + " OR advances < stage",
-                        "SELECT COUNT(*) FROM purchase_line WHERE quantity <= 0 OR delivered < 0"));
+                        "SELECT COUNT(*) FROM purchase_line WHERE quantity <= 0 OR delivered < 0",
+                        "SELECT COUNT(*) FROM delivery WHERE repeated < 0",
+                        "SELECT COUNT(*) FROM dealer WHERE login_count < 0"));
+        out.put(
+                "log-ins-have-a-time",
+                List.of("SELECT COUNT(*) FROM dealer WHERE (login_count = 0) <> (last_login_at IS NULL)"));
         orders(out);
         work(out);
         parts(out);
@@ -66,6 +74,10 @@ final class Statements {
                 List.of("SELECT COUNT(*) FROM sales_order o LEFT JOIN (SELECT order_id, SUM(quantity * price) AS total"
                         + " FROM order_line GROUP BY order_id) AS l ON l.order_id = o.id"
                         + " WHERE l.total IS NULL OR l.total <> o.total"));
+        out.put(
+                "order-lines-are-numbered",
+                List.of("SELECT COUNT(*) FROM (SELECT order_id FROM order_line GROUP BY order_id"
+                        + " HAVING MIN(line) <> 1 OR MAX(line) <> COUNT(*)) AS wrong"));
         out.put(
                 "lines-have-the-price-of-the-list",
                 List.of("SELECT COUNT(*) FROM order_line l JOIN sales_order o ON o.id = l.order_id"
@@ -160,6 +172,13 @@ final class Statements {
                         + " OR (status = 'CANCELLED' AND stage = 0)"
                         + " OR (status = 'CANCELLED' AND stage BETWEEN 1 AND 3 AND kind = 'PLANNED'))"));
         out.put(
+                "advances-are-stages-and-waits",
+                List.of("SELECT COUNT(*) FROM work_order w LEFT JOIN (SELECT work_order_id, COUNT(*) AS n,"
+                        + " SUM(CASE cause WHEN 'MISSING' THEN 1 ELSE 0 END) AS missing FROM purchase_order"
+                        + " GROUP BY work_order_id) AS p ON p.work_order_id = w.id"
+                        + " WHERE w.advances < w.stage + COALESCE(p.missing, 0)"
+                        + " OR (p.n IS NULL AND w.advances <> w.stage)"));
+        out.put(
                 "completed-vehicles-fit-their-work-order",
                 List.of("SELECT COUNT(*) FROM work_order WHERE NOT ("
                         + "(status <> 'COMPLETED' AND completed_quantity = 0)"
@@ -214,9 +233,17 @@ final class Statements {
                 List.of(
                         "SELECT COUNT(*) FROM purchase_order o LEFT JOIN delivery d ON d.purchase_order_id = o.id"
                                 + " WHERE (o.status = 'DELIVERED') <> (d.purchase_order_id IS NOT NULL)"
-                                + " OR (o.status = 'DELIVERED') <> (o.delivered_at IS NOT NULL)",
+                                + " OR (o.status = 'DELIVERED') <> (o.delivered_at IS NOT NULL)"
+                                + " OR d.received_at <> o.delivered_at",
                         "SELECT COUNT(*) FROM purchase_line l JOIN purchase_order o ON o.id = l.purchase_order_id"
                                 + " WHERE l.delivered <> CASE o.status WHEN 'DELIVERED' THEN l.quantity ELSE 0 END"));
+        out.put(
+                "missing-parts-are-ordered-by-the-bill",
+                List.of("SELECT COUNT(*) FROM purchase_order o JOIN purchase_line l ON l.purchase_order_id = o.id"
+                        + " JOIN work_order w ON w.id = o.work_order_id JOIN part_stock s ON s.part_id = l.part_id"
+                        + " LEFT JOIN bill_of_materials b ON b.model_id = w.model_id AND b.part_id = l.part_id"
+                        + " WHERE o.cause = 'MISSING' AND (b.part_id IS NULL"
+                        + " OR l.quantity <> b.quantity * w.quantity + FLOOR(s.opening / 2))"));
         out.put(
                 "purchase-orders-are-whole",
                 List.of("SELECT COUNT(*) FROM purchase_order o JOIN work_order w ON w.id = o.work_order_id"

@@ -95,9 +95,18 @@ public final class Generator {
 
     /** The hash stored for a generated dealer; slow on purpose, free of any order. */
     public String passwordHash(long number) {
+        return Passwords.hash(password(number), salt(number));
+    }
+
+    /** How {@link #passwordHash} begins; fast. */
+    public String passwordSalt(long number) {
+        return Passwords.beginning(salt(number));
+    }
+
+    private byte[] salt(long number) {
         byte[] salt = new byte[16];
         random(2, number).nextBytes(salt);
-        return Passwords.hash(password(number), salt);
+        return salt;
     }
 
     /** The model with this number, from 1: 5 to 8 parts, 1 to 4 of each. */

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import leadline.common.Audit;
+import leadline.common.Mutants;
 import leadline.dealership.check.Audits;
 import leadline.dealership.check.Faults;
 import leadline.dealership.check.Inputs;
@@ -54,6 +55,13 @@ final class AuditCommand implements Callable<Integer> {
                             + " noticed; needs --emulator and --load")
     private boolean faults;
 
+    @Option(
+            names = "--mutants",
+            description =
+                    "change every table and column of the data instead, a row at a time chosen by this seed, each in"
+                            + " a transaction that is rolled back, and print which audits noticed; by the database's owner")
+    private Long mutants;
+
     @Override
     public Integer call() throws Exception {
         Inputs inputs = new Inputs(
@@ -62,6 +70,12 @@ final class AuditCommand implements Callable<Integer> {
                 Documents.counts(counts),
                 emulator == null ? null : Documents.supplier(emulator),
                 load == null ? null : Documents.load(load));
+        if (mutants != null) {
+            try (Connection connection = database.open()) {
+                connection.setAutoCommit(false);
+                return report(Faults.mutants(connection, inputs, mutants));
+            }
+        }
         return faults ? plant(inputs) : audit(inputs);
     }
 
@@ -106,6 +120,20 @@ final class AuditCommand implements Callable<Integer> {
         }
         print("faults", out);
         return results.stream().allMatch(Faults.Result::noticed) ? 0 : 1;
+    }
+
+    private static int report(List<Mutants.Result> results) throws Exception {
+        List<Map<String, Object>> out = new ArrayList<>();
+        for (Mutants.Result result : results) {
+            Map<String, Object> entry = new LinkedHashMap<>();
+            entry.put("mutant", result.mutant());
+            entry.put("survived", result.survived());
+            entry.put("failed", result.failed());
+            entry.put("reason", result.reason());
+            out.add(entry);
+        }
+        print("mutants", out);
+        return results.stream().noneMatch(Mutants.Result::survived) ? 0 : 1;
     }
 
     private static void print(String name, List<Map<String, Object>> rows) throws Exception {
