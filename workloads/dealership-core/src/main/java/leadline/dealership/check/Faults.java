@@ -59,6 +59,18 @@ public final class Faults {
                     "a plan for which no part was taken yet is kept nowhere else"),
             new Mutants.Equivalent(
                     "work_order",
+                    List.of("id"),
+                    EnumSet.of(Mutants.Change.SWAP),
+                    "kind = 'PLANNED'",
+                    "plans of the same parts, or none, may change places"),
+            new Mutants.Equivalent(
+                    "purchase_order",
+                    List.of("id"),
+                    EnumSet.of(Mutants.Change.SWAP),
+                    "status = 'SENT'",
+                    "the supplier counts orders, not their lines"),
+            new Mutants.Equivalent(
+                    "work_order",
                     List.of("stage", "advances"),
                     ANY,
                     "EXISTS (SELECT 1 FROM purchase_order o WHERE o.work_order_id = work_order.id)",
