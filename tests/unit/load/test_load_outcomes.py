@@ -128,9 +128,9 @@ def write(directory: Path, rows: list[Row]) -> None:
     (directory / "response.hlog").write_text("\n".join([*log, ""]))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(50 if MATRIX else 10))
 def test_random_mixes_are_read_as_they_were_recorded(tmp_path: Path, seed: int) -> None:
-    """40 windows of five names each; the writer tests 10,000 mixes of its own."""
+    """40 windows of five names each: 10,000 mixes in the matrix, and as many in writer_tests.rs."""
     rng = random.Random(seed)
     rows = rows_of(rng)
     write(tmp_path, rows)
