@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Write and run a first study: the dozen settings that matter to this kind of application, within a budget.",
     ),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
+    "demo": (
+        "demo",
+        "Look at a stored lab of two real runs: report, live page, comparison. Nothing is installed or run.",
+    ),
     "studies": ("studies", "List the built-in studies and tunings."),
     "plan": ("plan", "Print a study's plan, what it can tell and what it mixes up; save it; check a saved one."),
     "power": ("plan_power", "What a study will find at the noise of earlier trials, and what an effect needs."),
@@ -86,7 +90,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 GROUPS = {
     "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect", "knee"),
-    "Results": ("show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
+    "Results": ("demo", "show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc"),
 }

@@ -49,6 +49,7 @@ FILES = (
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
 FILES += ((*LOAD, "--html"),)
 DIRECTORIES = (
+    ("demo", "--no-page", "--out"),
     ("export", "none", "--out"),
     ("figures", "none", "--out"),
     (*LOAD, "--out"),

@@ -54,6 +54,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("small.yaml --simulate absent.yaml", USAGE),
     ],
     "quickstart": [("--set design.replicates=many", USAGE)],
+    "demo": [("--no-page --out demo", DONE), ("--out .", USAGE)],
     "studies": [("", DONE)],
     "plan": [("small.yaml", DONE), ("absent.yaml", USAGE)],
     "power": [("small.yaml --cv 3%", DONE), ("absent.yaml", USAGE)],
