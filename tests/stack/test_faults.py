@@ -22,6 +22,7 @@ from witnesses import matrix
 from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
+from leadline.host.signals import LOG
 from leadline.lab.real import RealSystem
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import Study
@@ -103,6 +104,7 @@ def test_no_signal_from_outside_is_a_levels_fault(made: Stack, tmp_path: Path, w
     assert failure.failure_class is FailureClass.INFRASTRUCTURE, failure
     assert "from outside" in failure.message or "leadline did not ask" in failure.message
     assert name != "KILL" or "SIGKILL" in failure.message, pid
+    assert not LOG.open or name == "TERM" or f"(process {os.getpid()})" in failure.message
 
 
 @FULL
