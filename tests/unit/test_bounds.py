@@ -24,6 +24,7 @@ ALLOWED = {
     "host/watchdog.py: run: while True": "guards until its parent ends; each listening has the dead-man time",
     "host/received.py: unpack: while True": "each file counts towards the bounds of an archive",
     "host/privilege.py: run: subprocess.run": "LONGEST stands in its options",
+    "lab/run.py: _with_retries: while True": "an attempt more uses up one of ATTEMPTS, of `repeat`, or of the levels",
     "load/cluster/command.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
     "observe/sampler.py: _run: while True": "samples until it is stopped",
     "observe/sampler.py: _run: .wait()": "samples until it is stopped",
