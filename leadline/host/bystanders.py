@@ -53,7 +53,7 @@ class Bystanders:
         whole = (time.monotonic() - self._began) * (os.cpu_count() or 1)
         if whole < _TICK:
             return None
-        family = procfs.family(table, {os.getpid(), *self._known})
+        family = procfs.family(table, {os.getpid(), *self._known}) | {os.getpid()}  # which has the CPU of what ended
         kernel = {pid for pid, stat in table.items() if _KTHREADD in (pid, stat.parent)}
         spent = {pid: self._spent(stat, whole=pid in family) for pid, stat in table.items()}
         ours = sum(spent[pid] for pid in family | kernel)

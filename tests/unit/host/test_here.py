@@ -180,13 +180,20 @@ def test_the_command_line_starts_with_one_thread(monkeypatch: pytest.MonkeyPatch
 SPIN = "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass"
 
 
+def busy_seconds() -> float:
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
 def test_ones_own_programs_are_nobody_elses_and_a_foreign_one_is_seen(tmp_path: Path) -> None:
     for name in ("own-spin", "foreign-spin"):
         (tmp_path / name).symlink_to(sys.executable)
+    busy = busy_seconds()
     beside, begun = Bystanders(), time.monotonic()
     with Stopwatch() as watch:
         own = watch.time([str(tmp_path / "own-spin"), "-I", "-S", "-c", SPIN], 30.0).figures
     alone, first = beside.used(), time.monotonic() - begun
+    busy = busy_seconds() - busy
     # by a shell that ends before it: no child of this process
     program = [str(tmp_path / "foreign-spin"), "-I", "-S", "-c", SPIN.replace("+ 1", "+ 5")]
     foreign = subprocess.run(
@@ -200,6 +207,8 @@ def test_ones_own_programs_are_nobody_elses_and_a_foreign_one_is_seen(tmp_path: 
     assert alone is not None
     assert both is not None
     assert own["user"] + own["system"] > 0.9
+    # what ended is ours as well: it can be nobody's CPU besides
+    assert alone.others * first * (os.cpu_count() or 1) < busy - 0.9
     assert "own-spin" not in both.programs
     assert both.programs["foreign-spin"] > 0
     # others grew by what the foreign one used, of which this look saw at least a third of a second
