@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
 import re
+import resource
+import sys
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from leadline.host import here
 from leadline.lab.labfile import ArtefactPlace
@@ -29,17 +33,17 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _AT_ONCE = 8  # requests
-_PATIENCE = timedelta(seconds=20)  # for a request that the server did not answer
 _RETRIES, _FEW = 9, 2  # of it, and where somebody waits for the answer
-_SILENCE = timedelta(seconds=30)  # without a byte
 _CONTENTS, _OWNER = "sha256", "lab.json"
-_LISTING = 600.0  # seconds that a list of all contents may take
 _MOST_CONTENTS = 10_000_000
 _MOST_BYTES = 1 << 16  # of a document
 _DIGEST = re.compile("[0-9a-f]{64}")
 _METADATA = ("169.254.169.254", "169.254.170.2", "latest/api/token", "latest/meta-data")  # who is asked for a role
 OF_ANOTHER = "{place} has the files of another lab: name another directory, or another prefix"
+_WITHIN = 4 * 3600.0  # seconds that a call may take, with all its files
+_MEMORY = 2 << 30  # bytes of addresses that it may take
 _Item = TypeVar("_Item")
+_Given = ParamSpec("_Given")
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,49 @@ class _Owner:
     lab: str
 
 
+@dataclass(frozen=True)
+class Patience:
+    """Seconds: for a request that the server did not answer, without a byte, for a list of all contents."""
+
+    request: float = 20.0
+    silence: float = 30.0
+    listing: float = 600.0
+
+
+PATIENCE = Patience()
+
+
+def _apart(method: Callable[_Given, _Item]) -> Callable[_Given, _Item]:
+    """The method, for a bucket in a process of its own: the library takes the memory that a server announces, which can
+    end the process, and nothing catches that.
+    """
+
+    @wraps(method)
+    def call(*given: _Given.args, **named: _Given.kwargs) -> _Item:
+        place: Artefacts = given[0]  # type: ignore[assignment]
+        return place._called(method.__name__, given[1:]) if place.apart else method(*given, **named)
+
+    return call
+
+
 class Artefacts:
     """Every method raises LeadlineError, of one line, where the place cannot be used."""
 
-    def __init__(self, place: ArtefactPlace, retries: int = _RETRIES) -> None:
+    def __init__(self, place: ArtefactPlace, retries: int = _RETRIES, patience: Patience | None = None) -> None:
         self.place = place
-        self._retries = retries
+        self.apart = bool(place.bucket)
+        self._retries, self._patience = retries, patience or PATIENCE
+
+    def _called(self, method: str, given: tuple[Any, ...]) -> Any:
+        call = pickle.dumps((self.place, self._retries, self._patience, method, given))
+        try:
+            done = here.exchange([sys.executable, "-m", __name__], call, timeout=_WITHIN)
+            answer = from_json(done.stdout.decode(), most=len(done.stdout))
+        except (OSError, ValueError):
+            raise LeadlineError(f"{self.place}: an answer of the server ended the process that read it") from None
+        if "error" in answer:
+            raise LeadlineError(answer["error"])
+        return set(answer["value"]) if method == "missing" else answer["value"]
 
     @cached_property
     def _store(self) -> ObjectStore:
@@ -66,19 +107,20 @@ class Artefacts:
             place.bucket,
             prefix=place.prefix or None,
             config={name: value for name, value in options.items() if value},  # type: ignore[arg-type]
-            retry_config={"max_retries": self._retries, "retry_timeout": _PATIENCE},
+            retry_config={"max_retries": self._retries, "retry_timeout": timedelta(seconds=self._patience.request)},
             client_options={
                 "allow_http": not place.endpoint.startswith("https://"),  # nothing but the user's URL says so
                 "connect_timeout": timedelta(seconds=5),
-                "read_timeout": _SILENCE,
+                "read_timeout": timedelta(seconds=self._patience.silence),
             },
         )
 
+    @_apart
     def probe(self) -> None:
         """Write something there, read it back, remove it. Waits for no server that is away."""
         import obstore
 
-        quick, name = Artefacts(self.place, _FEW), f"probe-{uuid.uuid4().hex}"
+        quick, name = Artefacts(self.place, _FEW, self._patience), f"probe-{uuid.uuid4().hex}"
         with self._told():
             obstore.put(quick._store, name, name.encode())
             read = quick._document(name)
@@ -86,6 +128,7 @@ class Artefacts:
         if read != name.encode():
             raise LeadlineError(f"{self.place}: what was written there is read as something else")
 
+    @_apart
     def owner(self) -> str:
         """The lab whose files are there, empty for none yet."""
         try:
@@ -108,8 +151,9 @@ class Artefacts:
             return document
 
         with self._told():
-            return here.finished(read(), _LISTING)
+            return here.finished(read(), self._patience.listing)
 
+    @_apart
     def belong_to(self, lab: str) -> None:
         """From now on the place is that lab's. Raises LeadlineError where it is another's."""
         import obstore
@@ -122,6 +166,7 @@ class Artefacts:
         if owner != lab:
             raise LeadlineError(OF_ANOTHER.format(place=self.place))
 
+    @_apart
     def missing(self, digests: Collection[str]) -> set[str]:
         """Those that are not there."""
         import obstore
@@ -136,6 +181,7 @@ class Artefacts:
 
         return {digest for digest, gone in zip(digests, _each(absent, digests), strict=True) if gone}
 
+    @_apart
     def put(self, files: Mapping[str, Path]) -> int:
         """Files by their digests; those that are there already are not sent. How many were sent."""
         import obstore
@@ -148,6 +194,7 @@ class Artefacts:
         _each(send, lacking)
         return len(lacking)
 
+    @_apart
     def get(self, files: Collection[tuple[str, int, Path]]) -> None:
         """Write contents, by their digests and bytes, to new files. Raises LeadlineError for one that is not there, or
         not as its digest says.
@@ -181,6 +228,7 @@ class Artefacts:
         with self._told():
             return bytes(next(parts, b""))
 
+    @_apart
     def sizes(self) -> dict[str, int]:
         """Bytes of everything that is there, by digest."""
         import obstore
@@ -198,11 +246,12 @@ class Artefacts:
 
         with self._told():
             try:
-                here.finished(read(), _LISTING)
+                here.finished(read(), self._patience.listing)
             except TimeoutError:
                 raise LeadlineError(f"{self.place}: the list of what is there does not end") from None
         return sizes
 
+    @_apart
     def remove(self, digests: Collection[str]) -> None:
         """Those that are not there are passed over."""
         import obstore
@@ -272,3 +321,23 @@ def _each(work: Callable[[_Item], object], items: Collection[_Item]) -> list[obj
         return []
     with ThreadPoolExecutor(min(_AT_ONCE, len(items)), thread_name_prefix="artefacts") as pool:
         return list(pool.map(work, items))
+
+
+def _main() -> None:
+    """A method for who started this process: what it is on standard input, its value or error on standard output."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    place, retries, patience, method, given = pickle.loads(sys.stdin.buffer.read())
+    artefacts = Artefacts(place, retries, patience)
+    artefacts.apart = False
+    try:
+        value = getattr(artefacts, method)(*given)
+        print(json.dumps({"value": value}, default=list))
+    except LeadlineError as error:
+        print(json.dumps({"error": str(error)}))
+    sys.stdout.flush()
+    os._exit(0)  # the library's threads may still read
+
+
+if __name__ == "__main__":
+    _main()

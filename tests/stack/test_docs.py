@@ -49,6 +49,7 @@ ELSEWHERE = {
     "python -m bench.pool": "by hand: minutes",
     "python -m bench.fuzz": "tests/unit/bench/test_fuzz.py runs a short form",
     "leadline try": "tests/stack/test_try_real.py",
+    "leadline demo": "tests/unit/cli/test_demo.py",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
