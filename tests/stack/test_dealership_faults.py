@@ -167,7 +167,7 @@ def test_deliveries_in_a_killed_store_of_messages_are_taken_in_from_it(
 
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
-MODULES = ("common", "dealership-core", "dealership-tools")
+MODULES = ("common", "dealership-core", "dealership-web", "dealership-tools")
 TOOLS = WORKLOADS / "dealership-tools" / "target" / "dealership-tools.jar"
 PORT = 15560
 DEALERS = ("browse", "purchase", "purchase_large", "manage_sell", "manage_cancel")

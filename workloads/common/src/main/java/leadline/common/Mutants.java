@@ -13,6 +13,7 @@ import java.util.Objects;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.IntStream;
 
 /**
  * Mutation testing of audits: deletes, duplicates, shifts and swaps one row or value after the other, in every table
@@ -57,6 +58,8 @@ public final class Mutants {
 
     /** Rows that are tried where constraints refuse a change. */
     private static final int MOST_TRIES = 8;
+
+    private static final int KEYS_SWAPPED = 6;
 
     private final Connection connection;
     private final Schema schema;
@@ -138,13 +141,16 @@ public final class Mutants {
                                 .toList());
             }
             List<Object[]> swapped = open(table, column, Change.SWAP, rows);
+            // Two rows that nobody tells apart may have each other's key: several pairs of keys are swapped.
+            boolean key = table.key().equals(List.of(column));
             plant(
                     "swap " + column,
                     table,
-                    swapped.stream()
-                            .filter(row -> different(table, at, row, swapped.get(0)))
-                            .map(row -> swap(swapped.get(0), row, at))
-                            .toList());
+                    IntStream.range(1, swapped.size())
+                            .filter(i -> different(table, at, swapped.get(key ? i - 1 : 0), swapped.get(i)))
+                            .mapToObj(i -> swap(swapped.get(key ? i - 1 : 0), swapped.get(i), at))
+                            .toList(),
+                    key ? KEYS_SWAPPED : 1);
         }
     }
 
@@ -253,8 +259,14 @@ public final class Mutants {
         return text.substring(0, text.length() - 1) + (char) (text.charAt(text.length() - 1) + step);
     }
 
-    /** Plants the first change that the database takes. */
     private void plant(String change, Schema.Table table, List<Replacement> changes) throws SQLException {
+        plant(change, table, changes, 1);
+    }
+
+    /** Plants the first changes that the database takes, until one is noticed: so many at most. */
+    private void plant(String change, Schema.Table table, List<Replacement> changes, int most) throws SQLException {
+        Result last = null;
+        int count = 0;
         String name = change + " of " + table.name();
         for (Replacement replacement : changes.subList(0, Math.min(MOST_TRIES, changes.size()))) {
             boolean planted = replace(table, replacement);
@@ -265,11 +277,16 @@ public final class Mutants {
                 List<Object[]> rows = replacement.removed().isEmpty() ? replacement.added() : replacement.removed();
                 List<List<Object>> keys =
                         rows.stream().map(row -> key(table, row)).toList();
-                results.add(new Result(name + " " + keys, failed, null));
-                return;
+                last = new Result(name + " " + keys, failed, null);
+                count++;
+                if (!failed.isEmpty() || count == most) {
+                    break;
+                }
             }
         }
-        if (!changes.isEmpty()) {
+        if (last != null) {
+            results.add(last);
+        } else if (!changes.isEmpty()) {
             results.add(new Result(name, Set.of(), "a constraint of the database refuses it"));
         }
     }
