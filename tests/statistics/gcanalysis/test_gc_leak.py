@@ -137,4 +137,4 @@ def test_too_little_to_say_anything() -> None:
     assert sure.verdict == "leak"
     assert sure.slope == pytest.approx(MIB)
     assert sure.full_in_s == pytest.approx(100)
-    assert "3.6e+03 MiB/h" in sure.sentence
+    assert "3,600 MiB/h" in sure.sentence
