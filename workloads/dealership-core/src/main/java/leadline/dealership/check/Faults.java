@@ -195,7 +195,7 @@ public final class Faults {
                 "dealer-stock-is-opening-plus-bought-minus-sold"));
         out.add(Fault.data(
                 "more sold than there was",
-                "UPDATE dealer_stock SET opening = opening - quantity - 1, quantity = -1 WHERE dealer_id = 1",
+                "UPDATE dealer_stock SET opening = opening - quantity - 1000, quantity = -1000 WHERE dealer_id = 1",
                 "nothing-is-negative",
                 OPENING));
         out.add(Fault.data(
