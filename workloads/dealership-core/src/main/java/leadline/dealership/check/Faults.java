@@ -60,6 +60,13 @@ public final class Faults {
             new Mutants.Equivalent(
                     "work_order",
                     List.of("id"),
+                    EnumSet.of(Mutants.Change.SHIFT, Mutants.Change.SWAP),
+                    "NOT EXISTS (SELECT 1 FROM part_use u WHERE u.work_order_id = work_order.id)"
+                            + " AND NOT EXISTS (SELECT 1 FROM purchase_order o WHERE o.work_order_id = work_order.id)",
+                    "a number to which nothing refers"),
+            new Mutants.Equivalent(
+                    "work_order",
+                    List.of("id"),
                     EnumSet.of(Mutants.Change.SWAP),
                     "kind = 'PLANNED'",
                     "plans of the same parts, or none, may change places"),
