@@ -228,6 +228,7 @@ RAW_ALLOWED = {  # each with its reason
     "host/confine.py": "its own order, which leadline gives it on its command line",
     "host/timed.py": "a request of the leadline that started it, over a pipe",
     "host/timing.py": "an answer of host/timed.py, over a pipe",
+    "lab/artefacts.py": "a request of the leadline that started it, over a pipe",
     "lab/database.py": "a copy of rows that lab/rows.py checks when they are read",
     "load/series.py": "histograms: unpacked within bounds before they are decoded",
     "observe/frames.py": "unpacked within bounds",
