@@ -66,7 +66,7 @@ def order_effects(
     return tuple(order_rows)
 
 
-def drift(values: Sequence[float], treatments: Sequence[int], level: float = 0.99) -> OrderEffect | None:
+def last_against_first(values: Sequence[float], treatments: Sequence[int], level: float = 0.99) -> OrderEffect | None:
     """``last``, by the slope of Theil and Sen through the logarithms of ``values`` (n, positive, in their order), each
     against the median of its treatment (n); None of too few.
     """

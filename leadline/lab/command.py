@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leadline.analysis import analyse, robust
-from leadline.analysis.order import OrderEffect, drift, order_effects
+from leadline.analysis.order import OrderEffect, last_against_first, order_effects
 from leadline.design import make_plan
 from leadline.design.errors import DesignError
 from leadline.design.seeds import derived
@@ -240,7 +240,7 @@ def compared(
         tuple(commands), how, plan, tuple(runs), None, nothing=nothing, interrupted=interrupted, notes=notes
     )
     walls, kinds = [run.figures["wall"] for run in good], [run.command for run in good]
-    trend = None if comparison.unordered else drift(walls, kinds)
+    trend = None if comparison.unordered else last_against_first(walls, kinds)
     if trend is not None:
         comparison = replace(comparison, order=(trend,))
     if nothing:

@@ -44,9 +44,9 @@ def format_number(value: float, digits: int = 3) -> str:
 
 
 def rounded(value: float, digits: int) -> str:
-    """So many significant digits without zeros at the end; what is before the point in full, thousands separated."""
-    text = f"{float(value):.{digits}g}"
-    return f"{type(value)(float(text)):,.0f}" if "e+" in text else f"{value:.{digits}g}"
+    """``format_number`` without zeros at the end."""
+    text = f"{value:.{digits}g}"
+    return format_number(value, digits) if "e+" in text else text
 
 
 def signed(value: float, digits: int) -> str:
