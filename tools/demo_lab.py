@@ -33,9 +33,9 @@ def main(lab: Path, runs: list[int]) -> None:
         for run in runs or sorted(source.ids())[-2:]:
             copy_study(source, run, Store(place))
         make_anonymous(place, str(lab.absolute()))
-        newest = leadline.load_lab(place).study("startup")
-        newest.report(place / "report.html")
-        about = f"Two real runs. {newest.record.study.question}\n{newest.answer}\n"
+        shown = leadline.load_lab(place).study("startup@1")
+        shown.report(place / "report.html")
+        about = f"Two real runs. {shown.record.study.question}\n{shown.answer}\n"
         (place / "about.txt").write_text(about, encoding="utf-8")
         for attempt in place.glob("trials/*/attempt-*"):
             for name in LEFT_OUT:

@@ -10,7 +10,7 @@ from leadline.model.errors import UsageError
 
 ARCHIVE = Path(__file__).parents[1] / "demo.tar.xz"  # written by tools/demo_lab.py
 _MARK = "lab.sqlite"
-COMMANDS = ("comparison  leadline compare startup@1 startup@2", "results     leadline show startup@2")
+COMMANDS = ("comparison  leadline compare startup@1 startup@2", "results     leadline show startup@1")
 
 
 def unpack(out: Path) -> list[str]:
