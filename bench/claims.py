@@ -16,10 +16,10 @@ from pathlib import Path
 
 from bench.teamserver import STORES, labs
 from leadline.design import make_plan
-from leadline.lab.store import Store
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, PlannedTrial
 from leadline.model.study import Study
+from leadline.store.lab import Store
 
 STUDY = {"study": "claims", "question": "Who gets it?", "factors": {"vm.swappiness": [1, 2]}}
 

@@ -24,18 +24,18 @@ from sqlalchemy import func, select
 
 from bench.teamserver import STORES, labs
 from leadline.design import make_plan, plan_to_json
-from leadline.lab.bundle import MANIFEST, ROWS, Contents, Manifest, digest_of, of_attempts, plan_digest
-from leadline.lab.claims import Claim
-from leadline.lab.looking import Looking
-from leadline.lab.store import Store, study_key
-from leadline.lab.takein import take_block
-from leadline.lab.trialfiles import disk_use
 from leadline.model.plan import Factor, Plan
 from leadline.model.record import TrialState
 from leadline.model.result import Observation
 from leadline.model.study import Study
+from leadline.places.simulated import Truth, simulate_observations
 from leadline.planning.looks import schedule
-from leadline.simulate import Truth, simulate_observations
+from leadline.store.bundle import MANIFEST, ROWS, Contents, Manifest, digest_of, of_attempts, plan_digest
+from leadline.store.claims import Claim
+from leadline.store.files import disk_use
+from leadline.store.intake import take_block
+from leadline.store.lab import Store, study_key
+from leadline.trial.looks import Looking
 
 OF_A_HOST, HOSTS = 100, 100  # trials of a host; hosts of a study
 STEPS = ("reset", "apply", "start", "verify", "warm", "load", "collect", "audit", "stop")
@@ -82,7 +82,7 @@ def rows_of(observation: Observation) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_bundle(directory: Path, study: Study, plan: str, claim: Claim, seen: Sequence[Observation]) -> None:
-    """As ``leadline.lab.bundle`` writes that of a block, from what was simulated."""
+    """As ``leadline.store.bundle`` writes that of a block, from what was simulated."""
     told = {"failure": None, "failure_message": "", "evidence": "", "steady": None, "phases": None}
     trials = [
         {"position": one.position, "state": TrialState.DONE, "attempt": 1, "started": one.started}

@@ -178,7 +178,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
     """The directory of a lab of this name, whose rows are in it or in the database of ``--lab-database``."""
-    from leadline.lab import labfile, postgresql
+    from leadline.store import labfile, postgresql
 
     url = request.config.getoption("--lab-database")
     known: set[str] = set()

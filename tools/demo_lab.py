@@ -20,8 +20,8 @@ from pathlib import Path
 
 import leadline
 from leadline.api.demo import ARCHIVE
-from leadline.lab.store import Store
-from leadline.lab.takein import copy_study
+from leadline.store.intake import copy_study
+from leadline.store.lab import Store
 
 LEFT_OUT = ("raw", "logs", "driver")
 

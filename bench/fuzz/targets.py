@@ -18,22 +18,14 @@ from pathlib import Path
 from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
 from leadline.api.stacks import choice_of, settings_of
+from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study
+from leadline.checks.files.tuning import builtin_tunings, find_tuning
 from leadline.cli.commands import scenario as scenario_command
 from leadline.design import plan_from_json, plan_to_json
-from leadline.far import wire
-from leadline.guest.results import read_sent
+from leadline.experiments.results import analysis_of
+from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
-from leadline.lab.bundle import Manifest, read_bundle, write_bundle
-from leadline.lab.looking import check_looks
-from leadline.lab.results import analysis_of
-from leadline.lab.store import Store
-from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study
-from leadline.lab.takein import take_study
-from leadline.lab.testbed import RunOptions
-from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
-from leadline.lab.tuning.file import builtin_tunings, find_tuning
-from leadline.lab.tuning.records import TuningRecords
 from leadline.layouts import check_plan
 from leadline.load.check import check_by_driver
 from leadline.load.cluster.files import scenario_files
@@ -50,8 +42,16 @@ from leadline.model.workload import Workload
 from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import TallTable, read_series
-from leadline.pool.job import Ending, EndKind, read_ending
-from leadline.simulate import SimulatedTestbed, Truth, parse_truth
+from leadline.places.guest.results import read_sent
+from leadline.places.pool.job import Ending, EndKind, read_ending
+from leadline.places.simulated import SimulatedTestbed, Truth, parse_truth
+from leadline.places.ssh import wire
+from leadline.places.testbed import RunOptions
+from leadline.store.bundle import Manifest, read_bundle, write_bundle
+from leadline.store.intake import take_study
+from leadline.store.lab import Store
+from leadline.store.tunings import TuningRecords
+from leadline.trial.looks import check_looks
 
 HERE = Path(__file__).parent
 Read = Callable[[bytes, Path], None]

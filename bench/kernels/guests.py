@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.guest import initramfs, kernels, machine
-from leadline.guest.boot import Boot
-from leadline.guest.initramfs import Node, Tree
-from leadline.guest.kernels import Kernel
 from leadline.host import here
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
+from leadline.places.guest import initramfs, kernels, machine
+from leadline.places.guest.boot import Boot
+from leadline.places.guest.initramfs import Node, Tree
+from leadline.places.guest.kernels import Kernel
 
 _MEMORY = 1 << 30  # bytes
 _PROGRAM = Path(__file__).with_name("Measure.java")

@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 
 from leadline.analysis import analyse
+from leadline.checks.files.study import parse_study
 from leadline.design import make_plan
-from leadline.lab.studyfile import parse_study
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
 from leadline.model.workload import Workload
-from leadline.simulate.model import Model
-from leadline.simulate.observations import simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated.model import Model
+from leadline.places.simulated.observations import simulate_observations
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 
 LEVELS = ("a", "b", "c")
 RESPONSE = "throughput"

@@ -50,10 +50,10 @@ from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import ResponseAnalysis, Verdict  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
-from leadline.simulate import Truth  # noqa: E402
-from leadline.simulate.model import Model  # noqa: E402
-from leadline.simulate.observations import simulate_observations  # noqa: E402
-from leadline.simulate.trial import lognormal_sigma  # noqa: E402
+from leadline.places.simulated import Truth  # noqa: E402
+from leadline.places.simulated.model import Model  # noqa: E402
+from leadline.places.simulated.observations import simulate_observations  # noqa: E402
+from leadline.places.simulated.trial import lognormal_sigma  # noqa: E402
 
 MODEL_SEED = 5001
 LEFT_OUT = 1.0  # seconds at the start of each slot

@@ -54,8 +54,8 @@ from leadline.model.knob import ApplyCost  # noqa: E402
 from leadline.model.plan import Factor, Plan  # noqa: E402
 from leadline.model.result import Observation, Verdict  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
+from leadline.places.simulated import Model, Truth, simulate_observations  # noqa: E402
 from leadline.planning.looks import State  # noqa: E402
-from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
 RUN, RAMPS, STEADY = 1260.0, 660.0, 600.0

@@ -22,8 +22,8 @@ from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
+from leadline.places.simulated import Model, Truth, simulate_observations  # noqa: E402
 from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
-from leadline.simulate import Model, Truth, simulate_observations  # noqa: E402
 
 CV = 0.043
 FOUND = (State.BETTER, State.WORSE)

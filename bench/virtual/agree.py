@@ -24,9 +24,9 @@ from scipy import stats
 from bench.kernels.guests import tell
 from bench.virtual.service import LIMIT, OPTIONS, Bench, Load
 from bench.virtual.text import table
-from leadline.guest import machine
 from leadline.host import here
 from leadline.model.errors import LeadlineError
+from leadline.places.guest import machine
 
 PROGRAM = Path(__file__).with_name("Pairs.java")
 ROUNDS = 9

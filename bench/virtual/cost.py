@@ -14,8 +14,8 @@ from functools import partial
 from bench.kernels.guests import tell
 from bench.virtual.service import Bench, Load, Measured
 from bench.virtual.text import table
-from leadline.guest import accelerator
 from leadline.host import here
+from leadline.places.guest import accelerator
 
 
 def row(words: str, seconds: Sequence[float], together: float, at_once: int, before: float) -> list[str]:

@@ -12,14 +12,14 @@ from pathlib import Path
 from statistics import median
 
 from bench.kernels.guests import image, java_tree, tell
-from leadline.guest import initramfs, kernels, machine
-from leadline.guest.boot import Boot
-from leadline.guest.initramfs import Node
-from leadline.guest.machine import Saved
-from leadline.guest.results import Outcome
 from leadline.host import here
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
+from leadline.places.guest import initramfs, kernels, machine
+from leadline.places.guest.boot import Boot
+from leadline.places.guest.initramfs import Node
+from leadline.places.guest.machine import Saved
+from leadline.places.guest.results import Outcome
 
 LIMIT = 300.0  # seconds of this machine's time, for a guest or a trial
 MEMORY = 640 << 20  # bytes of a guest

@@ -9,16 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from leadline.api.studies import Study
+from leadline.checks.plan import setup_for
 from leadline.conclude.bisection import percent, sentence
-from leadline.guest.between import between, is_name
-from leadline.lab.bisect.probe import Question
-from leadline.lab.bisect.run import BisectResult, BisectRun, question_of
-from leadline.lab.bisect.span import Candidates, span_of
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import setup_for
-from leadline.lab.testbed import Testbed
+from leadline.experiments.bisect.probe import Question
+from leadline.experiments.bisect.run import BisectResult, BisectRun, question_of
+from leadline.experiments.bisect.span import Candidates, span_of
+from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.model.guest import FORKS, GUEST_KINDS, KERNEL
 from leadline.model.units import format_duration
+from leadline.places.guest.between import between, is_name
+from leadline.places.testbed import Testbed
 from leadline.planning.forecast import sigma_of
 from leadline.planning.probes import MOST, Expected, expected
 

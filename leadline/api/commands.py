@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from leadline.experiments.command_files import compared_files, document
 from leadline.host.local import LocalHost
-from leadline.lab import command as lab
-from leadline.lab.command import Command, Comparison, Timing, commands_of
-from leadline.lab.command_files import compared_files, document
 from leadline.model.errors import UsageError
 from leadline.report.command_text import answer, lines
+from leadline.trial import command as lab
+from leadline.trial.command import Command, Comparison, Timing, commands_of
 
 __all__ = ["Command", "Comparison", "Timing", "answer", "commands_of", "compare", "compared_files", "document", "lines"]
 

@@ -7,14 +7,14 @@ from typing import NoReturn
 
 from leadline.api.results import StudyResult
 from leadline.api.studies import Study
-from leadline.lab.confirming import best_settings, confirmation_study, effect_to_find, named_setting
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import setup_for
-from leadline.lab.testbed import Testbed
+from leadline.checks.plan import setup_for
+from leadline.experiments.confirm import best_settings, confirmation_study, effect_to_find, named_setting
+from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.naming import level_text
 from leadline.model.units import format_duration, rounded, signed
+from leadline.places.testbed import Testbed
 from leadline.planning.forecast import Need, forecast
 
 FEWEST = 3  # replicates, whatever the planning says: the noise must be seen, too

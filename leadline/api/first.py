@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leadline.api.knobs import knobs_of
-from leadline.lab.studyfile import parse_study
+from leadline.checks.files.study import parse_study
 from leadline.model.errors import UsageError, nearest
 from leadline.stack.registry import DATABASES, SERVERS, applications_on
 

@@ -13,7 +13,7 @@ from leadline.model.hosts import SshHost, ssh_host
 from leadline.model.knob import Level, Machine
 
 if TYPE_CHECKING:
-    from leadline.far.host import FarHost
+    from leadline.places.ssh.host import FarHost
 
 __all__ = ["Finding", "before_a_run", "doctor", "restore", "today"]
 
@@ -57,7 +57,7 @@ def _far(word: str, tell: Callable[[str], None]) -> Iterator[FarHost | None]:
     if ssh is None:
         yield None
         return
-    from leadline.far.host import FarHost
+    from leadline.places.ssh.host import FarHost
 
     far = FarHost(ssh, tell=tell)
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.guest import kernels
-from leadline.guest.configuration import differences, traits
-from leadline.guest.kernels import Kernel, Listed
 from leadline.model.errors import UsageError
+from leadline.places.guest import kernels
+from leadline.places.guest.configuration import differences, traits
+from leadline.places.guest.kernels import Kernel, Listed
 
 __all__ = ["Comparison", "Kernel", "Listed", "compare", "fetch", "listed", "traits"]
 

@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from leadline.api.studies import Study
+from leadline.checks.plan import load_seconds
 from leadline.conclude.wording import loaded
-from leadline.lab.knee.probe import Question, types_of
-from leadline.lab.knee.run import MOST, KneeResult, KneeRun, question_of
-from leadline.lab.knee.search import BESIDES, CRITICAL_MS, Limit, Measured, critical
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import load_seconds
-from leadline.lab.testbed import Testbed
+from leadline.experiments.knee.probe import Question, types_of
+from leadline.experiments.knee.run import MOST, KneeResult, KneeRun, question_of
+from leadline.experiments.knee.search import BESIDES, CRITICAL_MS, Limit, Measured, critical
+from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.load.knee import Interval, steps_at_most
 from leadline.load.limitsets import limit_set
 from leadline.load.within import TypeWithin
 from leadline.model.units import format_duration, rounded
+from leadline.places.testbed import Testbed
 
 __all__ = ["MOST", "Knee", "KneeOutline", "Question", "knee", "limited", "outline", "question_of"]
 

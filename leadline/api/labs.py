@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.api.results import StudyResult, TuningResult
-from leadline.lab.making import init_lab as _init
-from leadline.lab.removal import Held, Usage, remove, remove_copies, taken, to_prune, usage
-from leadline.lab.removal import find as find_held
-from leadline.lab.store import Store, StudyCount
-from leadline.lab.takein import copy_study, copy_tuning
-from leadline.lab.trialfiles import sweep
-from leadline.lab.tuning.records import TuningRecords
+from leadline.store.creation import init_lab as _init
+from leadline.store.files import sweep
+from leadline.store.intake import copy_study, copy_tuning
+from leadline.store.lab import Store, StudyCount
+from leadline.store.removal import Held, Usage, remove, remove_copies, taken, to_prune, usage
+from leadline.store.removal import find as find_held
+from leadline.store.tunings import TuningRecords
 
 __all__ = [
     "Held",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.host.received import sqlite_rows
-from leadline.lab.labfile import FILE, SIMULATED, SQLITE, address_of
+from leadline.store.labfile import FILE, SIMULATED, SQLITE, address_of
 
 __all__ = ["SIMULATED", "names_in"]
 

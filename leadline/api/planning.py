@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from leadline.lab.layouts import compare_layouts
-from leadline.lab.looking import check_looks
-from leadline.lab.pilot import hosting_for, noise_for, overhead_for
-from leadline.lab.planning import Planned, cost, setup_for, worst_cost
-from leadline.lab.progress import Progress, Watcher, together, treatment_label
-from leadline.lab.studyfile import StudyFile
-from leadline.lab.subject import subject_of
-from leadline.lab.testbed import Testbed
-from leadline.lab.tuning.check import steps_left_out
-from leadline.lab.tuning.outline import Outline, outline
-from leadline.lab.twin import aa_twin
+from leadline.checks.files.study import StudyFile
+from leadline.checks.plan import Planned, cost, setup_for, worst_cost
+from leadline.checks.subject import subject_of
+from leadline.experiments.layouts import compare_layouts
+from leadline.experiments.pilot import hosting_for, noise_for, overhead_for
+from leadline.experiments.tuning.check import steps_left_out
+from leadline.experiments.tuning.outline import Outline, outline
+from leadline.experiments.twin import aa_twin
 from leadline.load.scenario import sent_variables
+from leadline.places.testbed import Testbed
 from leadline.stack.downloads import download_seconds, downloads
+from leadline.trial.looks import check_looks
+from leadline.trial.progress import Progress, Watcher, together, treatment_label
 
 __all__ = [
     "Outline",

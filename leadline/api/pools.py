@@ -12,19 +12,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from leadline.checks.files.study import StudyFile
 from leadline.host.received import below, pack
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
-from leadline.lab.progress import Watcher
-from leadline.lab.studyfile import StudyFile
-from leadline.lab.testbed import Testbed
-from leadline.pool.base import HostState, Looked, Pool, PoolHost
-from leadline.pool.files import SshHosts, read_pool
-from leadline.pool.gang import name_of, on_hosts
-from leadline.pool.job import Ending, EndKind, Job, look_at, read_job, run_job
-from leadline.pool.slurm import SlurmPool
-from leadline.pool.ssh import SshPool
-from leadline.pool.testbed import NodeTestbed, PoolTestbed
+from leadline.places.pool.base import HostState, Looked, Pool, PoolHost
+from leadline.places.pool.files import SshHosts, read_pool
+from leadline.places.pool.gang import name_of, on_hosts
+from leadline.places.pool.job import Ending, EndKind, Job, look_at, read_job, run_job
+from leadline.places.pool.slurm import SlurmPool
+from leadline.places.pool.ssh import SshPool
+from leadline.places.pool.testbed import NodeTestbed, PoolTestbed
+from leadline.places.testbed import Testbed
+from leadline.trial.progress import Watcher
 
 __all__ = ["EndKind", "HostState", "Looked", "PoolHost", "hosts", "job", "look", "open_pool", "over_pool"]
 
@@ -87,7 +87,7 @@ def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbe
         stack = file.study.stack
         if not stack.ssh_hosts:
             return NodeTestbed(lab, told.kernels, watcher, told.disposable)
-        from leadline.far.testbed import FarTestbed
+        from leadline.places.ssh.testbed import FarTestbed
 
         return FarTestbed(lab, stack.ssh_hosts, watcher, told.disposable)
 

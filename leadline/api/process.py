@@ -6,6 +6,6 @@ from leadline.host.private import usual_mask
 from leadline.host.secrets import redacted
 from leadline.host.textfile import read_text
 from leadline.host.threads import one_blas_thread
-from leadline.lab.interruption import Interruption
+from leadline.trial.interruption import Interruption
 
 __all__ = ["Interruption", "one_blas_thread", "read_text", "redacted", "usual_mask"]

@@ -8,18 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leadline.checks.subject import subject_of
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
-from leadline.lab.store import Store
-from leadline.lab.subject import subject_of
-from leadline.lab.trialfiles import bring
-from leadline.lab.tuning.records import TuningRecord
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.stack.registry import SERVER_KNOB
+from leadline.store.files import bring
+from leadline.store.lab import Store
+from leadline.store.tunings import TuningRecord
 
 if TYPE_CHECKING:
     from leadline.api.capacities import CapacityResult, ScalingResult
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def analyse(record: StudyRecord) -> StudyAnalysis:
     """The conclusion of the trials that have been run so far."""
-    from leadline.lab.results import analysis_of  # its libraries take long to import
+    from leadline.experiments.results import analysis_of  # its libraries take long to import
 
     return analysis_of(record)
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
-from leadline.lab.labfile import SIMULATED
-from leadline.lab.planning import Planned
-from leadline.lab.progress import Watcher
-from leadline.lab.testbed import LocalTestbed, RunOptions, Testbed
-from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
-from leadline.lab.tuning.records import TuningRecords
-from leadline.lab.tuning.run import TuningRun
+from leadline.checks.plan import Planned
+from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning.run import TuningRun
 from leadline.model.guest import GUEST_KINDS, GuestKind
 from leadline.model.hosts import SshHost
 from leadline.model.knob import Knob
 from leadline.model.study import MachineKind
+from leadline.places.testbed import LocalTestbed, RunOptions, Testbed
+from leadline.store.labfile import SIMULATED
+from leadline.store.tunings import TuningRecords
+from leadline.trial.progress import Watcher
 
 if TYPE_CHECKING:
-    from leadline.simulate import Rates, SimulatedTestbed
+    from leadline.places.simulated import Rates, SimulatedTestbed
 
 REPORT = "report.html"
 
@@ -81,7 +81,7 @@ def open_testbed(
 
 
 def _far(hosts: Mapping[str, SshHost], lab: Path, watcher: Watcher | None, disposable: bool) -> Testbed:
-    from leadline.far.testbed import FarTestbed
+    from leadline.places.ssh.testbed import FarTestbed
 
     return FarTestbed(lab, hosts, watcher, disposable)
 
@@ -89,7 +89,7 @@ def _far(hosts: Mapping[str, SshHost], lab: Path, watcher: Watcher | None, dispo
 def _guests(
     kind: GuestKind, lab: Path, watcher: Watcher | None, disposable: bool, services: list[Knob] | None
 ) -> Testbed:
-    from leadline.virtual.testbed import GuestTestbed
+    from leadline.places.virtual.testbed import GuestTestbed
 
     return GuestTestbed(lab, watcher, disposable, services, kind)
 
@@ -103,7 +103,7 @@ def simulated(
     subject: Study | StudyResult | Tuning | None = None,
 ) -> SimulatedTestbed:
     """A host where every knob can be set, in virtual time; its studies are kept apart, in a folder of the lab."""
-    from leadline.simulate import SimulatedTestbed, read_truth
+    from leadline.places.simulated import SimulatedTestbed, read_truth
 
     truth_read, home = read_truth(Path(truth)), Path(lab) / SIMULATED
     return SimulatedTestbed(truth_read, home, watcher, disposable, _services(subject), source=str(truth))
@@ -113,7 +113,7 @@ def error_rates(
     study: Study, truth: Path | str, studies: int, *, response: str, seed: int = 1
 ) -> tuple[Planned, Rates]:
     """The plan, and how often it would be right: so many simulated studies against the truth. Raises UsageError."""
-    from leadline.simulate import rates
+    from leadline.places.simulated import rates
 
     place = simulated(truth)
     planned = place.plan(study.file)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leadline.conclude.soak import SoakAnswer
-from leadline.lab.labfile import SOAKS
-from leadline.lab.progress import Watcher
-from leadline.lab.soak.alarms import Alarms, at_the_end, check_webhook
-from leadline.lab.soak.record import read_record
-from leadline.lab.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
-from leadline.lab.soak.run import record_path as _record_path
-from leadline.lab.store import Store
-from leadline.lab.testbed import LocalTestbed
+from leadline.experiments.soak.alarms import Alarms, at_the_end, check_webhook
+from leadline.experiments.soak.record import read_record
+from leadline.experiments.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
+from leadline.experiments.soak.run import record_path as _record_path
+from leadline.places.testbed import LocalTestbed
+from leadline.store.lab import Store
+from leadline.store.labfile import SOAKS
+from leadline.trial.progress import Watcher
 
 __all__ = ["SoakAnswer", "SoakEnded", "SoakPlan", "plan", "report", "run", "so_far"]
 

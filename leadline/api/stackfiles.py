@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from leadline.checks.files.stack import check_java, read_stack
+from leadline.checks.files.study import parse_study
+from leadline.checks.load import check_load
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
-from leadline.lab.loadcheck import check_load
-from leadline.lab.stackfile import check_java, read_stack
-from leadline.lab.studyfile import parse_study
-from leadline.lab.system import System
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
 from leadline.model.knob import Knob
 from leadline.model.owners import KnobOwner
@@ -26,6 +25,7 @@ from leadline.stack.own.wars import WARS
 from leadline.stack.own.words import line_of
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
+from leadline.trial.system import System
 
 _LOAD = "{ users: 1, ramp_up: 0s, steady: 2s, ramp_down: 0s }"
 
@@ -89,7 +89,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
 
     Raises UsageError for what is wrong with the file.
     """
-    from leadline.lab.real import RealSystem  # its libraries take seconds to import
+    from leadline.places.real import RealSystem  # its libraries take seconds to import
 
     began = time.monotonic()
     stack = read_stack(expanded(str(file)))

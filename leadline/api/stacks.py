@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from leadline.checks.files.stack import check_java, is_stack_file, read_stack
+from leadline.checks.files.study import find_study
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded
-from leadline.lab.labfile import services_of
-from leadline.lab.stackfile import check_java, is_stack_file, read_stack
-from leadline.lab.studyfile import find_study
 from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.knob import Catalogue, Level
 from leadline.model.study import Mode, StackChoice
@@ -21,6 +20,7 @@ from leadline.stack.options import StackOptions
 from leadline.stack.registry import DATABASES, SERVERS, applications_on, not_a_knob, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
 from leadline.stack.web.knobs import chosen
+from leadline.store.labfile import services_of
 
 __all__ = ["DATABASES", "SERVERS", "RunningStack", "choice_of", "settings_of", "start", "stop"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.lab.builtin import on_its_servers
-from leadline.lab.hostchoice import on_host
-from leadline.lab.studyfile import StudyFile, builtin_studies, find_study, parse_study, study_of
-from leadline.lab.studyfile import json_schema as schema_of_studies
-from leadline.lab.tuning.file import TuningFile, builtin_tunings, find_tuning, parse_tuning
-from leadline.lab.tuning.file import json_schema as schema_of_tunings
+from leadline.checks.files.builtin import on_its_servers
+from leadline.checks.files.hosts import on_host
+from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study, study_of
+from leadline.checks.files.study import json_schema as schema_of_studies
+from leadline.checks.files.tuning import TuningFile, builtin_tunings, find_tuning, parse_tuning
+from leadline.checks.files.tuning import json_schema as schema_of_tunings
 from leadline.model.errors import UsageError
 
 __all__ = [

@@ -11,18 +11,16 @@ from pathlib import Path
 
 from leadline.api.scenarios import of_openapi
 from leadline.api.stackfiles import first, name_of
+from leadline.checks.files.stack import is_stack_file, read_stack
+from leadline.checks.files.study import StudyFile, parse_study
+from leadline.checks.plan import Planned, cost
+from leadline.checks.subject import subject_of
 from leadline.host import here
 from leadline.host.base import Host
 from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import write_private
-from leadline.lab.labfile import services_of
-from leadline.lab.planning import Planned, cost
-from leadline.lab.stackfile import is_stack_file, read_stack
-from leadline.lab.studyfile import StudyFile, parse_study
-from leadline.lab.subject import subject_of
-from leadline.lab.testbed import LocalTestbed
 from leadline.load.driver import DriverRun, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
@@ -31,6 +29,7 @@ from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.model.units import parse_duration
 from leadline.model.workload import Workload
+from leadline.places.testbed import LocalTestbed
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
@@ -38,6 +37,7 @@ from leadline.stack.own.artifact import read_artifact
 from leadline.stack.own.words import artifact
 from leadline.stack.registry import server_of, stack_catalogue
 from leadline.stack.running import require_none_running
+from leadline.store.labfile import services_of
 
 DESCRIPTIONS = ("/v3/api-docs", "/q/openapi?format=json", "/openapi?format=json", "/openapi.json")
 ARCHIVE_OPTION, ARCHIVE = "jvm.flag.ArchiveClassesAtExit", "jvm.flag.SharedArchiveFile"
@@ -263,7 +263,7 @@ def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[l
     workload = Workload(scenario=str(scenario), users=1, ramp_up=0, steady=_TRIED, ramp_down=0)
     run = DriverRun(workload, stack.url(), 1, directory / "driver", sent_variables(workload))
     log = directory / "logs" / "driver.log"
-    from leadline.lab.real import load_outcome  # its libraries take seconds to import
+    from leadline.places.real import load_outcome  # its libraries take seconds to import
 
     process = host.start(run.spec(log))
     deadline = time.monotonic() + _TRIED + 30

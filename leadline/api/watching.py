@@ -11,12 +11,12 @@ from pathlib import Path
 from leadline.api.labs import Lab
 from leadline.api.results import StudyResult
 from leadline.conclude.narrowing import Watching, narrowing
-from leadline.lab.inuse import is_used
-from leadline.lab.labfile import SIMULATED
-from leadline.lab.livelog import FOLDER, Live, ask_to_stop, log_path, read_live
-from leadline.lab.store import Store
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord
+from leadline.store.lab import Store
+from leadline.store.labfile import SIMULATED
+from leadline.store.locks import LIVE, is_used, log_path
+from leadline.trial.livelog import Live, ask_to_stop, read_live
 
 __all__ = [
     "Live",
@@ -80,7 +80,7 @@ def go_on(result: StudyResult) -> subprocess.Popen[bytes]:
     words, directory = _command(record, lab)
     if result.store.unfinished(record.study) != record.id:
         raise UsageError(f"a newer run of {record.study.study} would go on in its place")
-    with (lab / FOLDER / f"study-{record.id}.log").open("ab") as out:
+    with (lab / LIVE / f"study-{record.id}.log").open("ab") as out:
         return subprocess.Popen(
             [sys.executable, "-m", "leadline", *words],
             cwd=directory,

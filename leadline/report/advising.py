@@ -9,7 +9,7 @@ from typing import Any
 from leadline.advice import Check, Finding, advise, checked
 from leadline.advice.check import CONFIRMED, levels_set
 from leadline.advice.study import checking_study
-from leadline.lab.confirming import fresh_seed
+from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level

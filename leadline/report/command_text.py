@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 
 from leadline.conclude.wording import listed, signed
-from leadline.lab.command import Comparison, Relative
 from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
 from leadline.report.words import number
+from leadline.trial.command import Comparison, Relative
 
 _UNKNOWN = "in an unknown order"
 _ORDERS = {

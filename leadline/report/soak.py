@@ -12,7 +12,7 @@ import altair as alt
 
 from leadline.analysis.soak import Drift, Series, duration_text
 from leadline.conclude.soak import SoakAnswer, series_of, trend_text
-from leadline.lab.soak.record import SoakRecord, evened
+from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.record import StudyRecord
 from leadline.report import words
 from leadline.report.charts.theme import BLUE, GREY, VERMILLION, DataSets, Figure, figure

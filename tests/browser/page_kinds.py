@@ -15,11 +15,11 @@ from leadline.api.results import StudyResult
 from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
 from leadline.conclude.soak import conclude_soak
-from leadline.lab.soak.record import SoakRecord, evened
-from leadline.lab.store import Store
+from leadline.experiments.soak.record import SoakRecord, evened
+from leadline.experiments.soak.simulated import Leak, SimulatedSoak
 from leadline.model.soak import DAY, HOUR, SoakTimes
 from leadline.report import soak
-from leadline.simulate.soak import Leak, SimulatedSoak
+from leadline.store.lab import Store
 
 LOAD = "workload: { users: 40, variables: { think: 100ms }, ramp_up: 2s, steady: 8s, ramp_down: 1s }\n"
 POOL, CACHE = "server.datasource.max_connections", "server.datasource.statement_cache"

@@ -8,29 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from leadline.checks.files.study import StudyFile, find_study, parse_study
+from leadline.checks.files.tuning import parse_tuning
+from leadline.checks.plan import Planned
+from leadline.checks.subject import study_catalogue
 from leadline.design import plan_to_json
+from leadline.experiments.confirm import best_settings, confirmation_study
+from leadline.experiments.results import analysis_of
+from leadline.experiments.tuning.check import steps_left_out
+from leadline.experiments.tuning.run import TuningRun
+from leadline.experiments.twin import aa_twin
 from leadline.host.knobs import every_knob
-from leadline.lab.confirming import best_settings, confirmation_study
-from leadline.lab.planning import Planned
-from leadline.lab.results import analysis_of
-from leadline.lab.studyfile import StudyFile, find_study, parse_study
-from leadline.lab.subject import study_catalogue
-from leadline.lab.testbed import RunOptions
-from leadline.lab.tuning.check import steps_left_out
-from leadline.lab.tuning.file import parse_tuning
-from leadline.lab.tuning.records import TuningRecords
-from leadline.lab.tuning.run import TuningRun
-from leadline.lab.twin import aa_twin
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
 from leadline.model.tuning import MODE
+from leadline.places.simulated import bound, parse_truth, simulate_observations
+from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
+from leadline.places.testbed import RunOptions
 from leadline.report.document import plain
 from leadline.report.tuning.document import document
 from leadline.report.tuning.view import gather
-from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truth import Truth
+from leadline.store.tunings import TuningRecords
 
 Analyse = Callable[[StudyRecord], StudyAnalysis]
 analyse = analysis_of

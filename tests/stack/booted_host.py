@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.far.ship import bundle
-from leadline.guest import initramfs
-from leadline.guest.boot import QEMU
-from leadline.guest.initramfs import Node
-from leadline.guest.kernels import Kernel
+from leadline.places.guest import initramfs
+from leadline.places.guest.boot import QEMU
+from leadline.places.guest.initramfs import Node
+from leadline.places.guest.kernels import Kernel
+from leadline.places.ssh.ship import bundle
 
 NETWORK = "198.19.255"  # RFC 2544: for networks between devices under test
 ADDRESS = f"{NETWORK}.2"

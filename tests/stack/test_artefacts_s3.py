@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from bench.teamserver import TeamServer, team_server
 from leadline.cli.main import app
-from leadline.lab.making import init_lab
-from leadline.lab.store import Store
-from leadline.lab.trialfiles import bring
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.store.creation import init_lab
+from leadline.store.files import bring
+from leadline.store.lab import Store
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
@@ -93,7 +93,7 @@ def test_two_run_and_a_third_reads_and_sweeps(url: str, place: str, tmp_path: Pa
 def _owners(store: Store, study: int) -> list[str]:
     from sqlalchemy import select
 
-    from leadline.lab import schema as t
+    from leadline.store import schema as t
 
     with store.transaction() as connection:
         return list(connection.execute(select(t.blocks.c.owner).where(t.blocks.c.study_id == study)).scalars())

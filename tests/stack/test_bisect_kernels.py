@@ -18,15 +18,15 @@ from leadline.api.kernels import listed
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.main import app
-from leadline.guest.boot import QEMU
-from leadline.lab.bisect.probe import probe_file
-from leadline.lab.bisect.run import BisectRun
-from leadline.lab.store import Store
-from leadline.lab.testbed import RunOptions
+from leadline.experiments.bisect.probe import probe_file
+from leadline.experiments.bisect.run import BisectRun
 from leadline.model.errors import LeadlineError
 from leadline.model.record import StudyRecord
+from leadline.places.guest.boot import QEMU
+from leadline.places.testbed import RunOptions
+from leadline.places.virtual import guests
 from leadline.planning.probes import next_block
-from leadline.virtual import guests
+from leadline.store.lab import Store
 
 pytestmark = [
     pytest.mark.stack,

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from conftest import STUDY, RealStudy, leadline
 
-from leadline.lab.lifecycle import STEPS
-from leadline.lab.store import Store
+from leadline.store.lab import Store
+from leadline.trial.lifecycle import STEPS
 
 pytestmark = pytest.mark.stack
 

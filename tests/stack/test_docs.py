@@ -11,18 +11,18 @@ import pytest
 from conftest import RealStudy
 from typer.testing import CliRunner, Result
 
+from leadline.checks.files.study import builtin_studies, parse_study
+from leadline.checks.files.tuning import builtin_tunings, parse_tuning
+from leadline.checks.plan import plan_study
+from leadline.checks.subject import study_catalogue
 from leadline.cli.main import app
+from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import builtin_studies, parse_study
-from leadline.lab.subject import study_catalogue
-from leadline.lab.testbed import LocalTestbed
-from leadline.lab.tuning.check import steps_left_out, tuning_catalogue
-from leadline.lab.tuning.file import builtin_tunings, parse_tuning
 from leadline.load.driver import find_binary
-from leadline.simulate import SimulatedTestbed
-from leadline.simulate.truth import Truth
-from leadline.virtual.planned import plan_guests
+from leadline.places.simulated import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
+from leadline.places.testbed import LocalTestbed
+from leadline.places.virtual.planned import plan_guests
 
 pytestmark = pytest.mark.stack
 
@@ -54,11 +54,11 @@ ELSEWHERE = {
     "leadline run": "tests/stack/test_commands.py",
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
-    "leadline bisect": "tests/unit/lab/test_bisect.py",
-    "leadline knee": "tests/unit/lab/test_knee.py",
+    "leadline bisect": "tests/unit/experiments/test_bisect.py",
+    "leadline knee": "tests/unit/experiments/test_knee.py",
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
-    "leadline simulate": "tests/unit/simulate/test_simulate_run.py",
+    "leadline simulate": "tests/unit/places/simulated/test_simulate_run.py",
     "leadline soak": "tests/stack/test_soak_real.py",
     "leadline ui": "tests/browser/test_ui_browser.py",
     "leadline up": "tests/stack/test_commands.py",
@@ -68,10 +68,10 @@ ELSEWHERE = {
     "leadline stack": "tests/stack/test_own_application.py",
     "leadline record": "tests/browser/test_application_browser.py",
     "leadline lab init": "tests/stack/test_team_lab.py",
-    "leadline lab rm": "tests/unit/lab/test_removal.py",
-    "leadline lab prune": "tests/unit/lab/test_removal.py",
-    "leadline lab copy": "tests/unit/lab/test_bundles.py",
-    "leadline lab merge": "tests/unit/lab/test_bundles.py",
+    "leadline lab rm": "tests/unit/store/test_removal.py",
+    "leadline lab prune": "tests/unit/store/test_removal.py",
+    "leadline lab copy": "tests/unit/store/test_bundles.py",
+    "leadline lab merge": "tests/unit/store/test_bundles.py",
 }
 SAFE = (
     "doctor",

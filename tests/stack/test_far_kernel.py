@@ -14,11 +14,11 @@ from test_far_host import KNOB, ended, running, write_study
 from test_far_host import STUDY as ONE_KERNEL
 from witnesses import matrix
 
-from leadline.far.boot import boot
-from leadline.far.host import Booting, FarHost
-from leadline.guest.kernels import provision
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.hosts import SshHost
+from leadline.places.guest.kernels import provision
+from leadline.places.ssh.boot import boot
+from leadline.places.ssh.host import Booting, FarHost
 
 pytestmark = [
     pytest.mark.stack,

@@ -23,9 +23,9 @@ from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
 from leadline.host.signals import LOG
-from leadline.lab.real import RealSystem
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import Study
+from leadline.places.real import RealSystem
 from leadline.stack import local, probe
 from leadline.stack.assembly import Stack
 from leadline.stack.web import knobs as web

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
-from leadline.lab import lifecycle
-from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import StudyRun
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.model.errors import TrialFailure
+from leadline.store.lab import Store
+from leadline.trial import lifecycle
+from leadline.trial.progress import SilentWatcher
+from leadline.trial.run import StudyRun
 
 pytestmark = [
     pytest.mark.stack,

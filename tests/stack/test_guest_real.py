@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from witnesses import matrix
 
-from leadline.guest import accelerator, counter, initramfs, kernels
-from leadline.guest.boot import QEMU, Boot
-from leadline.guest.counter import BLOCKS, Counter
-from leadline.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
-from leadline.guest.results import Outcome
 from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.virtual import instructions, job
-from leadline.virtual.instructions import Mapped, Symbols
+from leadline.places.guest import accelerator, counter, initramfs, kernels
+from leadline.places.guest.boot import QEMU, Boot
+from leadline.places.guest.counter import BLOCKS, Counter
+from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
+from leadline.places.guest.results import Outcome
+from leadline.places.virtual import instructions, job
+from leadline.places.virtual.instructions import Mapped, Symbols
 
 pytestmark = [
     pytest.mark.stack,
@@ -49,8 +49,8 @@ TREATED = "echo 10 >/proc/sys/vm/swappiness\n" + WORK + "# " + "x" * 20_000
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from leadline.guest import machine
-from leadline.guest.boot import Boot
+from leadline.places.guest import machine
+from leadline.places.guest.boot import Boot
 from leadline.host.local import LocalHost
 kernel, archive, state, directory = map(Path, sys.argv[1:])
 host = LocalHost(state=state)

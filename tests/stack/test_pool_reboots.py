@@ -18,8 +18,8 @@ from naps import naps
 from slurm_nodes import Machine, missing, slurm
 from witnesses import matrix
 
-from leadline.guest.kernels import provision
 from leadline.model.errors import LeadlineError
+from leadline.places.guest.kernels import provision
 
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import leadline
 
 from leadline.host.local import LocalHost
-from leadline.lab.slotmeasure import slot_series
-from leadline.lab.store import Store
+from leadline.store.lab import Store
+from leadline.trial.slotmeasure import slot_series
 
 pytestmark = pytest.mark.stack
 

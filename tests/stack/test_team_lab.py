@@ -24,25 +24,25 @@ from witnesses import matrix, wait_for
 from bench.claims import study_of
 from bench.teamserver import TeamServer, team_server
 from leadline.api.names import names_in
+from leadline.checks.files.study import find_study, parse_study
+from leadline.checks.plan import plan_study
 from leadline.cli.main import app
-from leadline.lab.labfile import FILE, SQLITE, write
-from leadline.lab.making import init_lab
-from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import StudyRun
-from leadline.lab.store import Store
-from leadline.lab.studyfile import find_study, parse_study
-from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import AuditRecord, StudyRecord
-from leadline.simulate import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
 from leadline.stack import postgres_client as client
+from leadline.store.creation import init_lab
+from leadline.store.lab import Store
+from leadline.store.labfile import FILE, SQLITE, write
+from leadline.trial.progress import SilentWatcher
+from leadline.trial.run import StudyRun
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 ROOT = Path(__file__).parents[2]
 # Unit tests whose labs are those of the fixture `place`.
-SAME = ("claims", "bundles", "removal", "store_sound", "store_opening")
+SAME = ("claims", "bundles", "removal", "store_sound")
 STUDY = """\
 study: team
 question: what is left when the database is away?
@@ -81,7 +81,7 @@ def store(url: str, tmp_path: Path) -> Store:
 
 @matrix("all unit tests of the lab on PostgreSQL")
 def test_the_unit_tests_of_the_lab_hold_on_it(server: TeamServer) -> None:
-    files = [f"tests/unit/lab/test_{name}.py" for name in SAME]
+    files = [f"tests/unit/store/test_{name}.py" for name in SAME]
     argv = [sys.executable, "-m", "pytest", "-q", "--durations=8", "--lab-database", server.url, *files]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     print(done.stdout)

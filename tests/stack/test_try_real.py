@@ -7,7 +7,7 @@ from conftest import leadline
 from own_examples import QSHOP, built
 from witnesses import matrix
 
-from leadline.lab.store import Store
+from leadline.store.lab import Store
 
 pytestmark = [
     pytest.mark.stack,

@@ -13,11 +13,11 @@ from page_guests import SCENARIO, FakeCaptures
 from witnesses import MATRIX, matrix
 
 import leadline
-from leadline.guest import counter
-from leadline.guest.boot import QEMU
 from leadline.model.errors import FailureClass
 from leadline.model.record import StudyRecord
-from leadline.virtual import guests
+from leadline.places.guest import counter
+from leadline.places.guest.boot import QEMU
+from leadline.places.virtual import guests
 
 pytestmark = pytest.mark.skipif(shutil.which(QEMU) is None, reason=f"{QEMU} is not installed")
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from leadline.lab.planning import Planned, plan_study
-from leadline.lab.studyfile import StudyFile
-from leadline.lab.tuning.part import measured, part_file, treatments_of
+from leadline.checks.files.study import StudyFile
+from leadline.checks.plan import Planned, plan_study
+from leadline.experiments.tuning.part import measured, part_file, treatments_of
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Treatment
 from leadline.model.tuning import MODE, Tuning
+from leadline.places.simulated import Model, Truth, simulate_observations
+from leadline.places.simulated.clock import VirtualClock
+from leadline.places.simulated.host import SimulatedHost
 from leadline.planning.sequence import Measured, Part, Progress, advance
-from leadline.simulate import Model, Truth, simulate_observations
-from leadline.simulate.clock import VirtualClock
-from leadline.simulate.host import SimulatedHost
 
 MODES = ("orm", "session", "direct")
 KNOBS = [

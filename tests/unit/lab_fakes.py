@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leadline.lab.system import (
+from leadline.model.disturbance import MachineUse
+from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
+from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.plan import Slot, Treatment
+from leadline.model.record import AuditRecord, LoadSecond, Phases
+from leadline.model.result import SteadyState
+from leadline.trial.system import (
     SLOT_LEAD,
     Compiled,
     InTurns,
@@ -22,13 +29,6 @@ from leadline.lab.system import (
     Window,
     WindowMeasured,
 )
-from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
-from leadline.model.owners import AtStart, KnobOwner
-from leadline.model.plan import Slot, Treatment
-from leadline.model.record import AuditRecord, LoadSecond, Phases
-from leadline.model.result import SteadyState
 
 LIVE = Knob(
     "vm.fake_live", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, maximum=100, owner=Owner.HOST

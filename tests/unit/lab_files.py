@@ -6,12 +6,12 @@ from pathlib import Path
 from threading import Barrier, Event
 
 from leadline.design import make_plan
-from leadline.lab.claims import Claim
-from leadline.lab.store import Store
-from leadline.lab.trialfiles import bring, drop_copies, sweep
 from leadline.model.design import Design
 from leadline.model.plan import Factor
 from leadline.model.study import Study
+from leadline.store.claims import Claim
+from leadline.store.files import bring, drop_copies, sweep
+from leadline.store.lab import Store
 
 CONTENT = b"the same in every trial\n"
 TRIALS = 4

@@ -19,14 +19,14 @@ from typing import Any
 
 from lab_fakes import HEAP, POOL, FakeSystem
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
-from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import StudyRun
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
+from leadline.store.lab import Store
+from leadline.trial.progress import SilentWatcher
+from leadline.trial.run import StudyRun
 
 STUDY = """\
 study: killed

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leadline.checks.files.study import parse_study
 from leadline.conclude import conclude
-from leadline.lab.studyfile import parse_study
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truth import Truth
+from leadline.places.simulated import bound, parse_truth, simulate_observations
+from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
 
 POOL, HEAP, COLLECTOR = "server.datasource.max_connections", "jvm.heap", "jvm.collector"
 CACHE, VERSION = "server.datasource.statement_cache", "app.version"

@@ -9,7 +9,7 @@ import pytest
 import leadline
 
 ROOT = Path(leadline.__file__).parent
-LAYERS = ("host", "stack", "lab", "load", "observe")
+LAYERS = ("host", "stack", "checks", "store", "trial", "places", "experiments", "load", "observe")
 WAITS = {"wait", "join", "communicate", "acquire"}  # without a time they have no end
 RUNS = {"run", "check_call", "check_output", "call"}
 QUEUES = {"Queue", "SimpleQueue", "LifoQueue"}
@@ -24,7 +24,15 @@ ALLOWED = {
     "host/watchdog.py: run: while True": "guards until its parent ends; each listening has the dead-man time",
     "host/received.py: unpack: while True": "each file counts towards the bounds of an archive",
     "host/privilege.py: run: subprocess.run": "LONGEST stands in its options",
-    "lab/run.py: _with_retries: while True": "an attempt more uses up one of ATTEMPTS, of `repeat`, or of the levels",
+    "trial/run.py: _with_retries: while True": "an attempt more uses up one of ATTEMPTS, of `repeat`, or of the levels",
+    "places/guest/machine.py: command: while True": "each message is waited for until a time",
+    "places/guest/machine.py: event: while True": "the same",
+    "places/pool/run.py: _run: while True": "each job has its time, and a failure uses up one of its attempts",
+    "places/pool/ssh.py: take: .wait()": "ssh ends without an answer to six ServerAlive messages",
+    "places/ssh/agent.py: listen: while True": "ends after agent.silence seconds without a word",
+    "places/ssh/agent.py: serve: while True": "listen ends the process",
+    "places/ssh/connection.py: _answer: while True": "ends with the connection, which ends without a word",
+    "places/ssh/connection.py: _read: while True": "the same",
     "load/cluster/command.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
     "observe/sampler.py: _run: while True": "samples until it is stopped",
     "observe/sampler.py: _run: .wait()": "samples until it is stopped",

@@ -17,9 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from leadline.guest import sealed
 from leadline.host import received
-from leadline.lab.completion import FILE, completion_between
 from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
 from leadline.load.generators.base import PRINTED, Generator, Job, results_of
 from leadline.load.others import read_others
@@ -30,8 +28,10 @@ from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError
 from leadline.observe.frames import read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import check_tables, read_series
+from leadline.places.guest import sealed
+from leadline.places.virtual import figures
 from leadline.stack.own import spring
-from leadline.virtual import figures
+from leadline.trial.completion import FILE, completion_between
 
 Read = Callable[[Path], object]
 

@@ -20,20 +20,20 @@ from types import ModuleType
 
 import pytest
 
-from leadline.far import connection as far
-from leadline.far.connection import Channel, Connection
 from leadline.host import here
-from leadline.lab import artefacts, postgresql
-from leadline.lab.artefacts import Artefacts, Patience
-from leadline.lab.database import Database
-from leadline.lab.labfile import ArtefactPlace
-from leadline.lab.store import Store
 from leadline.model.errors import LONGEST_LINE, LeadlineError
 from leadline.model.hosts import SshHost
-from leadline.pool import slurm
-from leadline.pool.base import JobState, Wish
-from leadline.pool.files import Partition
-from leadline.pool.slurm import SlurmPool
+from leadline.places.pool import slurm
+from leadline.places.pool.base import JobState, Wish
+from leadline.places.pool.files import Partition
+from leadline.places.pool.slurm import SlurmPool
+from leadline.places.ssh import connection as far
+from leadline.places.ssh.connection import Channel, Connection
+from leadline.store import artefacts, postgresql
+from leadline.store.artefacts import Artefacts, Patience
+from leadline.store.database import Database
+from leadline.store.lab import Store
+from leadline.store.labfile import ArtefactPlace
 
 pytestmark = pytest.mark.timeout(120)  # seconds after which a test has hung
 Talk = Callable[[socket.socket], None]  # what a server does with a connection

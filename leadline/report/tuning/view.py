@@ -10,11 +10,9 @@ from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
 from leadline.conclude.over_modes import Averages, OverModes
 from leadline.conclude.tuning import Gains, Tried, conclude_tuning
-from leadline.lab.store import Store
-from leadline.lab.tuning.check import SKIPPED
-from leadline.lab.tuning.part import study_name
-from leadline.lab.tuning.records import TuningRecord
-from leadline.lab.tuning.run import progress_of
+from leadline.experiments.tuning.check import SKIPPED
+from leadline.experiments.tuning.part import study_name
+from leadline.experiments.tuning.run import progress_of
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
@@ -22,6 +20,8 @@ from leadline.planning.sequence import Decision, Measured, Progress, Stage, deci
 from leadline.planning.sequence.advance import UNTRIED
 from leadline.planning.sequence.compare import product
 from leadline.report import words
+from leadline.store.lab import Store
+from leadline.store.tunings import TuningRecord
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.workload import Workload
-from leadline.simulate import Model, Truth, rates, simulate_observations
+from leadline.places.simulated import Model, Truth, rates, simulate_observations
 
 WORKLOAD = Workload(users=40, ramp_up=2, steady=12, ramp_down=1)
 TWO = [Factor("server.a", (0, 1), 0), Factor("server.b", (0, 1, 2), 0)]

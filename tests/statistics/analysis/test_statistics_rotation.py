@@ -19,8 +19,8 @@ from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, ResponseAnalysis, Scope, Verdict
 from leadline.model.workload import Workload
-from leadline.simulate import parse_truth
-from leadline.simulate.rates import judge, rates
+from leadline.places.simulated import parse_truth
+from leadline.places.simulated.rates import judge, rates
 
 LONGER = matrix("some hundred simulated studies more")
 

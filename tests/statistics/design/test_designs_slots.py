@@ -17,9 +17,9 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.workload import Workload
+from leadline.places.simulated import Truth, rates, simulate_observations
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.noise import assumed
-from leadline.simulate import Truth, rates, simulate_observations
 
 
 def live(letters: str, levels: tuple[int, ...] = (0, 1)) -> list[Factor]:

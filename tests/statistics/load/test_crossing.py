@@ -11,14 +11,14 @@ from scipy.optimize import brentq
 from witnesses import matrix
 
 from leadline.capacity.scaling import scaling
-from leadline.lab.knee.search import CRITICAL_MS, Limit, Measured, critical, limits, next_of, result_of
+from leadline.experiments.knee.search import CRITICAL_MS, Limit, Measured, critical, limits, next_of, result_of
 from leadline.load.crossing import Crossing, Probe, crossing, next_load
 from leadline.load.knee import Interval, Range
 from leadline.model.load import RATE
 from leadline.model.workload import Workload
-from leadline.simulate.model import Model
-from leadline.simulate.trial import Instance, trial_series
-from leadline.simulate.truth import NoiseLevels, Server, Truth
+from leadline.places.simulated.model import Model
+from leadline.places.simulated.trial import Instance, trial_series
+from leadline.places.simulated.truth import NoiseLevels, Server, Truth
 
 CAPACITY, LIMIT = 100.0, 0.1  # a second, s
 MM1 = CAPACITY - math.log(10) / LIMIT  # P(response > t) = exp(-(capacity - load) t)

@@ -13,7 +13,6 @@ from leadline.analysis import analyse
 from leadline.analysis.composite import SETTING, as_one_factor
 from leadline.cli.main import app
 from leadline.design import describe_design, make_plan, plan_from_json, plan_to_json
-from leadline.lab.store import Store
 from leadline.layouts import check_plan
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
@@ -22,6 +21,7 @@ from leadline.model.plan import Factor
 from leadline.model.result import Verdict
 from leadline.planning.forecast import Setup, forecast
 from leadline.planning.noise import assumed
+from leadline.store.lab import Store
 
 STUDY = """\
 study: first

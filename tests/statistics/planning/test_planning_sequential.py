@@ -20,10 +20,10 @@ from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import Observation, StudyAnalysis, Verdict
 from leadline.model.workload import Workload
+from leadline.places.simulated import Model, Truth, simulate_observations
 from leadline.planning.boundary import boundary_of
 from leadline.planning.looks import Look, State, conditional_power, due, look, schedule
 from leadline.planning.power import precision_of
-from leadline.simulate import Model, Truth, simulate_observations
 
 LONGER = matrix("some hundred simulated studies more")
 

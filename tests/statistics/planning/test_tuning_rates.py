@@ -7,8 +7,8 @@ from simulated_tuning import Simulator, tuning
 
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
+from leadline.places.simulated import Truth
 from leadline.planning.sequence import decision_levels
-from leadline.simulate import Truth
 
 NOISE = {"trials": "3%", "blocks": "2%"}
 TRUTH = Truth.model_validate(

@@ -12,7 +12,7 @@ from report_fixture import fake_study
 from leadline.advice import Finding, checked
 from leadline.advice.document import document, status
 from leadline.advice.study import checking_study
-from leadline.lab.studyfile import parse_study
+from leadline.checks.files.study import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment

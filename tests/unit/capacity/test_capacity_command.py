@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from leadline.checks.files.study import parse_study
 from leadline.cli.main import app
-from leadline.lab.results import analysis_of
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
+from leadline.experiments.results import analysis_of
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
 from leadline.report.charts.load import against_load
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
+from leadline.store.lab import Store
 
 TRUTH = """
 truth:

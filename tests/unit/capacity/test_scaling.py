@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from leadline.capacity.scaling import scaling
+from leadline.checks.files.study import parse_study
 from leadline.cli.main import app
-from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
 from leadline.model.errors import UsageError
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
 from leadline.report.scaling import answer, document, lines
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
 
 SIZES = np.repeat([1.0, 2, 4, 8, 16], 2)
 

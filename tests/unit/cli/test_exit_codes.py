@@ -25,8 +25,8 @@ from leadline.api.hosts import Finding
 from leadline.api.pools import EndKind
 from leadline.cli.commands import execute, host, labs, load, load_knee, pool, soak, stackfile
 from leadline.cli.main import _run, app
-from leadline.lab.interruption import Interruption
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.trial.interruption import Interruption
 
 POOL = "server.datasource.max_connections"
 STUDY = f"""\

@@ -10,18 +10,18 @@ import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 from typer.testing import CliRunner
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.cli.main import app
-from leadline.lab.pilot import noise_for, overhead_for
-from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.run import StudyRun
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
+from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.model.errors import UsageError
 from leadline.model.record import Phases
 from leadline.model.result import SteadyState
 from leadline.planning.forecast import setup_of
 from leadline.planning.wording import advice_of, figure, noise_lines
+from leadline.store.lab import Store
+from leadline.trial.progress import SilentWatcher
+from leadline.trial.run import StudyRun
 
 STUDY = """\
 study: piloted

@@ -17,11 +17,11 @@ from leadline.api.results import StudyResult
 from leadline.api.running import run
 from leadline.api.studies import Study
 from leadline.cli.commands.figures import OTHER_ESTIMATE
-from leadline.lab.progress import SilentWatcher
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.record import TrialRecord
 from leadline.report import words
 from leadline.report.charts.theme import Figure
+from leadline.trial.progress import SilentWatcher
 from leadline.web.watch import Watch
 
 POOL, AGE = "server.datasource.max_connections", "vm.swappiness"

@@ -15,20 +15,20 @@ from rich.console import Console
 
 from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
+from leadline.checks.files.study import parse_study
 from leadline.conclude import conclude
-from leadline.lab.studyfile import parse_study
 from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import SteadyState, StudyAnalysis, Verdict
+from leadline.places.simulated import bound, parse_truth, simulate_observations
+from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
 from leadline.report import health
 from leadline.report.export import export
 from leadline.report.summary import Outcome, summary
 from leadline.report.text import table
-from leadline.simulate import bound, parse_truth, simulate_observations
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truth import Truth
 
 KNOBS = [Knob(f"server.{name}", Kind.INTEGER, ApplyCost.RESTART, name, default=10, minimum=0) for name in "abc"]
 HEAD = "workload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\nresponses: [throughput, p50, p99]\n"

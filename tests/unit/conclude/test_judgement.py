@@ -12,21 +12,21 @@ import pytest
 from rich.console import Console
 from test_conclude import KNOBS, beside, study
 
+from leadline.checks.files.study import parse_study
 from leadline.conclude import conclude
 from leadline.conclude.judgement import too_late
-from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.record import STUDY_FILE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState, Verdict
+from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
 from leadline.report import health
 from leadline.report.ci import document, junit
 from leadline.report.page import render
 from leadline.report.summary import summary
 from leadline.report.text import MOST_LIMITS, table
 from leadline.report.view import gather
-from leadline.simulate.testbed import SimulatedTestbed
-from leadline.simulate.truth import Truth
 
 Planted = Callable[[], StudyRecord]
 MOVED = "{ when: { server.a: 20 }, percent: { throughput: -9% } }"

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from leadline.checks.files.study import parse_study
 from leadline.conclude.loads import of_loads
-from leadline.lab.results import analysis_of
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
+from leadline.experiments.results import analysis_of
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
+from leadline.store.lab import Store
 
 TRUTH = """
 truth:

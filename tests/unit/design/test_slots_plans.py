@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import cost, plan_study
 from leadline.design import DesignError, make_plan, plan_from_json, plan_to_json
 from leadline.design.carryover import CarryOver, abba, random_blocks, williams, williams_square
-from leadline.lab.planning import cost, plan_study
-from leadline.lab.studyfile import parse_study
 from leadline.layouts import assumed_wash_out, plan_problems, steady_seconds, switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError

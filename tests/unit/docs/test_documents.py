@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -111,3 +112,8 @@ def test_the_site_lists_every_page_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"^ *- .+: (\S+\.md)$", navigation, re.MULTILINE)
     assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_the_map_of_the_rooms_is_that_of_the_code() -> None:
+    drawn = subprocess.run([sys.executable, "tools/rooms.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"```\n{drawn.stdout}```\n" in (DOCS / "concepts" / "architecture.md").read_text(encoding="utf-8")

@@ -15,7 +15,6 @@ from report_fixture import fake_study
 from leadline.design import make_plan
 from leadline.figures import table_of
 from leadline.figures.foreign import read_rows, rows_of_csv, rows_of_json
-from leadline.lab.store import Store
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost
@@ -24,6 +23,7 @@ from leadline.model.result import RESPONSES, Observation
 from leadline.model.study import Study
 from leadline.report.figures.section import section
 from leadline.report.page import build
+from leadline.store.lab import Store
 
 THROUGHPUT = RESPONSES["throughput"]
 FACTORS = (

@@ -18,13 +18,13 @@ from test_figures_cli import leadline, results_csv
 
 from leadline.design import make_plan
 from leadline.figures.pages import BY_NAME, COMPARED, PageTable, pages_of, read_pages
-from leadline.lab.store import Store
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
 from leadline.report.figures.pages import csv_table, lines, over_time
+from leadline.store.lab import Store
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "evidence" / "study-c-published.csv"
 SERVERS = Factor("web.server", ("httpd", "nginx", "tomcat"), "httpd", apply_cost=ApplyCost.RESTART)

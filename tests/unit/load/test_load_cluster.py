@@ -14,12 +14,12 @@ from pydantic import TypeAdapter, ValidationError
 import leadline.load.cluster.hosts as hosts
 import leadline.load.cluster.run as cluster_merge
 import leadline.load.cluster.run as cluster_run
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.cli.live import load_text
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
 from leadline.load.cluster.clock import Offset, offset
 from leadline.load.cluster.command import option_pairs
 from leadline.load.cluster.connection import Connection

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
+from leadline.checks.files.study import parse_study
 from leadline.load.driver import DriverRun
 from leadline.load.knobs import LoadOwner, load_knobs, why_not
 from leadline.load.scenario import sent_variables
@@ -14,8 +12,10 @@ from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.load import load_at
 from leadline.model.workload import Workload
-from leadline.simulate.queueing import Station, closed
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated.queueing import Station, closed
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
+from leadline.store.lab import Store
 
 CLOSED, OPEN = Workload(users=4), Workload(arrivals="poisson", rate=4.0)
 STUDY = """

@@ -15,8 +15,6 @@ from bench.outcomes.__main__ import freezes
 from bench.outcomes.loads import frozen, mixed, run, scenario
 from bench.outcomes.record import Row, differences, read_rows, recomputed
 from bench.outcomes.server import serving
-from leadline.lab.measure import measure, measure_turns, measure_windows
-from leadline.lab.system import Window
 from leadline.load.series import (
     ALL,
     WindowResult,
@@ -28,6 +26,8 @@ from leadline.load.series import (
 )
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.result import AtLeast
+from leadline.trial.measure import measure, measure_turns, measure_windows
+from leadline.trial.system import Window
 
 MATRIX = "LEADLINE_MATRIX" in os.environ
 _HEADER = (

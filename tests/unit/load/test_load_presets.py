@@ -6,9 +6,9 @@ import pytest
 import test_load_driver
 from test_load_driver import options
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
 from leadline.load.driver import DriverRun
 from leadline.load.presets import preset_options
 from leadline.model.errors import UsageError

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import leadline
-from leadline.lab.command_files import compared_files
+from leadline.experiments.command_files import compared_files
 from leadline.model.errors import UsageError, wanted
 
 

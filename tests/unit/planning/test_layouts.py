@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from leadline.checks.files.study import find_study
+from leadline.checks.plan import Planned
 from leadline.design import make_plan
-from leadline.lab.layouts import compare_layouts
-from leadline.lab.planning import Planned
-from leadline.lab.studyfile import find_study
-from leadline.lab.testbed import LocalTestbed
+from leadline.experiments.layouts import compare_layouts
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval
 from leadline.model.workload import Workload
+from leadline.places.testbed import LocalTestbed
 from leadline.planning.components import Component, cv_of, variance_of
 from leadline.planning.forecast import JOB, Setup, forecast
 from leadline.planning.layouts import Compared, Question, compared, components_of

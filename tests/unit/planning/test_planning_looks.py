@@ -9,16 +9,16 @@ import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
 from leadline.analysis import analyse
-from leadline.lab.planning import plan_study
-from leadline.lab.progress import SilentWatcher
-from leadline.lab.results import analysis_of
-from leadline.lab.run import RunResult, StudyRun
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
+from leadline.experiments.results import analysis_of
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
+from leadline.store.lab import Store
+from leadline.trial.progress import SilentWatcher
+from leadline.trial.run import RunResult, StudyRun
 
 STUDY = """\
 study: looked-at

@@ -15,7 +15,7 @@ from rich.console import Console
 from leadline.cli.live import _ended
 from leadline.conclude import conclude
 from leadline.conclude.soak import conclude_soak
-from leadline.lab.soak.record import _read, _written, interval_of, merged
+from leadline.experiments.soak.record import _read, _written, interval_of, merged
 from leadline.load.series import Outcomes, new_histogram
 from leadline.model.record import StudyRecord
 from leadline.model.result import AtLeast, StudyAnalysis

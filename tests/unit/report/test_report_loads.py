@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from leadline.lab.results import analysis_of
-from leadline.lab.store import Store
-from leadline.lab.studyfile import parse_study
-from leadline.lab.testbed import RunOptions
+from leadline.checks.files.study import parse_study
+from leadline.experiments.results import analysis_of
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import Drift, Interval, ResponseAnalysis, StudyAnalysis
+from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.testbed import RunOptions
 from leadline.report import text, view, words
 from leadline.report.document import document
 from leadline.report.glance import glance
 from leadline.report.page import render
 from leadline.report.text import table
-from leadline.simulate.testbed import SimulatedTestbed, parse_truth
+from leadline.store.lab import Store
 
 TRUTH = "truth:\n  seed: 1\n  server: { cores: 2, demand: 3ms, database_demand: 1ms, delay: 2ms, think: 100ms }\n"
 STUDY = """\

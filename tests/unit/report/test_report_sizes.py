@@ -9,7 +9,7 @@ import pytest
 from report_fixture import T0
 
 from leadline.design import make_plan
-from leadline.lab.results import analysis_of
+from leadline.experiments.results import analysis_of
 from leadline.model.plan import Factor
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.study import Study

@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.cli.commands.dry_run import print_plan
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage, application

@@ -69,9 +69,9 @@ def test_the_jvm_that_is_here_tells_its_flags_and_refuses_what_it_does_not_take(
 
 
 def test_a_study_of_a_flag_is_checked_by_the_jvm(tmp_path: Path) -> None:
+    from leadline.checks.files.study import parse_study
+    from leadline.checks.plan import plan_study
     from leadline.host.local import LocalHost
-    from leadline.lab.planning import plan_study
-    from leadline.lab.studyfile import parse_study
 
     text = "study: s\nquestion: q?\nstack: { server: tomcat }\nworkload: { users: 1 }\nfactors:\n"
     text += "  jvm.flag.AllocateHeapAt: [/none, /nor]\n"

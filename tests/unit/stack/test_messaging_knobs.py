@@ -11,11 +11,10 @@ import pytest
 from server_context import brokerage
 from typer.testing import CliRunner
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
 from leadline.cli.main import app
 from leadline.host.local import LocalHost
-from leadline.lab.completion import FILE, completion_between
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
@@ -24,6 +23,7 @@ from leadline.stack.applications.brokerage import application
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty, tomee_messaging, wildfly_messaging
+from leadline.trial.completion import FILE, completion_between
 
 
 def host(directory: Path) -> LocalHost:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from leadline.api.stacks import choice_of
+from leadline.checks.files.stack import read_stack
 from leadline.host.base import Process
 from leadline.host.local import LocalHost
-from leadline.lab.stackfile import read_stack
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment

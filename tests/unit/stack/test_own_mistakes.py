@@ -13,12 +13,12 @@ import pytest
 from toy_application import APPLICATION, toy
 
 from leadline.api.stacks import choice_of
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
+from leadline.checks.subject import study_catalogue
 from leadline.host.java import java_home
 from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
-from leadline.lab.subject import study_catalogue
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions

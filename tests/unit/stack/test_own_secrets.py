@@ -11,16 +11,16 @@ from urllib.parse import quote
 
 import pytest
 
+from leadline.checks.files.stack import read_stack
+from leadline.checks.files.study import find_study
 from leadline.host import secrets
-from leadline.lab.stackfile import read_stack
-from leadline.lab.store import Store
-from leadline.lab.studyfile import find_study
-from leadline.lab.testbed import RunOptions
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.ownstack import filled
-from leadline.simulate import SimulatedTestbed
-from leadline.simulate.truth import Truth
+from leadline.places.simulated import SimulatedTestbed
+from leadline.places.simulated.truth import Truth
+from leadline.places.testbed import RunOptions
 from leadline.stack.own.words import Words
+from leadline.store.lab import Store
 
 PASSWORD, TOKEN = "correct-horse-42", "s3cr3t-of-the-shell"
 

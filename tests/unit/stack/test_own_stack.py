@@ -13,11 +13,11 @@ from toy_application import toy
 
 from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
+from leadline.checks.files.stack import read_stack
+from leadline.checks.files.study import parse_study
+from leadline.checks.files.tuning import parse_tuning
+from leadline.checks.machine import apart
 from leadline.host.local import LocalHost
-from leadline.lab.machine import apart
-from leadline.lab.stackfile import read_stack
-from leadline.lab.studyfile import parse_study
-from leadline.lab.tuning.file import parse_tuning
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.ownknob import OwnKnob, level_read, written
@@ -264,7 +264,7 @@ def test_a_check_tells_a_mistake_once_and_with_its_line(
     def refuses(*_: object) -> None:
         raise UsageError("toy.stack.yaml:2: no")
 
-    monkeypatch.setattr("leadline.lab.real.RealSystem.prepare", refuses)
+    monkeypatch.setattr("leadline.places.real.RealSystem.prepare", refuses)
     steps.clear()
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     assert [step.wrong for step in steps if step.wrong] == ["toy.stack.yaml:2: no"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.checks.files.study import builtin_studies, parse_study
+from leadline.checks.plan import cost, plan_study
+from leadline.checks.subject import study_catalogue
+from leadline.checks.web import web_servers
 from leadline.host.backlog import backlog
 from leadline.host.local import LocalHost
-from leadline.lab.planning import cost, plan_study
-from leadline.lab.studyfile import builtin_studies, parse_study
-from leadline.lab.subject import study_catalogue
-from leadline.lab.web import web_servers
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario, parameters, read_scenario
 from leadline.model.errors import UsageError

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from leadline.checks.files.study import parse_study
+from leadline.checks.plan import plan_study
+from leadline.checks.subject import study_catalogue
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import parse_study
-from leadline.lab.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.places import mount_mistakes, warnings
 from leadline.stack import places

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.checks.files.study import builtin_studies, parse_study
+from leadline.checks.plan import plan_study
+from leadline.checks.web import web_servers
 from leadline.host.files import LocalFiles, connected, established, opened
 from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
-from leadline.lab.planning import plan_study
-from leadline.lab.studyfile import builtin_studies, parse_study
-from leadline.lab.web import web_servers
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.table import TallTable
 from leadline.observe.window import Recorded, cpu_per_transaction

@@ -1,0 +1,286 @@
+"""Study files: YAML to a typed Study, every error with file, line, what is wrong and the nearest valid choice."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+
+from leadline.checks.files.stack import put_stack_file
+from leadline.checks.files.yamltree import Path_, Places, plain
+from leadline.host.textfile import is_file, read_text
+from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened, wanted
+from leadline.model.record import STUDY_FILE
+from leadline.model.shapes import NOT_IN_WORKLOAD
+from leadline.model.study import MOST_LEVELS, Study
+from leadline.model.yamltext import load_yaml
+
+_BUILT_IN = " (built in)"  # in place of where a file is
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study and where it came from. ``where`` finds the place of a key for later errors; ``left_out``: what of the
+    file its servers cannot have.
+    """
+
+    study: Study
+    text: str
+    places: Places
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.source.endswith(_BUILT_IN)
+
+    @property
+    def source(self) -> str:
+        return self.places.source
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the lab keeps of where it came from; nothing of a study that is built in or made by a command."""
+        return {STUDY_FILE: self.source} if is_file(self.source) else {}
+
+    def where(self, path: Sequence[str | int]) -> str:
+        return self.places.where(path)
+
+
+def builtin_studies() -> dict[str, str]:
+    """Name -> text of every study that comes with leadline."""
+    folder = resources.files("leadline") / "studies"
+    return {
+        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
+        for entry in sorted(folder.iterdir(), key=lambda e: e.name)
+        if entry.name.endswith(".yaml")
+    }
+
+
+def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
+    """A built-in study by name or a file by path, with ``--set key=value`` and ``--factor knob=a,b`` applied.
+
+    Raises UsageError.
+    """
+    builtin = builtin_studies()
+    if is_file(reference):
+        return parse_study(read_text(Path(reference)), reference, overrides, factors)
+    if reference in builtin:
+        return parse_study(builtin[reference], f"{reference}.yaml{_BUILT_IN}", overrides, factors)
+    if not _exists(reference):
+        near = nearest(reference, list(builtin))
+        hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
+        if reference in _tunings():
+            hint = f"{reference} is a tuning: leadline run {reference} --dry-run tells what it would measure"
+        raise UsageError(f"no study file {quoted(reference, 200)} and no built-in study of that name; {hint}")
+    return parse_study(read_text(Path(reference)), reference, overrides, factors)
+
+
+def _exists(reference: str) -> bool:
+    try:
+        return Path(reference).exists()
+    except OSError:  # longer than any file's name
+        return False
+
+
+def _tunings() -> list[str]:
+    folder = resources.files("leadline") / "tunings"
+    return [entry.name.removesuffix(".yaml") for entry in folder.iterdir()]
+
+
+def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
+    """A Study from YAML text. Raises UsageError with ``source:line``."""
+    tree = load_tree(text, source, Study)
+    put_stack_file(tree, source)
+    keys = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    keys |= {_set_factor(tree, factor): option_of("--factor", factor) for factor in factors}
+    places = Places(source, tree, keys)
+    return StudyFile(validated(Study, places), text, places)
+
+
+def study_of(keys: Mapping[str, Any]) -> StudyFile:
+    """A Study from the keys of a file; those that say nothing are left out. Raises UsageError."""
+    text, yaml = io.StringIO(), YAML()
+    yaml.width = 4096
+    yaml.dump({key: value for key, value in keys.items() if value not in ({}, None)}, text)
+    return parse_study(text.getvalue(), f"{keys.get('study', 'study')}.yaml")
+
+
+def load_tree(text: str, source: str, model: type[BaseModel]) -> CommentedMap:
+    """The tree of a study file or a tuning's. Raises UsageError with ``source:line``."""
+    tree = load_yaml(text, source)
+    fields = list(model.model_fields)
+    if not isinstance(tree, CommentedMap) or not any(nearest(str(key), fields) for key in tree):
+        raise UsageError(f"{source}:1: no {fields[0]} file: it is a mapping that starts with `{fields[0]}: NAME`")
+    return tree
+
+
+def validated(model: type[_Model], places: Places) -> _Model:
+    """What a tree says. Raises UsageError with a line for each problem."""
+    try:
+        return model.model_validate(plain(places.tree, places))
+    except ValidationError as error:
+        raise UsageError("\n".join(sentences(error, places, model))) from error
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a study file, for editors."""
+    schema = Study.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "leadline study"
+    return schema
+
+
+_TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
+_PATTERN = "small letters, digits and hyphens are wanted, a letter or digit first"
+_ELSEWHERE: dict[tuple[str | int, ...], str] = {("stack", "mode"): "a tuning names its modes under `modes`"}
+_LONGEST = 60  # characters of what was found that are quoted
+_MOST = 20  # problems that are told
+_DEEPEST = 8  # parts of a key on the command line
+_NAME = "a name has 1 to 100 printable characters, without spaces at its ends"
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def option_of(name: str, text: str) -> str:
+    """An option of the command line as the place of an error."""
+    return f"{name} {shortened(text, 100)}"
+
+
+def _scalar(option: str, word: str) -> Any:
+    try:
+        yaml = load_yaml(word, option, typ="safe")
+    except UsageError as error:
+        raise UsageError(str(error).replace(f"{option}:1:", f"{option}:", 1)) from None
+    if yaml is None and word.strip() not in ("null", "~"):
+        raise UsageError(f"{option}: no value; write null where none is meant")
+    return yaml
+
+
+def _set_factor(tree: CommentedMap, factor: str) -> Path_:
+    """Apply ``knob=level,level`` of the command line, or ``knob=level``, which holds the knob; returns its path. Raises
+    UsageError.
+    """
+    option = option_of("--factor", factor)
+    name, _, levels = factor.partition("=")
+    name = name.strip()
+    if not levels or not name:
+        raise UsageError(f"{option}: write it as knob=level,level")
+    if levels.count(",") >= MOST_LEVELS:
+        raise UsageError(f"{option}: more than {MOST_LEVELS} levels")
+    levels_ = [_scalar(option, word) for word in levels.split(",")]
+    key, other = ("factors", "settings") if len(levels_) > 1 else ("settings", "factors")
+    if isinstance(tree.get(other), CommentedMap):
+        tree[other].pop(name, None)
+    if not isinstance(tree.get(key), CommentedMap):
+        tree[key] = CommentedMap()
+    tree[key][name] = levels_ if len(levels_) > 1 else levels_[0]
+    return (key, name)
+
+
+def set_key(tree: CommentedMap, override: str) -> Path_:
+    """Apply ``key=value`` of the command line; returns its path. Raises UsageError."""
+    option = option_of("--set", override)
+    path, _, value = override.partition("=")
+    if not value or not path.strip():
+        raise UsageError(f"{option}: write it as key=value, for instance workload.users=20")
+    # Knob names hold dots themselves: below these keys the rest of the path is one name.
+    parts = path.strip().split(".")
+    if parts[0] in ("factors", "baseline", "settings") and len(parts) > 1:
+        parts = [parts[0], ".".join(parts[1:])]
+    if len(parts) > _DEEPEST or not all(parts):
+        raise UsageError(f"{option}: no key of a study; write it as in workload.users=20")
+    node: Any = tree
+    for part in parts[:-1]:
+        if not isinstance(node.get(part), Mapping):
+            node[part] = CommentedMap()
+        node = node[part]
+    node[parts[-1]] = _scalar(option, value)
+    return tuple(parts)
+
+
+def sentences(error: ValidationError, places: Places, model: type[BaseModel]) -> list[str]:
+    """What is wrong with a file that ``model`` refused, each with its line and the nearest valid choice."""
+    found_wrong: list[str] = []
+    problems = [(problem, [part for part in problem["loc"] if not _is_union_tag(part)]) for problem in error.errors()]
+    meant = [
+        [*path[:-1], nearest(str(path[-1]), _keys_at(path[:-1], model))]
+        for problem, path in problems
+        if problem["type"] == "extra_forbidden"
+    ]
+    for problem, path in problems:
+        if problem["type"] == "missing" and path in meant:
+            continue  # misspelt, which is said of the key that is there
+        sentence = _sentence(problem, path, places, model)
+        if sentence not in found_wrong:
+            found_wrong.append(sentence)
+    more = len(found_wrong) - _MOST
+    return [*found_wrong[:_MOST], *([f"and {more} more problems"] if more > 0 else [])]
+
+
+def _sentence(problem: ErrorDetails, path: list[str | int], places: Places, model: type[BaseModel]) -> str:
+    name, kind = ".".join(shortened(str(part)) for part in path), problem["type"]
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, KeyedError):
+        return f"{places.where([*path, *cause.path])}: {cause}"
+    place = places.where(path)
+    if problem["loc"][-1:] == ("[key]",):
+        return f"{place}: {name}: {_NAME}"
+    if kind == "extra_forbidden":
+        keys = _keys_at(path[:-1], model)
+        near = nearest(str(path[-1]), keys)
+        hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+        if path[:-1] == ["workload"]:
+            hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
+        return f"{place}: unknown key {quoted(str(path[-1]))}; {_ELSEWHERE.get(tuple(path), hint)}"
+    if kind == "missing":
+        return f"{place}: the key {name!r} is missing"
+    if kind == "literal_error":
+        choices = _choices(problem)
+        near = nearest(str(problem["input"]), choices)
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{place}: {name} is {quoted(problem['input'])}, not one of {', '.join(choices)}{hint}"
+    if kind == "value_error":
+        return f"{place}: {name}: {cause}"
+    message = _PATTERN if kind == "string_pattern_mismatch" else wanted(problem)
+    if kind in _TYPE_OF_LEVEL and len(path) < len(problem["loc"]):
+        message = "a level is one number, word or switch"
+    return f"{place}: {name}: {message}{_found(problem['input'])}"
+
+
+def _found(value: object) -> str:
+    dumps = json.dumps(value, default=str)
+    return f" (found {shortened(dumps)})" if len(dumps) <= _LONGEST else ""
+
+
+def _is_union_tag(part: str | int) -> bool:
+    return part in ("bool", "int", "float", "str", "[key]")
+
+
+def _choices(problem: ErrorDetails) -> list[str]:
+    expected = str(problem.get("ctx", {}).get("expected", ""))
+    return [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",") if word.strip()]
+
+
+def _keys_at(path: Sequence[str | int], top: type[BaseModel]) -> list[str]:
+    model: type[BaseModel] | None = top
+    for part in path:
+        if isinstance(part, int):
+            continue  # an item of the list found already
+        field = model.model_fields.get(part) if model else None
+        model = _model_in(field.annotation) if field else None
+    return list(model.model_fields) if model else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model of a field: itself, or what a list, an option or a validator is around."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for get_arg in get_args(annotation) if (model := _model_in(get_arg))), None)

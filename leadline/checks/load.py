@@ -1,0 +1,135 @@
+"""What a study says of its load, checked as the program that drives it reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from leadline.checks.files.study import StudyFile
+from leadline.checks.machine import not_checked
+from leadline.layouts import layout_of
+from leadline.load.arrivals import WorkloadError, check_workload
+from leadline.load.check import check_by_driver, check_variables
+from leadline.load.cluster.files import scenario_files
+from leadline.load.generators.lab import check_generator
+from leadline.load.knobs import load_knobs
+from leadline.load.presets import preset_variables
+from leadline.load.scenario import find_scenario, limits_response_times
+from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.knob import Level
+from leadline.model.load import is_load, load_at
+from leadline.model.plan import Factor
+from leadline.model.result import OF_LIMITS
+from leadline.model.workload import Workload
+from leadline.stack.registry import application_of
+
+_OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
+
+
+def check_load(file: StudyFile) -> list[str]:
+    """What the study says of its load, its scenario as the driver reads it; returns what only a run can tell."""
+    workload, unchecked = file.study.workload, not_checked(file)
+    _check_named(file)
+    try:
+        find_scenario(workload.scenario)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
+    try:
+        check_workload(workload)
+    except WorkloadError as error:
+        varied = f"load.{'.'.join(error.key)}"  # a factor whose baseline stands in the workload
+        path = ("factors", varied) if varied in file.study.factors else ("workload", *error.key)
+        raise UsageError(f"{file.where(path)}: {error}") from None
+    if file.study.drivers and workload.generator is not None:
+        raise UsageError(
+            f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
+            "workload.generator, or drivers"
+        )
+    if file.study.drivers:
+        try:
+            scenario_files(find_scenario(workload.scenario))
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
+    if workload.generator is not None:
+        try:
+            check_generator(workload.generator, layout_of(file.study.design).estimates_wash_out)
+        except LeadlineError as error:
+            raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
+    elif workload.preset is not None:
+        try:
+            preset_variables(workload.preset, workload.scenario, workload.variables)
+        except UsageError as error:
+            raise UsageError(f"{file.where(('workload', 'preset'))}: {error}") from None
+    _check_limited(file)
+    if workload.generator is None:
+        unchecked += _ask_driver(file)
+    return unchecked
+
+
+def _check_limited(file: StudyFile) -> None:
+    """Responses that are of a scenario's limits need some."""
+    for at, name in enumerate(file.study.responses):
+        if name in OF_LIMITS and not limits_response_times(file.study.workload):
+            sentence = f"{name} is of limits of response times, and this load states none"
+            where = file.where(("responses", at))
+            raise UsageError(f"{where}: {sentence}: write `limits: {{ p90: 2s }}` to transactions of its scenario")
+
+
+def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
+    """Every level of the load, one factor at a time. Raises UsageError at the level."""
+    knobs = load_knobs(file.study.workload)
+    load = load_at(file.study.workload, settings, knobs)
+    for factor in factors:
+        for at, level in enumerate(factor.levels if is_load(factor.name) and not factor.pseudo else ()):
+            varied = load_at(load, {factor.name: level}, knobs)
+            where = file.where(("factors", factor.name, at))
+            try:
+                check_workload(varied)
+                check_by_driver(varied, file.study.design.seed, file.study.drivers)
+            except UsageError as error:
+                raise UsageError(f"{where}: {factor.name}: {error}") from None
+            except LeadlineError:  # the driver is not built, which is told once
+                return
+
+
+def _check_named(file: StudyFile) -> None:
+    """The scenario that a study has where it names none is of the reference application."""
+    study = file.study
+    stack_file = study.stack.own
+    if study.workload.generator is not None or "scenario" in study.workload.model_fields_set:
+        return
+    if study.stack.web is not None:
+        names = " or ".join(application_of(study.stack).scenarios())
+        raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {names}")
+    if stack_file is None:
+        return
+    sentence = (
+        f"{stack_file.content.stack} has no scenario: name one, here or in {stack_file.file}; leadline "
+        "scenario makes a first one"
+    )
+    raise UsageError(f"{file.where(('workload',))}: {sentence}")
+
+
+def without_effect(workload: Workload) -> list[str]:
+    """Keys of leadline-load beside another generator."""
+    idle = [name for name in Workload.model_fields if name in workload.model_fields_set - _OF_GENERATORS]
+    if workload.generator is None or not idle:
+        return []
+    return [f"{workload.generator.name} brings its own load: workload.{', '.join(idle)} change nothing."]
+
+
+def _ask_driver(file: StudyFile) -> list[str]:
+    workload = file.study.workload
+    try:
+        check_variables(workload)
+    except UsageError as error:
+        raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
+    try:
+        for load in (workload, *([workload.warming] if workload.warm_up else [])):
+            check_by_driver(load, file.study.design.seed, file.study.drivers)
+    except UsageError as error:
+        path = ("workload", "variables" if workload.variables else "scenario")
+        lines = str(error).splitlines()
+        raise UsageError("\n".join(f"{file.where(path)}: {line}" for line in lines)) from None
+    except LeadlineError as error:
+        return [f"the scenario and the options of its load: {error}"]
+    return []

@@ -1,0 +1,1 @@
+"""What is done with studies: planned from earlier ones, confirmed, bisected, tuned, soaked."""

@@ -1,0 +1,226 @@
+"""From a finished study to the one that confirms its best setting, and what that one says in the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leadline.analysis.scale import response_kind
+from leadline.checks.files.study import StudyFile, study_of
+from leadline.conclude.confirmation import raw_level, said
+from leadline.design import KINDS
+from leadline.design.plots import is_live
+from leadline.design.seeds import derived
+from leadline.layouts import layout_of
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Level
+from leadline.model.naming import Describe, plain_level
+from leadline.model.plan import Factor
+from leadline.model.record import StudyRecord
+from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
+from leadline.model.study import Study
+from leadline.model.units import signed
+
+Levels = dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting worth confirming: its levels, and what the first study says of it in percent (None: nothing)."""
+
+    levels: Levels
+    percent: float | None
+    interval: Interval | None
+    shrunken: float | None
+
+
+def best_settings(record: StudyRecord, analysis: StudyAnalysis, response: str, count: int = 1) -> list[Choice]:
+    """The ``count`` best settings of a study, by shrunken gain.
+
+    A study that changes one factor at a time: its best levels. One that varies several at once: the level of each
+    factor that is better than its baseline level, all together; where none is, the best single one. Raises UsageError
+    where nothing has a figure.
+    """
+    _check_factors(record)
+    effects = _gains(analysis, response)
+    if not effects:
+        raise UsageError(f"{_name(record)} has no estimate for {response}, so there is nothing to confirm")
+    if count > len(effects):
+        raise UsageError(f"--best {count}: {_name(record)} has {len(effects)} settings with a figure for {response}")
+    better = [effect for effect in effects if effect.verdict is Verdict.BETTER]
+    if KINDS[record.plan.kind].cells or count > 1 or len(better) < 2:
+        return [_single(effect) for effect in effects[:count]]
+    chosen: dict[str, Effect] = {}
+    for each in better:
+        chosen.setdefault(each.factor, each)
+    return [_together(list(chosen.values()))]
+
+
+def _check_factors(record: StudyRecord) -> None:
+    if record.plan.kind == "configurations":
+        raise UsageError(
+            f"{_name(record)} compared whole configurations, which the command confirms by running it again: --new"
+        )
+
+
+def _gains(analysis: StudyAnalysis, response: str) -> list[Effect]:
+    of_response = next((response_ for response_ in analysis.responses if response_.response == response), None)
+    mains = [effect for effect in of_response.effects if effect.percent is not None] if of_response else []
+    sign = 1.0 if response_kind(response).higher_is_better else -1.0
+    return sorted(mains, key=lambda each: (-sign * (each.shrunken or 0.0), -sign * (each.percent or 0.0)))
+
+
+def _single(effect: Effect) -> Choice:
+    return Choice({effect.factor: effect.level}, effect.percent, effect.interval, _without_luck(effect))
+
+
+def _without_luck(effect: Effect) -> float | None:
+    """The shrunken estimate, never beyond the estimate itself (a baseline that was lucky may push it there)."""
+    if effect.shrunken is None or effect.percent is None:
+        return None
+    return min(effect.shrunken, effect.percent, key=abs)
+
+
+def _together(effects: Sequence[Effect]) -> Choice:
+    levels = {effect.factor: effect.level for effect in effects}
+    return Choice(
+        levels,
+        _product([effect.percent for effect in effects]),
+        None,
+        _product([_without_luck(effect) for effect in effects]),
+    )
+
+
+def _product(percents: Sequence[float | None]) -> float | None:
+    """Effects taken together as if each worked alone."""
+    if any(percent is None for percent in percents):
+        return None
+    return 100.0 * (math.prod(1 + (percent or 0.0) / 100 for percent in percents) - 1)
+
+
+def named_setting(
+    record: StudyRecord, analysis: StudyAnalysis, response: str, text: str, describe: Describe = plain_level
+) -> Choice:
+    """The setting ``factor=level[,factor=level]``. Raises UsageError with the nearest valid choice."""
+    _check_factors(record)
+    levels: Levels = {}
+    for part in text.split(","):
+        name, _, word = (piece.strip() for piece in part.partition("="))
+        factor = next((factor for factor in record.plan.factors if factor.name == name), None)
+        if factor is None:
+            near = nearest(name, [factor.name for factor in record.plan.factors])
+            hint = f"; did you mean {near}?" if near else ""
+            raise UsageError(f"--setting {text}: {_name(record)} has no factor {name!r}{hint}")
+        levels_ = [level for level in factor.levels if word in (describe(name, level), str(level))]
+        others = [describe(name, level) for level in factor.levels if level != factor.baseline]
+        if not levels_ or levels_[0] == factor.baseline:
+            raise UsageError(f"--setting {text}: the levels of {name} to confirm are {', '.join(others)}")
+        levels[name] = levels_[0]
+    effects = [gain for gain in _gains(analysis, response) if levels.get(gain.factor) == gain.level]
+    if len(effects) < len(levels):
+        return Choice(levels, None, None, None)
+    return _single(effects[0]) if len(levels) == 1 else _together(effects)
+
+
+def effect_to_find(choices: Sequence[Choice], response: str) -> float:
+    """Percent, the smallest shrunken gain. Raises UsageError where luck explains a whole gain."""
+    sign = 1.0 if response_kind(response).higher_is_better else -1.0
+    gains = [(sign * (choice.shrunken or 0.0), choice) for choice in choices]
+    least, worst = min(gains, key=lambda pair: pair[0])
+    if least < 0.05:
+        without = f"{signed(worst.shrunken or 0.0, 2)} % without luck"
+        figure = "no figure" if worst.percent is None else f"{signed(worst.percent, 2)} %, {without}"
+        raise UsageError(
+            f"nothing to confirm: the gain of {said(worst.levels)} in {response} is within chance ({figure}); to "
+            "run it "
+            "all the same, name an effect worth finding, such as --effect 3%"
+        )
+    return sign * least
+
+
+def confirmation_study(
+    record: StudyRecord, choices: Sequence[Choice], response: str, replicates: int, budget: str | None = None
+) -> StudyFile:
+    """The study that compares the choices with the baseline in fresh trials. Raises UsageError for several settings
+    of which one changes more than one factor.
+    """
+    if len(choices) > 1 and any(len(choice.levels) > 1 for choice in choices):
+        raise UsageError(
+            "several settings are confirmed together only if each changes one factor; confirm one at a time"
+        )
+    study = record.study
+    factors = {factor.name: factor for factor in record.plan.factors}
+    chosen: dict[str, list[Level]] = {}
+    for choice in choices:
+        for name, level in choice.levels.items():
+            chosen.setdefault(name, []).append(level)
+    raws = {
+        name: [raw_level(study, factors[name], level) for level in (factors[name].baseline, *levels)]
+        for name, levels in chosen.items()
+    }
+    held_settings = {
+        name: raw_level(study, factor, factor.baseline) for name, factor in factors.items() if name not in chosen
+    }
+    live = {is_live(factors[name]) for name in chosen}
+    kind = "confirmation" if len(choices) == 1 else "one-at-a-time"
+    design = layout_of(study.design).fresh(study.design, kind, replicates, live) | {"seed": fresh_seed(record)}
+    document: dict[str, Any] = {
+        "study": f"{study.study}-confirm",
+        "question": f"Does {' or '.join(said(choice.levels) for choice in choices)} change {response} in fresh trials?",
+        **kept_keys(study),
+        "factors": {name: raw for name, raw in raws.items() if not factors[name].pseudo},
+        "pseudo_factors": {name: raw for name, raw in raws.items() if factors[name].pseudo},
+        "settings": {
+            **study.settings,
+            **{name: raw for name, raw in held_settings.items() if not factors[name].pseudo},
+        },
+        "design": design,
+        "responses": list(dict.fromkeys([response, *study.responses])),
+        "confirms": {
+            "run": _name(record),
+            "response": response,
+            "settings": [_first(choice, study, factors) for choice in choices],
+        },
+    }
+    if budget is not None:
+        document["budget"] = budget
+    return study_of(document)
+
+
+def fresh_seed(record: StudyRecord) -> int:
+    """Another seed than that of the study on which the choice was made: other data, other requests, another order."""
+    return int.from_bytes(derived(record.plan.seed, "confirmation", record.id)[:4])
+
+
+def kept_keys(study: Study) -> dict[str, Any]:
+    """What both studies have in common."""
+    keys = (
+        "stack",
+        "guest",
+        "workload",
+        "reset",
+        "placement",
+        "limits",
+        "equivalence",
+        "dead_man",
+        "ready_timeout",
+        "observe",
+    )
+    dumped = study.model_dump(mode="json", exclude_unset=True)
+    return {key: dumped[key] for key in keys if key in dumped}
+
+
+def _first(choice: Choice, study: Study, factors: Mapping[str, Factor]) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "levels": {name: raw_level(study, factors[name], level) for name, level in choice.levels.items()},
+        "percent": round(choice.percent or 0.0, 3),
+    }
+    if choice.interval is not None:
+        document |= {"low": round(choice.interval.low, 3), "high": round(choice.interval.high, 3)}
+    return document | ({} if choice.shrunken is None else {"shrunken": round(choice.shrunken, 3)})
+
+
+def _name(record: StudyRecord) -> str:
+    return f"{record.study.study}@{record.id}"

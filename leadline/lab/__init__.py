@@ -1,1 +1,0 @@
-"""The lab: plans studies, runs trials, stores everything."""

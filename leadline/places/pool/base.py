@@ -1,0 +1,158 @@
+"""What a pool of hosts is to the run of a study: it starts jobs, says how they stand, and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from leadline.model.errors import LeadlineError, shortened
+
+JOB, OUTPUT = "job.json", "output.txt"  # in a job's directory: what is to be run, what it said
+
+
+class PoolSilentError(LeadlineError):
+    """The pool does not answer now; its jobs may go on."""
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"  # by itself: what it handed in is in its directory
+    LOST = "lost"  # with its host, or killed
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """``host``: where it runs or ran, empty while it waits; ``why``: it waits or was lost."""
+
+    state: JobState
+    host: str = ""
+    why: str = ""
+
+
+class HostState(StrEnum):
+    FREE = "free"
+    BUSY = "busy"
+    DRAINED = "drained"  # it is given no job
+    DOWN = "down"
+
+
+@dataclass(frozen=True)
+class PoolHost:
+    """``why``: it is drained or down, or who uses it."""
+
+    name: str
+    state: HostState
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a job asks of its host: the ``kernel`` that runs there, which ``host``, ``after`` which job's end."""
+
+    kernel: str = ""
+    host: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How the hosts of a pool stand before a run, and how many blocks run ``at_once``. ``roles``: what runs on each
+    host of a block.
+    """
+
+    pool: str
+    hosts: Sequence[PoolHost]
+    at_once: int
+    roles: Sequence[str] = ("driver",)
+
+    def lines(self) -> list[str]:
+        lines = [f"host {host.name}: {host.state}{f': {host.why}' if host.why else ''}" for host in self.hosts]
+        if len(self.roles) > 1:
+            lines.append(f"each block asks for {len(self.roles)} hosts at the same time: {', '.join(self.roles)}")
+        return lines
+
+    @property
+    def over(self) -> str:
+        """What the study is spread over."""
+        if len(self.roles) > 1:
+            return f"{self.at_once} gang{'s' if self.at_once > 1 else ''} of {len(self.roles)} hosts"
+        return f"{self.at_once} host{'s' if self.at_once > 1 else ''}"
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "name": self.pool,
+            "at_once": self.at_once,
+            "roles": list(self.roles),
+            "hosts": [asdict(host) for host in self.hosts],
+        }
+
+
+class Pool(Protocol):
+    """Hosts of one kind. A job is a directory with its ``job.json``; it ends once ``end.json`` is there, too."""
+
+    name: str
+    outlives: bool  # whether its jobs go on where leadline here has ended
+    pause: float  # seconds between two looks at it
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """Releases that a job can ask for."""
+
+    def hosts(self) -> list[PoolHost]:
+        """How each host stands now. Raises PoolSilentError."""
+
+    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+        """How each host stands for a job of this kind (``leadline.places.pool.job.Job``); changes nothing. Raises
+        PoolSilentError.
+        """
+
+    def gather(self, hosts: int) -> None:
+        """Every job is given so many hosts at the same time from now on. Raises UsageError where it cannot be."""
+
+    def room(self, jobs: int) -> int:
+        """How many more jobs than these would start now. Raises PoolSilentError."""
+
+    def usable(self) -> bool:
+        """Whether hosts enough for a job may be given to one, now or later."""
+
+    def submit(self, directory: Path, title: str, wish: Wish) -> str:
+        """Start a job, or have it wait for a host; its name in the pool. Raises LeadlineError."""
+
+    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+        """Of these jobs. Raises PoolSilentError."""
+
+    def cancel(self, name: str) -> None:
+        """End a job in order: it puts its host back and hands in what it has."""
+
+    def drain(self, host: str, why: str) -> None:
+        """Give this host no more jobs of this run."""
+
+    def close(self) -> None:
+        """Let go of what the pool holds here."""
+
+
+def last_line(text: str) -> str:
+    """That is not empty, for a message; of nothing: empty."""
+    return next((shortened(line.strip(), 800) for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def takes_jobs(host: PoolHost) -> bool:
+    """Now or later."""
+    return host.state in (HostState.FREE, HostState.BUSY)
+
+
+def without_hosts(pool: str, hosts: Sequence[PoolHost], needed: int = 1) -> str:
+    """Why a pool has not the hosts that a job needs at the same time."""
+    able = [host.name for host in hosts if takes_jobs(host)]
+    reasons = "; ".join(
+        f"{host.name} is {host.state}: {host.why or 'no reason is known'}" for host in hosts if not takes_jobs(host)
+    )
+    if needed == 1:
+        return f"no host of {pool} can take a block: {reasons or 'it has none'}"
+    has = f"{', '.join(able)} can" if len(able) > 1 else f"only {able[0]} can" if able else "none can"
+    return f"a block needs {needed} hosts of {pool} at the same time, and {has}{f'; {reasons}' if reasons else ''}"

@@ -1,0 +1,198 @@
+"""From the levels of the knobs to the noise-free responses of the simulated server."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadline.model.errors import UsageError, nearest
+from leadline.model.knob import Knob, Level
+from leadline.model.load import RATE, USERS
+from leadline.model.plan import Factor
+from leadline.model.shapes import PRESETS
+from leadline.model.units import parse_duration
+from leadline.model.workload import Workload
+from leadline.places.simulated import queueing
+from leadline.places.simulated.truth import CPU, LATENCIES, KnobEffect, Server, Truth
+
+Floats = NDArray[np.float64]
+_N = TypeVar("_N", int, float)
+RESPONSES = ("throughput", *LATENCIES, *CPU)  # rows of every array of responses here
+_ROW = {name: index for index, name in enumerate(RESPONSES)}
+_STANDS_FOR = {"latency": LATENCIES, "cpu_per_transaction": CPU}
+THINK = "load.think"
+_LOAD = (USERS, RATE, THINK)
+_MOST_CELLS = 4096  # combinations over which an effect is averaged
+
+
+def bound(truth: Truth, factors: Sequence[Factor], knobs: Mapping[str, Knob], source: str = "truth") -> Truth:
+    """The truth with every level that it names as the study holds it (``512m`` becomes bytes).
+
+    ``knobs`` are all that could be named, ``factors`` those of the study. Raises UsageError for an unknown knob, a
+    level that the knob does not take, and a pseudo-factor: that one changes nothing by its definition.
+    """
+
+    def level_of(name: str, raw: Level) -> Level:
+        factor = next((factor for factor in factors if factor.name == name), None)
+        if factor is not None and factor.pseudo:
+            raise UsageError(f"{source}: {name} is a pseudo-factor, it changes nothing; name a knob")
+        if factor is not None and any(_same(level, raw) for level in factor.levels):
+            return next(level for level in factor.levels if _same(level, raw))
+        if name in knobs:
+            try:
+                return knobs[name].parse(raw)
+            except ValueError as error:
+                raise UsageError(f"{source}: {name}: {error}") from None
+        if factor is not None:
+            return raw
+        near = nearest(name, [*knobs, *(factor.name for factor in factors)])
+        raise UsageError(f"{source}: unknown knob {name!r}{f'; did you mean {near}?' if near else ''}")
+
+    def resolved(when: Mapping[str, Level]) -> dict[str, Level]:
+        return {name: level_of(name, raw) for name, raw in when.items()}
+
+    for name in truth.silent:
+        if name not in knobs:
+            near = nearest(name, list(knobs))
+            raise UsageError(f"{source}: silent: unknown knob {name!r}{f'; did you mean {near}?' if near else ''}")
+    effects = tuple(effect.model_copy(update={"when": resolved(effect.when)}) for effect in truth.effects)
+    failures = tuple(failure.model_copy(update={"when": resolved(failure.when)}) for failure in truth.failures)
+    neighbour = truth.neighbour
+    if neighbour is not None:
+        moved = tuple(move.model_copy(update={"when": resolved(move.when)}) for move in neighbour.moved)
+        neighbour = neighbour.model_copy(update={"moved": moved})
+    hosts = truth.hosts
+    if hosts is not None:
+        own_hosts = tuple(host.model_copy(update={"when": resolved(host.when)}) for host in hosts.own)
+        hosts = hosts.model_copy(update={"own": own_hosts})
+    parts = {"effects": effects, "failures": failures, "neighbour": neighbour, "hosts": hosts}
+    return truth.model_copy(update=parts)
+
+
+def _same(one: Level, other: Level) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def holds(when: Mapping[str, Level], levels: Mapping[str, Level]) -> bool:
+    """Whether every factor of ``when`` is at its level."""
+    return all(name in levels and _same(levels[name], level) for name, level in when.items())
+
+
+def move(logs: Floats, percent: Mapping[str, float]) -> None:
+    """Adds changes by response to the logarithms of ``RESPONSES``."""
+    for name, share in percent.items():
+        for row in _STANDS_FOR.get(name, (name,)):
+            if row in _ROW:
+                logs[_ROW[row]] += math.log1p(share)
+
+
+class Model:
+    """Responses without noise under a workload. ``truth`` names levels as the plan does (see ``bound``).
+
+    One arrival of an open workload is one transaction. The think time is the workload's variable ``think`` where it has
+    one, else its preset's, else the truth's. The workload has ``users`` or ``rate``: ValueError without.
+    """
+
+    def __init__(self, truth: Truth, workload: Workload) -> None:
+        self.truth = truth
+        self.workload = workload
+        preset = PRESETS[workload.preset].think if workload.preset else None
+        think = workload.variables.get("think", preset)
+        self._think = truth.server.think if think is None or isinstance(think, bool) else parse_duration(think)
+        self.relevant = sorted({name for effect in truth.effects for name in effect.when})
+        self._cache: dict[tuple[object, ...], tuple[Floats, float, float]] = {}
+
+    def logs(self, levels: Mapping[str, Level]) -> Floats:
+        """Logarithms of ``RESPONSES``, shape (len(RESPONSES),): throughput a second, latencies and CPU in ms."""
+        return self._solved(levels)[0]
+
+    def lost(self, levels: Mapping[str, Level]) -> float:
+        """Share of open arrivals that are turned away because ``max_sessions`` are in flight."""
+        return self._solved(levels)[1]
+
+    def startup(self, levels: Mapping[str, Level]) -> float:
+        """Seconds from the server's start to its first response."""
+        return self._solved(levels)[2]
+
+    def responses(self, levels: Mapping[str, Level]) -> dict[str, float]:
+        """By name, ``cpu_per_transaction`` and ``startup`` among them."""
+        by_name = {name: math.exp(value) for name, value in zip(RESPONSES, self.logs(levels), strict=True)}
+        return by_name | {"cpu_per_transaction": sum(by_name[name] for name in CPU), "startup": self.startup(levels)}
+
+    def effect(self, factors: Sequence[Factor], factor: str, level: Level, response: str, crossed: bool) -> float:
+        """The true effect of a level against its baseline level, percent.
+
+        At the baseline of all other factors; where ``crossed``, the ratio averaged (geometrically) over all
+        combinations of their levels, which is what the analysis of a crossed design estimates. Raises ValueError for
+        more than 4096 combinations.
+        """
+        subject = next(candidate for candidate in factors if candidate.name == factor)
+        others = [candidate for candidate in factors if candidate.name != factor]
+        choices = [other.levels if crossed and self._interacts(other.name) else (other.baseline,) for other in others]
+        if math.prod(len(levels) for levels in choices) > _MOST_CELLS:
+            raise ValueError(f"the other factors have more than {_MOST_CELLS} combinations")
+        ratios = []
+        for cell in itertools.product(*choices):
+            rest = dict(zip([other.name for other in others], cell, strict=True))
+            at, base = (self.responses(rest | {factor: value})[response] for value in (level, subject.baseline))
+            ratios.append(math.log(at / base))
+        return 100 * math.expm1(sum(ratios) / len(ratios))
+
+    def _interacts(self, name: str) -> bool:
+        return name in self.relevant or name in _LOAD
+
+    def _solved(self, levels: Mapping[str, Level]) -> tuple[Floats, float, float]:
+        key = tuple((type(levels.get(name)), levels.get(name)) for name in (*self.relevant, *_LOAD))
+        if key not in self._cache:
+            effects = [effect for effect in self.truth.effects if holds(effect.when, levels)]
+            self._cache[key] = self._solve(effects, {name: levels[name] for name in _LOAD if name in levels})
+        return self._cache[key]
+
+    def _solve(self, effects: Sequence[KnobEffect], load: Mapping[str, Level]) -> tuple[Floats, float, float]:
+        server = self.truth.server
+        for effect in effects:
+            server = server.model_copy(update=effect.set.model_dump(exclude_none=True))
+        for effect in effects:
+            server = _scaled(server, effect)
+        station = queueing.Station(server.cores, server.demand + server.database_demand, server.delay, server.pool)
+        point = self._point(station, load)
+        logs = np.log(
+            [
+                point.throughput,
+                *(point.latencies[name] for name in LATENCIES),
+                1000 * server.demand,
+                1000 * server.database_demand,
+            ]
+        )
+        startup = server.startup
+        for effect in effects:
+            startup *= 1 + effect.percent.get("startup", 0.0)
+            move(logs, effect.percent)
+        return logs, point.lost, startup
+
+    def _point(self, station: queueing.Station, load: Mapping[str, Level]) -> queueing.Point:
+        workload = self.workload
+        if workload.arrivals == "closed":
+            users = int(load[USERS]) if USERS in load else self._load("users", workload.users)
+            return queueing.closed(station, users, float(load.get(THINK, self._think)))
+        rate = float(load[RATE]) if RATE in load else self._load("rate", workload.rate)
+        return queueing.opened(station, rate, workload.max_sessions)
+
+    def _load(self, name: str, value: _N | None) -> _N:
+        if value is None:
+            raise ValueError(f"{self.workload.arrivals} arrivals without `{name}` are not simulated")
+        return value
+
+
+def _scaled(server: Server, effect: KnobEffect) -> Server:
+    ratios = effect.scale.model_dump(exclude_none=True)
+    changed: dict[str, object] = {}
+    for name, ratio in ratios.items():
+        value = getattr(server, name) * ratio
+        changed[name] = max(1, round(value)) if name in ("pool", "cores") else value
+    return server.model_copy(update=changed)

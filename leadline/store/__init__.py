@@ -1,0 +1,1 @@
+"""The lab: rows of studies and trials, their files, claims and bundles."""

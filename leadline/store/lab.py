@@ -1,0 +1,286 @@
+"""The lab's store: studies, trials and everything they left; rows in the lab's database, files in its directory.
+
+A trial is a row from the moment it is planned, and a step is committed before it is acted on, so that a crash
+at any point leaves what was known until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, func, insert, select, update
+from sqlalchemy.exc import NoResultFound
+
+import leadline
+from leadline.design import plan_from_json, plan_to_json
+from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened, wanted
+from leadline.model.plan import Plan
+from leadline.model.received import json_as
+from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
+from leadline.model.result import SteadyState
+from leadline.model.study import Study
+from leadline.store import schema as t
+from leadline.store.attempts import AttemptStore, unsound
+from leadline.store.database import add_rows, new_number
+from leadline.store.files import home
+from leadline.store.rows import check_moments, check_types
+from leadline.store.slots import WHOLE, machine_of, response_of, slot_records
+
+_EVIDENCE = (t.audits, t.readings, t.steps)  # of which no analysis asks
+_Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows
+
+
+def _contradiction(record: TrialRecord) -> str:
+    """What a trial's row says against itself; empty for nothing."""
+    if (record.state is TrialState.FAILED) != (record.failure is not None):
+        return f"it is {record.state.value}, its failure {record.failure.value if record.failure else 'none'}"
+    if record.state in (TrialState.RUNNING, TrialState.DONE) and (record.attempt < 1 or record.started is None):
+        return f"it is {record.state.value} and was never begun"
+    return ""
+
+
+@dataclass(frozen=True)
+class StudyCount:
+    """A study and how many trials it has, in all, done and failed."""
+
+    id: int
+    study: str
+    created: float
+    trials: int
+    done: int
+    failed: int
+
+
+def study_key(study: Study) -> str:
+    """SHA-256 of the effective study's canonical JSON: two runs with the same key are one study."""
+    return hashlib.sha256(json.dumps(study.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def _of_attempts(connection: Connection, wanted: ColumnElement[bool], evidence: bool = True) -> _Rows:
+    """Rows of the last attempts of the wanted trials, by table and trial: one query a table, however many trials.
+    Without ``evidence`` none of audits, readings and steps. Of the table ``attempts`` those that others disturbed, of
+    ``blocks`` the runs that the last attempts belong to.
+    """
+
+    def by_trial(query: Select[Any]) -> dict[int, list[RowMapping]]:
+        rows_: dict[int, list[RowMapping]] = {}
+        rows = connection.execute(query.where(wanted)).mappings().all()
+        check_types(query, rows)
+        for row in rows:
+            rows_.setdefault(row["trial_id"], []).append(row)
+        return rows_
+
+    rows: _Rows = {table.name: {} for table in _EVIDENCE}
+    for table in (t.responses, t.slots, t.slot_responses, t.machine_use, *(_EVIDENCE if evidence else ())):
+        last = (table.c.trial_id == t.trials.c.id) & (table.c.attempt == t.trials.c.attempt)
+        rows[table.name] = by_trial(select(table).join(t.trials, last).order_by(*table.primary_key.columns))
+    disturbed = t.attempts.c.failure == FailureClass.DISTURBED.value
+    last = (t.attempts.c.trial_id == t.trials.c.id) & (t.attempts.c.attempt == t.trials.c.attempt)
+    ran = select(t.attempts.c.trial_id, t.blocks.c.host).select_from(t.attempts).join(t.trials, last)
+    return {
+        **rows,
+        t.attempts.name: by_trial(select(t.attempts).join(t.trials).where(disturbed)),
+        t.blocks.name: by_trial(ran.join(t.blocks, t.blocks.c.token == t.attempts.c.token)),
+    }
+
+
+class UnreadableError(LeadlineError):
+    """A stored study that has keys or values which this version refuses."""
+
+
+class Store(AttemptStore):
+    """One lab directory: its studies."""
+
+    def add_study(
+        self, study: Study, document: str, plan: Plan, environment: Mapping[str, str], skipped: Sequence[str]
+    ) -> int:
+        """Store a study and every planned trial; returns its id. Raises ValueError for what would read otherwise."""
+        written = plan_to_json(plan)
+        if plan_from_json(written) != plan or Study.model_validate_json(study.model_dump_json()) != study:
+            raise ValueError(f"study {study.study} would not be read as it is written")
+        with self.transaction() as connection:
+            study_id = new_number(
+                connection,
+                insert(t.studies).values(
+                    name=study.study,
+                    key=study_key(study),
+                    study=study.model_dump_json(),
+                    document=document,
+                    plan=written,
+                    environment=json.dumps(dict(environment)),
+                    skipped=json.dumps(list(skipped)),
+                    created=self.now(),
+                    version=leadline.__version__,
+                ),
+            )
+            planned = {"study_id": study_id, "state": TrialState.PLANNED, "attempt": 0}
+            add_rows(connection, t.trials, [{**planned, "position": trial.position} for trial in plan.trials])
+        return study_id
+
+    def tell_environment(self, study_id: int, facts: Mapping[str, str]) -> None:
+        """Versions and facts of hosts in place of those that are stored."""
+        with self.transaction() as connection:
+            statement = update(t.studies).where(t.studies.c.id == study_id).values(environment=json.dumps(dict(facts)))
+            connection.execute(statement)
+
+    def skip(self, trial_ids: Sequence[int], reason: str) -> None:
+        """Trials that need not run any more, planned or interrupted, with the reason."""
+        with self.transaction() as connection:
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.id.in_(trial_ids))
+                .values(state=TrialState.SKIPPED, failure=None, failure_message=reason)
+            )
+
+    def unfinished(self, study: Study) -> int | None:
+        """The newest study with the same key that has trials left to run, interrupted ones included."""
+        with self.transaction() as connection:
+            exists = select(t.trials.c.id).where(t.trials.c.study_id == t.studies.c.id).where(t.LEFT).exists()
+            row = connection.execute(
+                select(t.studies.c.id)
+                .where(t.studies.c.key == study_key(study))
+                .where(exists)
+                .order_by(t.studies.c.id.desc())
+            ).first()
+        return int(row[0]) if row else None
+
+    def find(self, reference: str) -> int:
+        """A study's id from ``12``, ``pools`` (the newest of that name) or ``pools@12``. Raises UsageError."""
+        with self.transaction() as connection:
+            rows = connection.execute(select(t.studies.c.id, t.studies.c.name).order_by(t.studies.c.id)).all()
+        numbered = [row.id for row in rows if reference in (str(row.id), f"{row.name}@{row.id}")]
+        if ids := numbered or [row.id for row in rows if row.name == reference]:
+            return int(ids[-1])
+        names = ", ".join(f"{row.name}@{row.id}" for row in rows) or "none yet"
+        raise UsageError(f"no study {reference!r} in {self.directory}; studies there: {names}")
+
+    def studies(self) -> list[StudyRecord]:
+        """All studies that this version reads, oldest first."""
+        studies = []
+        for study_id in reversed(self.ids()):
+            with suppress(UnreadableError):
+                studies.append(self.load(study_id))
+        return studies
+
+    def counts(self) -> list[StudyCount]:
+        """Of each study how many trials it has, oldest first; read without its trials and its plan."""
+        by_study: dict[int, dict[str, int]] = {}
+        with self.transaction() as connection:
+            states = select(t.trials.c.study_id, t.trials.c.state, func.count().label("trials"))
+            for row in connection.execute(states.group_by(t.trials.c.study_id, t.trials.c.state)):
+                by_study.setdefault(row.study_id, {})[row.state] = row.trials
+            rows = connection.execute(select(t.studies.c.id, t.studies.c.name, t.studies.c.created)).all()
+        return [
+            StudyCount(
+                *(row.id, row.name, row.created, sum(states.values())),
+                *(states.get(state, 0) for state in (TrialState.DONE, TrialState.FAILED)),
+            )
+            for row in sorted(rows, key=lambda row: row.id)
+            for states in [by_study.get(row.id, {})]
+        ]
+
+    def ids(self) -> list[int]:
+        """Numbers of all studies, newest first."""
+        with self.transaction() as connection:
+            return list(connection.execute(select(t.studies.c.id).order_by(t.studies.c.id.desc())).scalars())
+
+    def load(self, study_id: int, evidence: bool = True) -> StudyRecord:
+        """A study as values, with all its trials (the last attempt of each). Without ``evidence`` they have no audits,
+        readings and steps: what an analysis needs, sooner.
+        """
+        with self._reading(study_id), self.transaction() as connection:
+            row = connection.execute(select(t.studies).where(t.studies.c.id == study_id)).mappings().one()
+            study, plan = Study.model_validate_json(row["study"]), plan_from_json(row["plan"])
+            records = self.trials(connection, study_id, evidence=evidence)
+            if [record.planned.position for record in records] != [planned.position for planned in plan.trials]:
+                raise ValueError(f"it has {len(records)} trials, its plan {len(plan.trials)}")
+            return StudyRecord(
+                id=study_id,
+                study=study,
+                document=row["document"],
+                plan=plan,
+                created=row["created"],
+                environment=json_as(dict[str, str], row["environment"], "its environment"),
+                trials=records,
+                skipped=json_as(tuple[str, ...], row["skipped"], "its skipped factors"),
+            )
+
+    def trials(
+        self, connection: Connection, study_id: int, positions: Collection[int] | None = None, evidence: bool = True
+    ) -> tuple[TrialRecord, ...]:
+        """Those of a study, or of its ``positions``. Raises ValueError, LookupError, TypeError for damaged rows."""
+        wanted: ColumnElement[bool] = t.trials.c.study_id == study_id
+        if positions is not None:
+            wanted &= t.trials.c.position.in_(positions)
+        plan = connection.execute(select(t.studies.c.plan).where(t.studies.c.id == study_id)).scalar_one()
+        planned = plan_from_json(plan)
+        query = select(t.trials).where(wanted).order_by(t.trials.c.position)
+        trials = connection.execute(query).mappings().all()
+        check_types(query, trials)
+        check_moments(trials)
+        rows = _of_attempts(connection, wanted, evidence)
+        return tuple(self._trial(trial, planned, rows) for trial in trials)
+
+    @contextmanager
+    def _reading(self, study_id: int) -> Iterator[None]:
+        """Rows that hold something else than was written, or what this version refuses, as a LeadlineError."""
+        what = f"study {study_id} of the lab {self.directory}"
+        try:
+            yield
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = shortened(".".join(map(str, first["loc"])), 100)
+            reason = shortened(wanted(first), 200)
+            raise UnreadableError(f"{what} is not one that this leadline reads: {name}: {reason}") from error
+        except NoResultFound:
+            raise LeadlineError(f"{what} is not there, or not whole") from None
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, UsageError) as error:
+            reason = shortened(" ".join(str(error).split()), 200)
+            raise LeadlineError(f"{what} is damaged: {reason}") from error
+
+    def load_trial(self, study_id: int, position: int) -> TrialRecord:
+        """One trial of a study, its last attempt."""
+        with self._reading(study_id), self.transaction() as connection:
+            (trial,) = self.trials(connection, study_id, [position])
+            return trial
+
+    def _trial(self, row: RowMapping, plan: Plan, rows: _Rows) -> TrialRecord:
+        def of_attempt(table: Table) -> Sequence[RowMapping]:
+            return rows[table.name].get(row["id"], ())
+
+        machine = machine_of(of_attempt(t.machine_use))
+        record = TrialRecord(
+            id=row["id"],
+            planned=plan.trials[row["position"]],
+            state=TrialState(row["state"]),
+            attempt=row["attempt"],
+            started=row["started"],
+            ended=row["ended"],
+            failure=FailureClass(row["failure"]) if row["failure"] else None,
+            failure_message=row["failure_message"] or "",
+            evidence=row["evidence"] or "",
+            responses={row["name"]: response_of(row) for row in of_attempt(t.responses)},
+            audits=tuple(AuditRecord(a["name"], a["passed"], a["detail"]) for a in of_attempt(t.audits)),
+            readings=tuple(
+                Reading(r["knob"], r["phase"], r["wanted"], r["found"], r["matches"]) for r in of_attempt(t.readings)
+            ),
+            steps=tuple(Step(s["name"], s["started"], s["ended"], s["detail"]) for s in of_attempt(t.steps)),
+            steady=json_as(SteadyState, row["steady"], "its steady state") if row["steady"] else None,
+            phases=json_as(Phases, row["phases"], "its phases") if row["phases"] else None,
+            directory=self.directory / home(row["id"], row["attempt"]) if row["directory"] else None,
+            slots=slot_records(
+                of_attempt(t.slots), of_attempt(t.slot_responses), machine, plan, plan.trials[row["position"]]
+            ),
+            machine=machine.get(WHOLE),
+            repeats=len(of_attempt(t.attempts)),
+            host=next((row["host"] for row in of_attempt(t.blocks)), ""),
+        )
+        if lost := unsound(record.responses) or _contradiction(record):
+            raise ValueError(f"trial {record.id}: {lost}")
+        return record

@@ -1,0 +1,133 @@
+"""Worlds: warmed once each, forked for every order, removed when nothing asks for them any more."""
+
+import threading
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from leadline.model.errors import FailureClass, TrialFailure
+from leadline.places.guest.machine import Saved
+from leadline.places.guest.results import Outcome
+from leadline.places.virtual.worlds import Order, Past, Worlds, levels_of
+
+FIRST, SECOND, THIRD = (Past(seed, (), ()) for seed in (1, 2, 3))
+
+
+def order(past: Past, swappiness: int) -> Order:
+    return Order(past, levels_of({"vm.swappiness": swappiness}))
+
+
+class FakeGuests:
+    """Saved guests and outcomes are their orders."""
+
+    def __init__(self) -> None:
+        self.warmed: list[Past] = []
+        self.forked: list[Order] = []
+        self.removed: list[object] = []
+        self.broken: set[object] = set()
+        self.go = threading.Event()
+        self.go.set()
+
+    def warm(self, past: Past, directory: Path) -> Saved:
+        self.warmed.append(past)
+        self.go.wait()
+        if past in self.broken:
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, "no disk")
+        return cast(Saved, past)
+
+    def fork(self, saved: Saved, one: Order, directory: Path) -> Outcome:
+        assert cast(object, saved) == one.past
+        self.forked.append(one)
+        if one in self.broken:
+            raise TrialFailure(FailureClass.CONFIGURATION, "out of memory")
+        return cast(Outcome, one)
+
+    def worlds(self, home: Path, parallel: int = 2) -> Worlds:
+        return Worlds(home, parallel, self.warm, self.fork, self.removed.append)
+
+
+def test_a_world_is_warmed_once_for_all_its_forks(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path)
+    orders = [order(past, level) for past in (FIRST, SECOND) for level in (60, 10, 100)]
+    worlds.run_ahead(orders)
+    found = [worlds.result(one)[1] for one in orders]
+    worlds.close(wait=True)
+    assert cast(object, found) == orders
+    assert sorted(guests.warmed, key=lambda past: past.seed) == [FIRST, SECOND]
+    assert sorted(guests.forked, key=orders.index) == orders
+
+
+def test_two_worlds_at_most_are_begun_ahead(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path, parallel=4)
+    worlds.run_ahead([order(past, 60) for past in (FIRST, SECOND, THIRD)])
+    worlds.result(order(FIRST, 60))
+    worlds.result(order(SECOND, 60))
+    worlds.close(wait=True)
+    assert THIRD not in guests.warmed
+
+
+def test_a_failed_fork_is_told_and_is_run_anew_when_asked_again(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path)
+    bad, good = order(FIRST, 1), order(FIRST, 2)
+    guests.broken = {bad}
+    for _ in range(2):
+        with pytest.raises(TrialFailure, match="out of memory"):
+            worlds.result(bad)
+    assert cast(object, worlds.result(good)[1]) == good
+    worlds.close(wait=True)
+    assert guests.forked == [bad, bad, good]
+    assert guests.warmed == [FIRST]
+
+
+def test_a_world_that_could_not_be_made_is_made_again(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path)
+    guests.broken = {FIRST}
+    with pytest.raises(TrialFailure, match="no disk"):
+        worlds.result(order(FIRST, 60))
+    guests.broken = set()
+    assert cast(object, worlds.result(order(FIRST, 60))[0]) == FIRST
+    worlds.close(wait=True)
+
+
+def test_saved_guests_that_nothing_asks_for_are_removed(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path)
+    for past in (FIRST, SECOND):
+        worlds.result(order(past, 60))
+    worlds.keep_only([SECOND])
+    assert guests.removed == [FIRST]
+    worlds.close(wait=True)
+    assert guests.removed == [FIRST, SECOND]
+
+
+def test_what_waits_when_the_run_ends_is_interrupted(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    guests.go.clear()
+    worlds = guests.worlds(tmp_path, parallel=1)
+    worlds.run_ahead([order(FIRST, 60), order(SECOND, 60)])
+    worlds.close()
+    guests.go.set()
+    with pytest.raises(TrialFailure) as told:
+        worlds.result(order(SECOND, 60))
+    assert told.value.failure_class is FailureClass.INTERRUPTED
+    with pytest.raises(TrialFailure):
+        worlds.result(order(FIRST, 60))
+
+
+def test_a_world_that_fails_because_the_run_ends_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    guests = FakeGuests()
+    guests.go.clear()
+    guests.broken = {FIRST}
+    worlds = guests.worlds(tmp_path, parallel=1)
+    worlds.run_ahead([order(FIRST, 60)])
+    worlds.close()  # its forks are cancelled
+    guests.go.set()
+    worlds.close(wait=True)
+    assert caplog.text == ""
+    with pytest.raises(TrialFailure):
+        worlds.result(order(FIRST, 60))
