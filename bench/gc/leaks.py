@@ -31,6 +31,7 @@ from leadline.gcanalysis.live import LivePoint
 
 MIB = 1 << 20
 BASE = 100.0  # MiB
+_ROOM = 4096.0  # MiB of heap that no series meets
 SIGMA = 2.0  # MiB, of the noise
 Array = NDArray[Any]
 Shape = Callable[[Array, np.random.Generator], Array]
@@ -126,6 +127,15 @@ LEAKS: Mapping[str, Shape] = {
     "doubling in a random walk": lambda at, rng: 100 * at + _walk(at, rng),
     "doubling after a warm-up": lambda at, rng: 100 * at + _plateau(0.15)(at, rng),
 }
+LIMIT = 200.0  # MiB
+
+
+def _meets(part: float) -> Shape:
+    """A leak that meets the heap's limit at this part of the log and stays there: "leak" or "full" is right."""
+    return lambda at, _: (LIMIT - BASE) * at / part
+
+
+FULL: Mapping[str, Shape] = {f"meets the limit at {part}": _meets(part) for part in (0.3, 0.6, 0.9)}
 
 
 @dataclass(frozen=True)
@@ -161,20 +171,25 @@ NOISES = (Noise(), Noise(0.5), Noise(0.8), Noise(0.3, uneven=True))
 HARDER = (Noise(0.9), Noise(tails=3), Noise(0.5, gaps="poisson"), Noise(0.3, gaps="load"))
 
 
-def verdicts(shape: Shape, count: int, noise: Noise, runs: int, seed: int = 1) -> Counter[str]:
-    """Of ``runs`` series of ``count`` points at uneven times, in whole MiB as in a log."""
+def verdicts(shape: Shape, count: int, noise: Noise, runs: int, seed: int = 1, limit: float = _ROOM) -> Counter[str]:
+    """Of ``runs`` series of ``count`` points at uneven times, in whole MiB as in a log; the heap has ``limit``."""
     rng = np.random.default_rng([seed, count, round(100 * noise.together), noise.uneven])
     found: Counter[str] = Counter()
     for _ in range(runs):
         times = noise.times(count, rng)
         at = (times - times[0]) / (times[-1] - times[0])
         sizes = np.maximum(1, BASE + shape(at, rng) + SIGMA * noise.of(count, rng))
+        if limit < _ROOM:  # what is left free at the limit is little
+            sizes = np.minimum(sizes, limit * (1 - 0.05 * rng.random(count)))
         points = [LivePoint(0, t, None, round(size) * MIB) for t, size in zip(times.tolist(), sizes, strict=True)]
-        found[leak(points, "after full collections", 4096 * MIB).verdict] += 1
+        found[leak(points, "after full collections", round(limit * MIB)).verdict] += 1
     return found
 
 
 def _leaks(name: str, count: int, noise: Noise, runs: int, seed: int) -> int:
+    if name in FULL:
+        found = verdicts(FULL[name], count, noise, runs, seed, LIMIT)
+        return found["leak"] + found["full"]
     return verdicts({**NONE, **LEAKS}[name], count, noise, runs, seed)["leak"]
 
 
@@ -210,7 +225,7 @@ def main() -> None:
     counts = [int(text) for text in chosen.points.split(",")]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the processors already
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        rows = [name for name in (*NONE, *LEAKS) if re.search(chosen.rows, name)]
+        rows = [name for name in (*NONE, *LEAKS, *FULL) if re.search(chosen.rows, name)]
         noises = HARDER if chosen.noises == "harder" else NOISES
         good = table(pool, rows, counts, noises, chosen.runs, chosen.seed)
     sys.exit(0 if good else 1)

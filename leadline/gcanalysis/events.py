@@ -34,6 +34,7 @@ class Pause:
     ms: float
     heap: Heap | None = None
     promoted: int | None = None  # bytes by which the old generation grew; None where the log does not tell
+    line: int = field(default=0, compare=False)  # of the log, from 1
 
     @property
     def begin(self) -> float:
@@ -82,6 +83,7 @@ class Stall:
     kind: str  # "Allocation Stall", "Relocation Stall"
     thread: str
     ms: float
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Safepoint:
     operation: str
     reaching_ms: float
     total_ms: float
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,18 @@ class GcCpu:
     user: float
     system: float
     real: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What a line tells besides pauses and cycles; ``value`` is its number or its words."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    name: str  # "to-space exhausted", "humongous", "out of memory"; all in observe/gclog/patterns.py
+    value: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,7 @@ class Jvm:
     begun: dict[int, int] = field(default_factory=dict)  # pauses that began and have not ended: id -> line
 
 
+EVENTS = ("pauses", "cycles", "cleanups", "stalls", "safepoints", "cpu", "signs")  # lists of a log, each with ``jvm``
 MOST_SHOWN = 1000  # lines that are kept for each complaint
 
 
@@ -145,6 +161,7 @@ class GcLog:
     stalls: list[Stall] = field(default_factory=list)
     safepoints: list[Safepoint] = field(default_factory=list)
     cpu: list[GcCpu] = field(default_factory=list)
+    signs: list[Sign] = field(default_factory=list)
     unknown: list[UnknownLine] = field(default_factory=list)  # the first ``MOST_SHOWN`` of them
     damaged: list[UnknownLine] = field(default_factory=list)
     more_unknown: int = 0
@@ -196,12 +213,8 @@ class GcLog:
     def of(self, jvm: int) -> GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
         part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
-        part.pauses = [replace(pause, jvm=0) for pause in self.pauses if pause.jvm == jvm]
-        part.cycles = [replace(cycle, jvm=0) for cycle in self.cycles if cycle.jvm == jvm]
-        part.cleanups = [replace(cleanup, jvm=0) for cleanup in self.cleanups if cleanup.jvm == jvm]
-        part.stalls = [replace(stall, jvm=0) for stall in self.stalls if stall.jvm == jvm]
-        part.safepoints = [replace(safepoint, jvm=0) for safepoint in self.safepoints if safepoint.jvm == jvm]
-        part.cpu = [replace(one, jvm=0) for one in self.cpu if one.jvm == jvm]
+        for name in EVENTS:
+            setattr(part, name, [replace(event, jvm=0) for event in getattr(self, name) if event.jvm == jvm])
         return part
 
     @property

@@ -115,12 +115,12 @@ def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -
         full = max(0.0, (heap_max - float(sizes[-1])) / slope)
     noise = ", of a random walk's drift" if trend_.walk else ""
     if trend_.period is not None:
-        noise += f", beside a rhythm of {_duration(trend_.period)}"
+        noise += f", beside a rhythm of {duration(trend_.period)}"
     interval = f"{_rate(low)} to {_rate(high)} MiB/h ({100 * LEVEL:g} %{noise})"
     if verdict == "leak":
         sentence = f"the live set grows by {_rate(slope)} MiB/h, {interval}, to the end of the log"
         if full is not None:
-            sentence += f"; the heap is full in {_duration(full)} at this rate"
+            sentence += f"; the heap is full in {duration(full)} at this rate"
     elif verdict == "levels off":
         sentence = f"the live set grew by {_rate(slope)} MiB/h, {interval}, but its later half has levelled off"
     elif verdict == "growing":
@@ -172,7 +172,8 @@ def _rate(slope: float) -> str:
     return rounded(slope * 3600 / _MIB, 3)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In words, with a unit that suits."""
     for size, word in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{rounded(seconds / size, 3)} {word}"

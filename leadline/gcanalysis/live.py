@@ -43,7 +43,7 @@ def live_points(log: GcLog) -> tuple[list[LivePoint], str]:
     for number, jvm in enumerate(log.jvms):
         pauses = [pause for pause in log.pauses if pause.jvm == number and pause.heap]
         cycles = [cycle for cycle in log.cycles if cycle.jvm == number]
-        full = [_point(pause) for pause in pauses if pause.name in ("Full", "Degenerated GC")]
+        full = [_point(pause) for pause in pauses if is_whole(pause)]
         if jvm.collector == "Z":
             found += [_point(cycle) for cycle in cycles if cycle.kind != "Minor Collection" and cycle.heap]
             words.append("after collections of the whole heap")
@@ -58,6 +58,12 @@ def live_points(log: GcLog) -> tuple[list[LivePoint], str]:
     return found, " and ".join(dict.fromkeys(words))
 
 
+def is_whole(pause: Pause) -> bool:
+    """Whether it collected all of the heap."""
+    upgraded = pause.cause == "Upgrade To Full GC" or "(Young)" not in pause.kind
+    return pause.name == "Full" or (pause.name == "Degenerated GC" and upgraded)
+
+
 def _point(event: Pause | Cycle) -> LivePoint:
     live = event.live if isinstance(event, Cycle) else None
     assert event.heap is not None
@@ -70,7 +76,7 @@ def _between_markings(pauses: Sequence[Pause], cycles: Sequence[Cycle]) -> list[
         cycle.at for cycle in cycles if cycle.kind in _MARKING or "(Old)" in cycle.kind or "(Global)" in cycle.kind
     )
     # A full collection starts a stretch of its own: what is lower before it has another live set.
-    after: list[Pause | Cycle] = [p for p in pauses if p.name not in ("Full", "Degenerated GC")]
+    after: list[Pause | Cycle] = [p for p in pauses if not is_whole(p)]
     after += [cycle for cycle in cycles if cycle.heap]
     after.sort(key=lambda event: event.at)
     points, times = [], [event.at for event in after]

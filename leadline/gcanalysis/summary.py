@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from leadline.gcanalysis.events import GcLog, Pause
+from leadline.gcanalysis.findings import Finding, View, findings
 from leadline.gcanalysis.leak import Leak, leak
-from leadline.gcanalysis.live import WorkingSet, live_points, working_set
+from leadline.gcanalysis.live import LivePoint, WorkingSet, live_points, working_set
 from leadline.gcanalysis.rates import allocation, allocations, left_out, promotion
 from leadline.gcanalysis.sizes import overhead
 
@@ -157,6 +158,7 @@ class GcSummary:
     jvms: int
     warnings: tuple[str, ...]
     reasons: Mapping[str, str]
+    findings: tuple[Finding, ...] = ()  # of the whole log, not of a window
 
 
 class _Timed(Protocol):
@@ -235,18 +237,41 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         jvms=len(log.jvms),
         warnings=log.warnings,
         reasons={name: why for name, why in reasons.items() if why},
+        findings=tuple(_findings(log)) if window is None else (),
     )
+
+
+def _findings(log: GcLog) -> Iterator[Finding]:
+    """Of each JVM of the log."""
+    for number in range(0 if log.alternating else len(log.jvms)):
+        part = log if len(log.jvms) == 1 else log.of(number)
+        jvm = part.jvms[0]
+        view = _view(part, *live_points(part), jvm.heap_max)
+        allocated, promoted = allocation(part, lambda _: True), promotion(part, lambda _: True, jvm.last - jvm.first)
+        for finding in findings(replace(view, allocation=allocated.rate, promotion=promoted.rate)):
+            yield replace(finding, jvm=number)
 
 
 def _growth(log: GcLog, inside: Callable[[_Timed], bool], heap_max: int | None) -> tuple[WorkingSet | None, Leak]:
     """The working set and whether it grows; neither of several JVMs."""
     points, basis = live_points(log)
     points = [point for point in points if inside(point)]
-    is_single = len(log.jvms) == 1
-    working = working_set(log, points, basis) if is_single else None
-    if is_single and not log.alternating:
-        return working, leak(points, basis, _limit(log, heap_max))
-    return working, Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    if len(log.jvms) != 1 or log.alternating:
+        single = working_set(log, points, basis) if len(log.jvms) == 1 else None
+        return single, Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
+    return working_set(log, points, basis), _view(log, points, basis, heap_max).leak
+
+
+def _view(log: GcLog, points: Sequence[LivePoint], basis: str, heap_max: int | None) -> View:
+    """Of one JVM. Where collections gave nothing back the heap was full, however much of it marking found live."""
+    limit = _limit(log, heap_max)
+    view = View(log, leak(points, basis, limit), points, limit)
+    if view.leak.verdict in ("leak", "full") or not view.exhausted:
+        return view
+    sentence = (
+        f"the heap was full from {view.exhausted[0].at:.1f} s on: {len(view.exhausted)} collections gave nothing back"
+    )
+    return replace(view, leak=Leak("full", sentence, len(points), basis, full_in_s=0.0))
 
 
 def _unknown_pauses(log: GcLog, span: float, intervals: Intervals | None) -> dict[str, str]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint
+from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Sign
 from leadline.observe.gclog.decorators import wall_clock
 from leadline.observe.gclog.order import check_physics, put_in_order
 from leadline.observe.gclog.parser import bounded
-from leadline.observe.gclog.patterns import OF_OPENJ9, OF_UNIFIED, UNITS, decimal, to_bytes, whole
+from leadline.observe.gclog.patterns import OF_OPENJ9, OF_UNIFIED, UNITS, decimal, sign_of, to_bytes, whole
 
 # Repetitions have bounds: whatever a line holds, looking at it takes time in proportion to its length.
 _STAMP = r"(?:(?P<wall>\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}): )?(?:(?P<up>\d{1,12}[.,]\d{1,9}): )?"
@@ -234,13 +234,16 @@ class _Reader:
             promoted = max(0, (heap.after - whole(young[2]) * 1024) - (heap.before - whole(young[1]) * 1024))
         if not self.log.jvms[jvm].collector:
             self.log.jvms[jvm].collector = next((who for mark, who in _USES if mark in record), "")
-        self.log.pauses.append(Pause(at, ended, jvm, None, kind, name, cause, ms, heap, promoted))
+        self.log.pauses.append(Pause(at, ended, jvm, None, kind, name, cause, ms, heap, promoted, self._line))
 
     def _detail(self, text: str) -> None:
         """What follows a record: G1's heap, CPU times, safepoints; pauses in a form that is not read (Shenandoah)."""
         other = ("GC(" in text and OF_UNIFIED.search(text, 0, 1000)) or ("<ex" in text and OF_OPENJ9.search(text))
         if other or ("[Pause " in text and " ms]" in text):
             self.log.not_known(self.log.lines, text)
+        if "OutOfMemoryError" in text and (sign := sign_of(text.strip())):
+            ended = self.log.jvms[-1].last if self.log.jvms else 0.0
+            self.log.signs.append(Sign(ended, None, max(0, len(self.log.jvms) - 1), *sign, self.log.lines))
         if "Heap: " in text and self.log.pauses and self.log.pauses[-1].heap is None:
             match = _G1_HEAP.search(text)
             if match:

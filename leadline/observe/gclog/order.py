@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from leadline.gcanalysis.events import GcLog, Jvm, Pause
+from leadline.gcanalysis.events import EVENTS, GcLog, Jvm, Pause
 
 SLACK = 1.0  # s by which lines of several threads may be out of order
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began
@@ -29,8 +29,8 @@ def put_in_order(log: GcLog, started: Sequence[bool]) -> None:
         _join(log, owners)
     late = sum(other.at < pause.at - SLACK for pause, other in pairwise(log.pauses) if pause.jvm == other.jvm)
     if late or together:
-        for events in (log.pauses, log.cleanups, log.stalls, log.safepoints, log.cpu):
-            events.sort(key=lambda one: (one.jvm, one.at, getattr(one, "gc_id", None) or 0))
+        for name in EVENTS:
+            getattr(log, name).sort(key=lambda event: (event.jvm, event.at, getattr(event, "gc_id", None) or 0))
         log.notes.append("the lines were not in the order of time: the events were put in order")
 
 
@@ -90,12 +90,9 @@ def _join(log: GcLog, owners: Sequence[int]) -> None:
             _take(log.jvms[owner], log.jvms[number])
     log.jvms[:] = [log.jvms[at] for at in owners_left]
     place = [owners_left.index(owner) for owner in owners]
-    log.pauses[:] = [replace(pause, jvm=place[pause.jvm]) for pause in log.pauses]
-    log.cycles[:] = [replace(cycle, jvm=place[cycle.jvm]) for cycle in log.cycles]
-    log.cleanups[:] = [replace(cleanup, jvm=place[cleanup.jvm]) for cleanup in log.cleanups]
-    log.stalls[:] = [replace(stall, jvm=place[stall.jvm]) for stall in log.stalls]
-    log.safepoints[:] = [replace(safepoint, jvm=place[safepoint.jvm]) for safepoint in log.safepoints]
-    log.cpu[:] = [replace(usage, jvm=place[usage.jvm]) for usage in log.cpu]
+    for name in EVENTS:
+        events = getattr(log, name)
+        events[:] = [replace(event, jvm=place[event.jvm]) for event in events]
 
 
 def _take(jvm: Jvm, piece: Jvm) -> None:

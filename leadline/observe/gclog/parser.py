@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
-from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Stall
+from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Sign, Stall
 from leadline.model.errors import UsageError
 from leadline.model.units import rounded
 from leadline.observe.gclog import patterns as known
@@ -24,6 +24,7 @@ from leadline.observe.gclog.patterns import (
     first_group,
     heap_of,
     matters,
+    may_be_sign,
     optional,
     split_groups,
     to_bytes,
@@ -56,7 +57,7 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
 
 def bounded(log: GcLog) -> None:
     """Raises UsageError for a log with more events than memory is meant for."""
-    events = len(log.pauses) + len(log.cycles) + len(log.cleanups) + len(log.stalls)
+    events = len(log.pauses) + len(log.cycles) + len(log.cleanups) + len(log.stalls) + len(log.signs)
     events += len(log.safepoints) + len(log.cpu) + len(log.jvms)
     if events + sum(len(jvm.ids) for jvm in log.jvms) > _MOST:
         raise UsageError(f"the log has more than {_MOST} events in its first {log.lines} lines: read it in parts")
@@ -80,9 +81,10 @@ class Reader:
         """The next line."""
         self.log.lines += 1
         self._last = text
-        if matters(text) or not self.log.jvms or (not self.log.pauses and "GC(" in text):
+        told = may_be_sign(text)
+        if told or matters(text) or not self.log.jvms or (not self.log.pauses and "GC(" in text):
             try:
-                self._read(text)
+                self._read(text, told)
             except (ValueError, OverflowError):  # a number without sense
                 self._damaged(text)
             return
@@ -95,8 +97,10 @@ class Reader:
         if known.OF_JDK_8.search(text, 0, _LONGEST) or known.OF_OPENJ9.search(text, 0, _LONGEST):
             self.log.not_known(self.log.lines, text)
 
-    def _read(self, text: str) -> None:
+    def _read(self, text: str, told: bool) -> None:
         line = self._split(text)
+        if told and (sign := known.sign_of(text.strip() if line is None else line.message)):
+            self._sign(line, *sign)
         if line is None:
             if not self.log.jvms:
                 self._splitter.defer(text)
@@ -124,6 +128,15 @@ class Reader:
             self._start(message)
         else:
             self._other(message)
+
+    def _sign(self, line: Line | None, name: str, value: str) -> None:
+        """What a line tells besides pauses, at its own time or that of the line before."""
+        at, unix = self._at, None
+        if line is not None:
+            at, unix = (line.uptime if line.uptime is not None else at), line.unix
+        if name == "humongous":  # regions to bytes
+            value = str(whole(value) * (self._state.region or 0))
+        self.log.signs.append(Sign(at, unix, max(0, self._current), name, value, self.log.lines))
 
     def _foreign(self, text: str) -> None:
         """A line without decorators: a program's own, or half of one of ours."""
@@ -311,6 +324,7 @@ class Reader:
             ms=ms,
             heap=heap_of(match),
             promoted=promoted,
+            line=self.log.lines,
         )
         inner = self.log.pauses[-1] if self.log.pauses else None
         if inner is not None and _turned_full(pause, inner):
@@ -340,7 +354,9 @@ class Reader:
             operation = state.operation
         else:
             return
-        self.log.safepoints.append(Safepoint(self._at, self._line.unix, self._current, operation, reaching, total))
+        self.log.safepoints.append(
+            Safepoint(self._at, self._line.unix, self._current, operation, reaching, total, self.log.lines)
+        )
 
     def _start(self, message: str) -> None:
         """The line at the beginning of a concurrent collection (its end is ``_other``'s)."""
@@ -393,7 +409,9 @@ class Reader:
     def _stall(self, message: str) -> None:
         if match := known.STALL.fullmatch(message):
             unix, ms = self._line.unix, decimal(match["ms"])
-            self.log.stalls.append(Stall(self._at, unix, self._current, match["kind"], match["thread"], ms))
+            self.log.stalls.append(
+                Stall(self._at, unix, self._current, match["kind"], match["thread"], ms, self.log.lines)
+            )
 
     def _said(self, message: str) -> None:
         """What the JVM says of itself."""

@@ -69,6 +69,62 @@ Z_CELL = re.compile(r"(\d+)([BKMGT]) \(")
 # Decorators in the middle of a line: two lines were torn into one.
 SPLICED = re.compile(r"\[\d[^\]\[]*\](?:\[[^\]\[]*\])*\[(?:trace|debug|info|warning|error) *\]")
 
+# What a line tells besides pauses, by the name of a ``Sign``; a group has its number or its words.
+_SIGNS = {
+    "to-space exhausted": r"GC\(\d+\) To-space exhausted",
+    "promotion failed": r"GC\(\d+\) Promotion failed$",
+    "concurrent mode failure": r"GC\(\d+\) Concurrent [Mm]ode [Ff]ailure",
+    "marking aborted": r"GC\(\d+\) Concurrent Mark Abort",
+    "humongous": r"GC\(\d+\) Humongous regions: (\d+)->\d+",
+    "out of memory": r"Out Of Memory \((.{1,100})\)|.{0,400}?java\.lang\.OutOfMemoryError(?:: (.{1,120}))?",
+    "overhead limit": r"GC [Oo]verhead [Ll]imit [Ee]xceeded.*",
+    "metaspace full": r"Metaspace \(.{1,40}\) allocation failed",
+    "messages dropped": r" *(\d+) messages dropped due to async logging",
+    "workers": r"Parallel Workers: (\d+)",
+    "cpus": r"CPUs: \d+ total, (\d+) available",
+    "asked": r"Trigger(?: \([A-Z][a-z]+\))?: (?:(?:Explicit )?GC request \((.{1,60})\)|(Metadata GC .{1,40}))",
+    "pacing": r"Pacing +=\s+(\d+\.\d+) s \(a",
+    "many references": r"GC\(\d+\) (?:[YyOo]: )?(?:Encountered references: )?"
+    r"(?:(?:Soft|Weak|Final): \d+(?:, | encountered.*))*(?:Soft|Weak|Final|Phantom)(?: References)?: +(\d{6,12})\b",
+    "references": r"(?:GC\(\d+\) )?\s*Reference Processing:? +(\d+[.,]\d+)ms",
+}
+_SIGN_NAMES = tuple(_SIGNS)
+_SIGN = re.compile("|".join(f"(?P<s{n}>{form})" for n, form in enumerate(_SIGNS.values())))
+
+
+def sign_of(message: str) -> tuple[str, str] | None:
+    """The name of what a message tells besides pauses, and its number or words."""
+    match = _SIGN.match(message)
+    if match is None:
+        return None
+    place = next(n for n in range(len(_SIGN_NAMES)) if match[f"s{n}"] is not None)
+    inner = [text for text in match.groups()[match.re.groupindex[f"s{place}"] :] if text is not None]
+    return _SIGN_NAMES[place], inner[0].strip() if inner else ""
+
+
+def may_be_sign(text: str) -> bool:
+    """Whether a line can hold a sign: decided before it is split."""
+    return (
+        "xhausted" in text
+        or ("Humongous regions: " in text and "regions: 0->0" not in text)
+        or "OutOfMemoryError" in text
+        or "Out Of Memory (" in text
+        or "llocation failed" in text
+        or "romotion failed" in text
+        or "ode failure" in text
+        or " dropped due" in text
+        or "Mark Abort" in text
+        or " Workers: " in text
+        or "CPUs: " in text
+        or "Trigger" in text
+        or "Pacing  " in text
+        or "verhead " in text
+        or "Reference Processing" in text
+        or "References: " in text
+        or "ncountered" in text
+    )
+
+
 # Pauses as the three formats tell them: in a log of one, a line of another is a pause that is not read.
 OF_JDK_8 = re.compile(r"\[(?:Full |Incremental )?GC.*\d secs\]")
 OF_UNIFIED = re.compile(r"GC\(\d+\) Pause .*\d[.,]\d{1,9}ms\s*$")

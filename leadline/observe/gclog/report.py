@@ -67,6 +67,8 @@ def as_mapping(figures: GcSummary) -> dict[str, Any]:
     mapping["pauses"]["by_kind"] = mapping.pop("by_kind")
     mapping["pauses"]["by_cause"] = mapping.pop("by_cause")
     mapping["stalls"]["by_kind"] = mapping.pop("stalls_by_kind")
+    for finding, entry in zip(figures.findings, mapping["findings"], strict=True):
+        entry["study"] = finding.study
     for name in ("unknown", "warnings", "mmu"):
         mapping[name] = list(mapping[name])
     return mapping

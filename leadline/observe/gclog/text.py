@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.gcanalysis.findings import Finding
 from leadline.gcanalysis.sizes import HeapLine
 from leadline.gcanalysis.summary import Durations, GcSummary
 
@@ -18,6 +19,7 @@ def render(figures: GcSummary) -> str:
         share = f", {100 * figures.understood:.1f} % of its lines understood" if figures.understood is not None else ""
         lines.append(f"{figures.format}{share}")
     lines += [f"warning: {text}" for text in figures.warnings]
+    lines += [line for finding in figures.findings for line in _finding(finding, figures.jvms > 1)]
     lines += ["", *_pauses(figures), *_heap(figures), *_rest(figures)]
     for title, table in (("by kind", figures.by_kind), ("by cause", figures.by_cause)):
         if table:
@@ -26,6 +28,17 @@ def render(figures: GcSummary) -> str:
     if figures.unknown:
         lines += ["", "not understood:", *figures.unknown]
     return "\n".join(lines) + "\n"
+
+
+def _finding(finding: Finding, several: bool) -> list[str]:
+    """What happened, what it means, and the levels that would test it."""
+    where = (
+        f" (line{'s' if len(finding.lines) > 1 else ''} {', '.join(map(str, finding.lines))})" if finding.lines else ""
+    )
+    who = f"JVM {finding.jvm + 1}: " if several else ""
+    lines = ["", f"{finding.name}: {who}{finding.sentence}{where}", f"  {finding.meaning}"]
+    levels = [f"{name} {', '.join(map(str, values))}" for name, values in finding.factors.items()]
+    return lines + ([f"  To test: {'; '.join(levels)} (--study {finding.name})"] if levels else [])
 
 
 def _pauses(figures: GcSummary) -> list[str]:
