@@ -10,7 +10,7 @@ from leadline.model.errors import UsageError
 
 # Command: with this option, only these of its options and arguments mean something.
 ALONE: Mapping[str, Mapping[str, str]] = {
-    "command": {"--import-json": "--equivalent --ignore-failure --export-json --json"},
+    "command": {"--import-json": "--equivalent --ignore-failure --export-json --fail --undecided --json"},
     "plan": {"--check": "--json"},
     "studies": {"--schema": "--json", "--tuning-schema": "--json"},
     "capacity": {"--scaling": "study --lab --at --json"},
@@ -18,18 +18,20 @@ ALONE: Mapping[str, Mapping[str, str]] = {
     "confirm": {
         "--out": "study --lab --setting --best --response --effect --power --budget --disposable --simulate --json"
     },
-    "soak": {"--verdict": "subject --for --lab --set --out --json"},
+    "soak": {"--verdict": "subject --for --lab --set --out --fail --undecided --json"},
     "load": {"--schema": "", "--check": "--drivers"},
 }
 # Command: the option means something only with one of these.
 NEEDS: Mapping[str, Mapping[str, str]] = {
     "bisect": {"--levels": "--factor", "--effect": "--dry-run"},
-    "run": {"--hosts": "--pool"},
+    "run": {"--hosts": "--pool", "--undecided": "--fail"},
+    **{command: {"--undecided": "--fail"} for command in ("compare", "confirm", "command", "soak")},
     "power": {"--differ": "--hosts"},
     "load": {
         "--check": "--drivers",
         "--options": "--generator",
         "--program": "--generator",
+        "--undecided": "--fail",
         **dict.fromkeys(
             ("--limit", "--from", "--to", "--step-factor", "--resolution", "--repeats", "--budget", "--dry-run"),
             "--find-knee",

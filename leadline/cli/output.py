@@ -7,8 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
+
+from leadline.api.process import Interruption
 
 # What users name (files, levels, hosts) is printed as it is: brackets are no markup, names between colons no emoji.
 console = Console(markup=False, emoji=False, highlight=False)
@@ -50,3 +53,11 @@ def print_json(document: Any) -> None:
     """One JSON document on standard output, nothing else."""
     json.dump(document, sys.stdout, indent=2, default=str, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def end_with(code: int) -> None:
+    """End a command that has run something: with the code of the signal that cut it short, else with this one."""
+    if code and Interruption.cut_short:
+        code = 128 + Interruption.cut_short
+    if code:
+        raise typer.Exit(code)

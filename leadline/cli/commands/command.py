@@ -10,10 +10,19 @@ from typing import Annotated
 import typer
 
 from leadline.api.commands import Timing, answer, commands_of, compare, compared_files, document, lines
+from leadline.api.conditions import changes_of_study
+from leadline.cli.conditions import (
+    Failing,
+    FailOption,
+    Undecided,
+    UndecidedOption,
+    conditions_document,
+    say_conditions,
+)
 from leadline.cli.options import JsonOption, file_option
-from leadline.cli.output import errors, print_answer, print_json, say
+from leadline.cli.output import end_with, errors, print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
-from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.model.result import PROCESS_RESPONSES
 
 
 class Order(StrEnum):
@@ -73,9 +82,12 @@ def command(
         typer.Option(metavar="FILE", help="Compare what hyperfine or --export-json wrote; the commands of all FILEs."),
     ] = None,
     export_json: Annotated[Path | None, file_option("Write hyperfine's JSON, with all runs.")] = None,
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     json: JsonOption = False,
 ) -> None:
     """Time programs as whole processes in a mixed order and compare them, with intervals."""
+    failing = Failing.of(fail, undecided, PROCESS_RESPONSES)
     if import_json is not None:
         comparison = compared_files(import_json, equivalent, ignore_failure)
     else:
@@ -87,21 +99,20 @@ def command(
             cleanup, ignore_failure, equivalent,
         )  # fmt: skip
         comparison = compare(wanted, how, lambda line: say(line, to=errors))
+    judged = failing.judge(changes_of_study(comparison.analysis) if comparison.analysis else ())
     if export_json is not None:
         import json as written
 
         export_json.write_text(written.dumps(document(comparison), indent=1) + "\n", encoding="utf-8")
     if json:
-        print_json(document(comparison) | {"answer": answer(comparison)})
+        print_json(document(comparison) | {"answer": answer(comparison)} | conditions_document(judged))
     else:
         print_answer(answer(comparison))
         say(*lines(comparison))
+        say_conditions(judged)
     if comparison.interrupted:
         raise typer.Exit(128 + signal.SIGINT)
-    if comparison.failed:
-        raise typer.Exit(1)
-    if not comparison.answered:
-        raise typer.Exit(NO_ANSWER_CODE)
+    end_with(1 if comparison.failed else failing.code(comparison.answered, judged))
 
 
 def _lists(given: list[str]) -> dict[str, list[str]]:

@@ -15,9 +15,18 @@ from leadline.api.comparing import (
     history_of,
     history_table,
 )
+from leadline.api.conditions import changes_of_runs
 from leadline.api.labs import load_lab
+from leadline.cli.conditions import (
+    Failing,
+    FailOption,
+    Undecided,
+    UndecidedOption,
+    conditions_document,
+    say_conditions,
+)
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import print_answer, print_json, print_table
+from leadline.cli.output import end_with, print_answer, print_json, print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -33,15 +42,21 @@ def compare(
     with_lab: Annotated[
         Path | None, typer.Option(metavar="<path>", help="The lab of the second run, such as another machine's.")
     ] = None,
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     json: JsonOption = False,
 ) -> None:
     """Compare two runs of a lab: what moved, with intervals, and which facts differ."""
     comparison = compare_runs(load_lab(lab).study(first), load_lab(with_lab or lab).study(second))
+    failing = Failing.of(fail, undecided, list(dict.fromkeys(row.response for row in comparison.moved)))
+    judged = failing.judge(changes_of_runs(comparison))
     if json:
-        print_json(comparison_document(comparison))
-        return
-    print_answer(comparison.answer)
-    print_table(comparison_table(comparison))
+        print_json(comparison_document(comparison) | conditions_document(judged))
+    else:
+        print_answer(comparison.answer)
+        print_table(comparison_table(comparison))
+        say_conditions(judged)
+    end_with(failing.code(any(row.ratio is not None for row in comparison.moved), judged))
 
 
 def history(

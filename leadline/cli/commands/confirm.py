@@ -14,6 +14,7 @@ from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
+from leadline.cli.conditions import Failing, FailOption, Undecided, UndecidedOption
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, file_option
 from leadline.cli.output import console, errors, print_json, say
 
@@ -44,6 +45,8 @@ def confirm(
         Path | None,
         typer.Option(metavar="TRUTH", help="Confirm a simulated study on a simulated host with this truth file."),
     ] = None,
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     json: JsonOption = False,
 ) -> None:
     """Confirm the best setting of a finished study by fresh trials against the baseline."""
@@ -62,15 +65,16 @@ def confirm(
         power=likely,
         budget=budget,
     )
+    failing = Failing.of(fail, undecided, subject.file.study.responses)
     if out is not None:
         _write(out, subject, json)
         return
     done = next((study for study in reversed(home.studies()) if study.record.study == subject.file.study), None)
     if done is not None and done.answered and not new and not dry_run:
         say(f"{done.run} has confirmed this before; --new runs it again", to=errors if json else console)
-        present(Run(done, True, "", ()), json=json)
+        present(Run(done, True, "", ()), json=json, failing=failing)
         return
-    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json)
+    execute(subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, failing=failing)
 
 
 def _write(out: Path, subject: Study, json: bool) -> None:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from leadline.api.conditions import changes_of_study
 from leadline.api.hosts import before_a_run
 from leadline.api.planning import outline, steps_left_out
-from leadline.api.process import Interruption
+from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
+from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.live import watcher
-from leadline.cli.output import console, errors, print_answer, print_json, print_table, say, say_ended
+from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.units import format_duration
 
@@ -48,8 +48,11 @@ def execute(
     json: bool = False,
     verbose: bool = False,
     over: Over | None = None,
+    failing: Failing | None = None,
 ) -> None:
-    """Run what is left, write the report, print the result, or print the plan. Ends with code 4 without an answer."""
+    """Run what is left, write the report, print the result, or print the plan. Ends with code 4 without an answer, with
+    that of the conditions in ``failing``.
+    """
     output = errors if json else console
     watching = watcher(output)
     place: Testbed
@@ -77,7 +80,7 @@ def execute(
         ended = begin(new)
     if truth is not None:
         say(f"SIMULATED: {format_duration(place.now() - since)} of virtual time", to=output)
-    present(ended, json=json, verbose=verbose)
+    present(ended, json=json, verbose=verbose, failing=failing)
 
 
 def execute_search(
@@ -125,24 +128,18 @@ def _say_simulated(truth: Path | None, place: Testbed, output: Console) -> None:
         say(sentence, to=output)
 
 
-def present(run: Run, *, json: bool, verbose: bool = False) -> None:
+def present(run: Run, *, json: bool, verbose: bool = False, failing: Failing | None = None) -> None:
     """Print the result of a run that has ended, the answer first, and write its report, which takes longer. Ends with
-    code 4 where there is no answer.
+    code 4 where there is no answer, else with that of the conditions in ``failing``.
     """
-    result = run.result
+    result, failing = run.result, failing or Failing()
+    judged = failing.judge(changes_of_study(result.analysis)) if isinstance(result, StudyResult) else ()
     if json:
         result.report(run.page)
-        print_json({**result.document(), "run": run.document()})
+        print_json({**result.document(), **conditions_document(judged), "run": run.document()})
     else:
         print_table(result.table(verbose))
         say_ended(run.restored, run.stopped)
         say(f"report: {result.report(run.page)}")
-    end_with(result.exit_code)
-
-
-def end_with(code: int) -> None:
-    """End a command that has run something: with the code of the signal that cut it short, else with this one."""
-    if code and Interruption.cut_short:
-        code = 128 + Interruption.cut_short
-    if code:
-        raise typer.Exit(code)
+        say_conditions(judged)
+    end_with(failing.code(not result.exit_code, judged))

@@ -11,6 +11,7 @@ from typing import Annotated, get_args
 
 import typer
 
+from leadline.api.conditions import LOAD_CHANGES, limit_example, parse
 from leadline.api.loads import (
     OUT,
     Limits,
@@ -27,7 +28,9 @@ from leadline.api.loads import (
     run_together,
     scenario_schema,
 )
+from leadline.cli.conditions import Failing, Undecided, UndecidedOption
 from leadline.cli.options import file_option, output_directory
+from leadline.cli.output import end_with
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import GeneratorName
 
@@ -57,7 +60,8 @@ _FailOn = Annotated[
     list[str] | None,
     typer.Option(
         metavar="<condition>",
-        help="The run fails on it (exit code 1): p99>200ms, errors>0.1%, throughput<100; may be repeated.",
+        help="Fail (exit code 1): p99>200ms, errors>0.1%, throughput<100; beside --against or --alternate also where "
+        "the interval proves a change: p99>10%, throughput<-5%; may be repeated.",
     ),
 ]
 _Against = Annotated[
@@ -128,6 +132,7 @@ def load(
     limit: _Limit = None,
     limit_errors: _LimitErrors = None,
     fail: _FailOn = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     against: _Against = None,
     alternate: _Alternate = None,
     html: _Html = None,
@@ -158,27 +163,29 @@ def load(
         return
     words = [scenario or "", *context.args]
     out = output_directory(option_value("--out", words, OUT))
-    failing = [word for condition in fail or () for word in ("--fail", condition)]
+    limits, failing = _conditions(fail, undecided, against is not None or alternate is not None)
+    own_limits = [word for limit in limits for word in ("--fail", limit)]
     if scenario is not None and scenario.startswith(("http://", "https://")):
         scenario, context.args = "url", _arguments_for(scenario, context.args, generator or preset)
     if alternate is not None:
         from leadline.cli.commands.load_against import alternating
 
-        alternating(scenario, alternate, [*context.args, *failing], json)
+        end_with(alternating(scenario, alternate, [*context.args, *own_limits], failing, json))
         return
     if generator is None and (scenario is None or scenario.startswith("-")):
-        _read_results(out, against, html, words, {"--fail": fail, "--limit-errors": limit_errors}, json)
+        of_a_run = {"--fail": limits, "--limit-errors": limit_errors}
+        end_with(_read_results(out, against, html, words, of_a_run, failing, json))
         return
-    afterwards = _Afterwards.of(out, against, html, json)
+    afterwards = _Afterwards.of(out, against, html, failing, json)
     bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
     if generator is not None:
         foreign_options = {"--options": options, "--program": program}
-        afterwards.end(_generate(generator, scenario, context.args, foreign_options, [*bounds, *failing], json))
+        afterwards.end(_generate(generator, scenario, context.args, foreign_options, [*bounds, *own_limits], json))
         return
     assert scenario is not None
     if not find_knee:
         _refuse_of_search(limit_p99, json)
-    arguments = [*context.args, *failing, *([] if find_knee else bounds)]
+    arguments = [*context.args, *own_limits, *([] if find_knee else bounds)]
     if preset is not None:
         arguments = _with_preset(preset, scenario, arguments, find_knee)
     if find_knee and drivers is None:
@@ -201,21 +208,37 @@ def _read_results(
     html: Path | None,
     words: Sequence[str],
     options_of_a_run: Mapping[str, object],
+    failing: Failing,
     json: bool,
-) -> None:
-    """The comparison or the report of the results in ``out``; nothing is run."""
+) -> int:
+    """The comparison or the report of the results in ``out``, and the exit code; nothing is run."""
     if html is None and against is None:
         raise UsageError("no scenario given: a built-in name or a YAML file, see docs/reference/load.md")
     _refuse_run(words, {**options_of_a_run, **({} if against is not None else {"--json": json})})
     if against is None:
         assert html is not None
         typer.echo(load_page(out, html))
-        return
+        return 0
     from leadline.cli.commands.load_against import comparing
 
-    comparing(against, out)(json)
+    code = comparing(against, out, failing)(json)
     if html is not None:
         load_page(out, html)
+    return code
+
+
+def _conditions(fail: Sequence[str] | None, undecided: Undecided, compared: bool) -> tuple[list[str], Failing]:
+    """Limits of the load itself, which the driver judges, and conditions on its change. Raises UsageError."""
+    conditions = parse(fail or (), LOAD_CHANGES, limits=True)
+    changes = tuple(condition for condition in conditions if condition.margin is not None)
+    if changes and not compared:
+        first = changes[0]
+        raise UsageError(
+            f"--fail {first.text} is of a change: name what the load is compared with (--against, --alternate), "
+            f"or write a limit such as {limit_example(first.response)}"
+        )
+    limits = [condition.text for condition in conditions if condition.margin is None]
+    return limits, Failing(changes, undecided is Undecided.FAIL)
 
 
 def _generate(
@@ -308,30 +331,29 @@ def _run(scenario: str, arguments: Sequence[str], drivers: str | None) -> int:
 class _Afterwards:
     """The comparison and the report that follow a run, where they are wanted."""
 
-    compare: Callable[[bool], None] | None
+    compare: Callable[[bool], int] | None
     report: Callable[[], Path] | None
 
     @classmethod
-    def of(cls, out: Path, against: Path | None, html: Path | None, json: bool) -> _Afterwards:
+    def of(cls, out: Path, against: Path | None, html: Path | None, failing: Failing, json: bool) -> _Afterwards:
         """Of the results in ``out``. Raises UsageError for results to compare with that are not there."""
         compare = None
         if against is not None:
             from leadline.cli.commands.load_against import comparing
 
-            compare = comparing(against, out)
+            compare = comparing(against, out, failing)
             if json:
                 raise UsageError("--json belongs to a comparison without a run: name --against and --out alone")
         return cls(compare, None if html is None else partial(load_page, out, html))
 
     def end(self, code: int) -> None:
-        """Print them, if the run was done, and end with its ``code``, whose reason was told, unless 0."""
+        """Print them, if the run was done, and end with its ``code``, whose reason was told, else the comparison's."""
         if code in (0, 1):
-            if self.compare is not None:
-                self.compare(False)
+            compared = self.compare(False) if self.compare is not None else 0
             if self.report is not None:
                 typer.echo(f"report: {self.report()}")
-        if code:
-            raise typer.Exit(code)
+            code = code or compared
+        end_with(code)
 
 
 def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None:

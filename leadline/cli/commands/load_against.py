@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from leadline.api.conditions import changes_of_load
 from leadline.api.loads import (
     Change,
     Comparison,
@@ -16,6 +17,7 @@ from leadline.api.loads import (
     read_load,
     run_alternately,
 )
+from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.output import print_json, say
 from leadline.model.errors import UsageError
 from leadline.model.result import AtLeast
@@ -24,26 +26,35 @@ _COLUMNS = ("change", "95 %, all together", "")
 TURNS = ("A", "B")  # names of servers that are loaded in turns
 
 
-def comparing(directory: Path, out: Path) -> Callable[[bool], None]:
-    """What compares the results in ``out`` with those in ``directory``, which are read now, and prints it (as JSON).
-    Raises UsageError.
+def comparing(directory: Path, out: Path, failing: Failing) -> Callable[[bool], int]:
+    """What compares the results in ``out`` with those in ``directory``, which are read now, prints it (as JSON) and
+    returns the exit code. Raises UsageError.
     """
     before: Load = read_load(directory)
     if directory.resolve() == out.resolve():
         raise UsageError(f"--against {directory}: the new results would take its place; name another --out")
 
-    def tell(as_json: bool) -> None:
-        comparison = compare(before, read_load(out))
-        if as_json:
-            print_json(comparison_document(comparison))
-        else:
-            say(*table(comparison))
-
-    return tell
+    return lambda as_json: _tell(compare(before, read_load(out)), failing, as_json)
 
 
-def alternating(scenario: str | None, urls: tuple[str, str], options: list[str], as_json: bool) -> None:
-    """Loads two servers in turns and prints how the second differs from the first. Raises UsageError, LeadlineError."""
+def _tell(comparison: Comparison, failing: Failing, as_json: bool, names: tuple[str, str] = ("before", "now")) -> int:
+    """The exit code: 4 where the comparison is refused or has no interval, else that of the conditions."""
+    changes = changes_of_load(comparison)
+    judged = failing.judge(changes)
+    if as_json:
+        print_json(comparison_document(comparison) | conditions_document(judged))
+    else:
+        say(*table(comparison, names))
+        say_conditions(judged)
+    return failing.code(any(change.interval is not None for change in changes), judged)
+
+
+def alternating(
+    scenario: str | None, urls: tuple[str, str], options: list[str], failing: Failing, as_json: bool
+) -> int:
+    """Loads two servers in turns and prints how the second differs from the first; the exit code. Raises UsageError,
+    LeadlineError.
+    """
     if scenario is None or scenario.startswith("-"):  # no scenario: the URLs themselves are got
         options = [word for word in (scenario, *options) if word is not None]
         options = of_url(urls[0], options)
@@ -53,11 +64,7 @@ def alternating(scenario: str | None, urls: tuple[str, str], options: list[str],
             raise UsageError("--alternate without a scenario gets the same path of both servers: name a scenario")
         urls = (_origin(urls[0]), _origin(urls[1]))
         scenario = "url"
-    comparison = run_alternately(scenario, urls, options)
-    if as_json:
-        print_json(comparison_document(comparison))
-    else:
-        say(*table(comparison, TURNS))
+    return _tell(run_alternately(scenario, urls, options), failing, as_json, TURNS)
 
 
 def _origin(url: str) -> str:

@@ -34,8 +34,7 @@ def show(
         print_json(result.document())
     else:
         print_table(result.table(verbose))
-    if result.exit_code:
-        raise typer.Exit(result.exit_code)
+    _end(result.exit_code)
 
 
 def report(
@@ -70,6 +69,7 @@ def report(
             if json:
                 raise UsageError("--json names the file that is written: give --out too")
             print_text(text)
+            _end(result.exit_code)
             return
         out.write_text(text, encoding="utf-8")
         page = out
@@ -77,6 +77,7 @@ def report(
         print_json({"report": str(page), "bytes": page.stat().st_size})
     else:
         say(str(page))
+    _end(result.exit_code)
 
 
 def export(
@@ -97,3 +98,8 @@ def export(
         print_json({"files": written})
     else:
         say(*written)
+
+
+def _end(code: int) -> None:
+    if code:
+        raise typer.Exit(code)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from leadline.cli.conditions import Failing, FailOption, Undecided, UndecidedOption
 from leadline.cli.options import (
     BudgetOption,
     DisposableOption,
@@ -52,6 +53,8 @@ def run(
         typer.Option("--aa", help="Run the study's A/A twin: same plan and load, nothing differs; study NAME-aa."),
     ] = False,
     simulate: SimulateOption = None,
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -75,9 +78,21 @@ def run(
         )
     if pool is not None and not isinstance(subject, Study):
         raise UsageError(f"--pool is of studies; {study} is a tuning, whose steps run one after the other")
+    if fail and not isinstance(subject, Study):
+        raise UsageError(f"--fail works on studies only; {study} is a tuning: run the study of what it kept")
+    failing = Failing.of(fail, undecided, subject.file.study.responses if isinstance(subject, Study) else ())
     over = None if pool is None else Over(pool, hosts)
     execute(
-        subject, lab, simulate, dry_run=dry_run, new=new, disposable=disposable, json=json, verbose=verbose, over=over
+        subject,
+        lab,
+        simulate,
+        dry_run=dry_run,
+        new=new,
+        disposable=disposable,
+        json=json,
+        verbose=verbose,
+        over=over,
+        failing=failing,
     )
 
 

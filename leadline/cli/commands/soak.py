@@ -8,10 +8,18 @@ from typing import Annotated
 import typer
 
 from leadline.api import soaks
-from leadline.cli.commands.execute import end_with
+from leadline.api.conditions import SOAK_RESPONSES, changes_of_soak
+from leadline.cli.conditions import (
+    Failing,
+    FailOption,
+    Undecided,
+    UndecidedOption,
+    conditions_document,
+    say_conditions,
+)
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption, file_option
-from leadline.cli.output import console, errors, print_answer, print_json, say, say_ended
+from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +48,12 @@ def soak(
         bool, typer.Option("--verdict", help="Only the verdict on what the newest one has measured so far.")
     ] = False,
     out: Annotated[Path | None, file_option("The report; in the lab if absent.", "--out", "-o")] = None,
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
     json: JsonOption = False,
 ) -> None:
     """Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what."""
+    failing = Failing.of(fail, undecided, SOAK_RESPONSES)
     planned, lines = soaks.plan(subject, for_, lab, set_ or [])
     if dry_run:
         if json:
@@ -62,11 +73,14 @@ def soak(
         number, answer = ended.number, ended.answer
         restored, stopped = tuple(ended.restored), ended.stopped
     page = soaks.report(lab, number, out or lab / "soaks" / "reports" / f"{planned.name}-{number}.html")
+    judged = failing.judge(changes_of_soak(answer)) if failing.conditions else ()
     if json:
-        print_json({"soak": planned.name, "number": number, **answer.document(), "report": str(page)})
+        document = {"soak": planned.name, "number": number, **answer.document(), **conditions_document(judged)}
+        print_json(document | {"report": str(page)})
     else:
         say(*answer.lines())
+        say_conditions(judged)
         say_ended(restored, stopped)
         say(f"report: {page}")
         print_answer(answer.sentence)
-    end_with(answer.exit_code)
+    end_with(answer.exit_code or failing.code(True, judged))

@@ -10,8 +10,8 @@ from leadline.cli.lazy import COMMANDS, LazyCommands
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
 
-CHOSEN = {"--order": "latin", "--cache": "warm", "--generator": "k6"}
-NAMED = {"soak": ["x", "--for", "1h"], "figures": ["x.csv"]}
+CHOSEN = {"--undecided": "pass", "--order": "latin", "--cache": "warm", "--generator": "k6"}
+NAMED = {"compare": ["x", "y"], "soak": ["x", "--for", "1h"], "figures": ["x.csv"]}
 NAMED |= {name: ["x"] for name in ("confirm", "capacity", "run", "bisect", "power")}
 TABLES = [
     *[(name, mode) for name, modes in ALONE.items() for mode in modes],

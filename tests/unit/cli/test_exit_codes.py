@@ -48,6 +48,8 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "run": [
         ("small.yaml --simulate truth.yaml", DONE),
         ("small.yaml --simulate truth.yaml --new --budget 20s", NO_ANSWER),
+        ("small.yaml --simulate truth.yaml --new --fail throughput<-90%", DONE),
+        ("small.yaml --simulate truth.yaml --fail troughput<-5%", USAGE),
         ("small.yaml --dry-run", DONE),
         ("absent.yaml", USAGE),
         ("small.yaml --set design.replicates=many", USAGE),
@@ -68,7 +70,12 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("absent --lab LAB", USAGE),
         ("small", USAGE),
     ],
-    "report": [("small@1 --lab LAB --format json", DONE), ("absent --lab LAB", USAGE)],
+    "report": [
+        ("small@1 --lab LAB --format json", DONE),
+        ("small@2 --lab LAB --format json", NO_ANSWER),
+        ("small@2 --lab LAB --format md --out small.md", NO_ANSWER),
+        ("absent --lab LAB", USAGE),
+    ],
     "export": [("small@1 --lab LAB --format csv", DONE), ("absent --lab LAB", USAGE)],
     "advise": [("small@1 --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "capacity": [("small@1 --lab LAB", USAGE), ("absent --lab LAB", USAGE)],
@@ -103,6 +110,11 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("--import-json twice.json", DONE),
         ("--import-json once.json", NO_ANSWER),
         ("--import-json failed.json", FAILED),
+        ("--import-json twice.json --fail wall>90%", DONE),
+        ("--import-json twice.json --fail wall>0.1%", NO_ANSWER),
+        ("--import-json twice.json --fail wall>0.1% --undecided pass", DONE),
+        ("--import-json slower.json --fail wall>3%", FAILED),
+        ("--import-json twice.json --fail throughput<-1%", USAGE),
     ],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
@@ -196,7 +208,9 @@ def signals(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 def commands_(monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
     module = "leadline.cli.commands.command"
-    monkeypatch.setattr(f"{module}.compare", lambda *_: SimpleNamespace(interrupted=interrupted, failed=True))
+    monkeypatch.setattr(
+        f"{module}.compare", lambda *_: SimpleNamespace(interrupted=interrupted, failed=True, analysis=None)
+    )
     monkeypatch.setattr(f"{module}.lines", lambda _: [])
     monkeypatch.setattr(f"{module}.answer", lambda _: "so")
 
@@ -263,6 +277,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name, times, code in (("twice", [1.0, 1.1], 0), ("once", [1.0], 0), ("failed", [1.0, 1.1], 1)):
         rows = [{"command": word, "times": times, "exit_codes": [0] * (len(times) - 1) + [code]} for word in "ab"]
         texts[f"{name}.json"] = json.dumps({"results": rows})
+    rows = [{"command": word, "times": [t, 1.01 * t, 1.02 * t] * 4} for word, t in (("a", 1.0), ("b", 1.2))]
+    texts["slower.json"] = json.dumps({"results": rows})
     texts["hosts.yaml"] = "hosts: [nobody@127.0.0.1:1]\n"  # nothing listens there
     for name, text in texts.items():
         (folder / name).write_text(text)
