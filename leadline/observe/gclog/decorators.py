@@ -36,6 +36,7 @@ class Line(NamedTuple):
     unix: float | None
     tags: frozenset[str]  # empty: the log has no tags
     message: str
+    number: str = ""  # of the process or of the thread, where the log has such a decorator
 
 
 class _Layout(NamedTuple):
@@ -44,6 +45,7 @@ class _Layout(NamedTuple):
     uptime: int
     wall: int
     tags: int
+    number: int = -1
 
 
 class Splitter:
@@ -146,7 +148,8 @@ class Splitter:
                 if len(self._tags) < 10_000:
                     self._tags[word] = known
             tags = known
-        return Line(clocks[0], clocks[1], tags, text[end:].strip())
+        number = fields[layout.number].strip() if layout.number >= 0 else ""
+        return Line(clocks[0], clocks[1], tags, text[end:].strip(), number)
 
     def _clocks(self, fields: list[str], layout: _Layout) -> tuple[float | None, float | None] | None:
         """Uptime and unix seconds; None where a field is not of the form that its place has had."""
@@ -168,7 +171,7 @@ class Splitter:
     @staticmethod
     def _learnt(fields: Sequence[str], before: _Layout | None) -> _Layout:
         """By the form of each field. Of two clocks of one kind the younger (uptimenanos beside timenanos)."""
-        uptime = wall = tags = -1
+        uptime = wall = tags = number = -1
         least = _EPOCH
         for index, raw in enumerate(fields):
             seconds = _seconds(raw)
@@ -178,9 +181,11 @@ class Splitter:
                 wall = index
             elif _ours(raw):
                 tags = index  # the last such field: a host may be called so too, and stands before
+            elif number < 0 and raw.strip().isdecimal():
+                number = index
         if tags < 0 and before is not None:
             tags = before.tags
-        return _Layout(uptime, wall, tags)
+        return _Layout(uptime, wall, tags, number)
 
 
 def _fields_before(text: str, end: int) -> tuple[int, list[str]]:

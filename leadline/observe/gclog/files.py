@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import atexit
 import bz2
 import codecs
 import gzip
 import io
 import lzma
 import re
+import shutil
 import sys
+import tarfile
+import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from leadline.gcanalysis.events import GcLog
 from leadline.model.errors import UsageError
 from leadline.observe.gclog import jdk8, openj9
 from leadline.observe.gclog.decorators import Splitter, wall_clock
 from leadline.observe.gclog.parser import parse_lines
-from leadline.observe.gclog.wrapping import learn, sample, unwrapped
+from leadline.observe.gclog.wrapping import MARK, learn, sample, unwrapped
 
 # Lines of a file that may be compressed, none longer than a bound.
 
 
 STANDARD_INPUT = Path("-")
+_NESTED = 4  # times packed
+_MANY_RECORDS = 2048  # characters of a line that is looked at for records without line ends
+_RECORD_BEGINS = re.compile(
+    r"(?=(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)|"
+    r"(?<![\d: ])(?=\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)|"
+    r"(?<=\] )(?=\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)"
+)
 LONGEST = 1 << 15  # characters of a line; one of the collector's has some hundreds
 _OVERLONG = "(a line that is too long)\n"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
@@ -35,29 +47,20 @@ _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 def lines_of(path: Path, broken: list[str]) -> Iterator[str]:
-    """Lines with their ends; what cannot be decoded becomes U+FFFD, a line over ``LONGEST`` a few words.
+    """Lines with their ends; what cannot be decoded becomes U+FFFD, a line over ``LONGEST`` a few words, unless it is
+    records without a line end between them.
 
     ``broken`` is told of these and of a compressed file that ends early or is damaged. Raises UsageError when nothing
     of the file can be read.
     """
     with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb") as file:
         plain = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
-        begins = plain.peek(8)[:8]
-        source, kind = _unpacked(plain, begins, path)
-        wide = begins[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        encoding = "utf-16" if wide else "utf-8-sig" if begins[:3] == codecs.BOM_UTF8 else "utf-8"
-        reader = io.TextIOWrapper(source, encoding=encoding, errors="replace", newline="\n")
-        number = overlong = 0
+        kind, number = "", 0
         try:
-            while text := reader.readline(LONGEST):
+            plain, kind = _unpacked(plain)
+            for text in _decoded(plain, path.name, broken):
                 number += 1
-                if len(text) < LONGEST or text[-1] == "\n":
-                    yield text
-                    continue
-                while (text := reader.readline(LONGEST)) and text[-1] != "\n":
-                    pass
-                overlong += 1
-                yield _OVERLONG
+                yield text
         except (*_DAMAGE, OSError) as error:
             if not kind or (isinstance(error, OSError) and error.errno):
                 raise
@@ -65,22 +68,89 @@ def lines_of(path: Path, broken: list[str]) -> Iterator[str]:
                 raise UsageError(f"{path}: damaged {kind} file: {error}") from error
             how = "is cut" if isinstance(error, EOFError) else f"is damaged ({error})"
             broken.append(f"{path.name}: the compressed file {how}; what comes before was read")
-        if overlong:
-            lines = "1 line has" if overlong == 1 else f"{overlong} lines have"
-            broken.append(f"{path.name}: {lines} more than {LONGEST} characters and counted as not understood")
 
 
-def _unpacked(plain: io.BufferedReader, begins: bytes, path: Path) -> tuple[BinaryIO, str]:
-    """The bytes inside, and the kind of compression or nothing."""
-    if begins.startswith(b"\x1f\x8b"):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=plain)), "gzip"
-    if begins.startswith(b"BZh"):
-        return cast(BinaryIO, bz2.BZ2File(plain)), "bzip2"
-    if begins.startswith(b"\xfd7zXZ"):
-        return cast(BinaryIO, lzma.LZMAFile(plain)), "xz"
-    if begins.startswith(_ZSTANDARD):
-        raise UsageError(f"{path}: zstd is not unpacked here: zstd -dc {path} | leadline gc -")
-    return plain, ""
+def _decoded(plain: io.BufferedReader, name: str, broken: list[str]) -> Iterator[str]:
+    first = plain.peek(4096)[:4096]
+    # A file of old Macs, or of a terminal, has carriage returns alone.
+    returns = None if b"\r" in first and b"\n" not in first else "\n"
+    reader = io.TextIOWrapper(plain, encoding=_encoding(first), errors="replace", newline=returns)
+    overlong = 0
+    while text := reader.readline(LONGEST):
+        if len(text) < LONGEST or text[-1] == "\n":
+            yield from _records(text) if len(text) > _MANY_RECORDS else (text,)
+            continue
+        rest, joined = text, True
+        while rest and joined:
+            *whole, rest = _records(rest)
+            joined = bool(whole)
+            yield from whole
+            more = reader.readline(LONGEST) if joined else ""
+            if not more or more[-1] == "\n":
+                break
+            rest += more
+        if joined:
+            yield from _records(rest + more)
+            continue
+        while (text := reader.readline(LONGEST)) and text[-1] != "\n":
+            pass
+        overlong += 1
+        yield _OVERLONG
+    if overlong:
+        lines = "1 line has" if overlong == 1 else f"{overlong} lines have"
+        broken.append(f"{name}: {lines} more than {LONGEST} characters and counted as not understood")
+
+
+def _records(text: str) -> list[str]:
+    """Records that lost the line ends between them, with one each."""
+    parts = [part for part in _RECORD_BEGINS.split(text) if part]
+    return [part if part[-1] == "\n" else f"{part}\n" for part in parts[:-1]] + parts[-1:]
+
+
+def _encoding(first: bytes) -> str:
+    """By the mark at the beginning, or by the zeros of Latin letters in two bytes each."""
+    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    even, odd = first[:512:2].count(0), first[1:512:2].count(0)
+    if max(even, odd) > len(first[:512]) / 4:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    return "utf-8-sig" if first[:3] == codecs.BOM_UTF8 else "utf-8"
+
+
+def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
+    """The bytes inside however often they were packed, and the last kind of compression or nothing."""
+    kind = ""
+    for _ in range(_NESTED):
+        begins = b""
+        with suppress(*_DAMAGE):  # told when it is read
+            begins = plain.peek(8)[:8]
+        inner: object
+        if begins.startswith(b"\x1f\x8b"):
+            inner, kind = gzip.GzipFile("", "rb", fileobj=plain), "gzip"
+        elif begins.startswith(b"BZh"):
+            inner, kind = bz2.BZ2File(plain), "bzip2"
+        elif begins.startswith(b"\xfd7zXZ"):
+            inner, kind = lzma.LZMAFile(plain), "xz"  # noqa: SIM115
+        elif begins.startswith(_ZSTANDARD):
+            inner, kind = io.BufferedReader(io.BytesIO(_of_zstandard(plain.read()))), "zstd"
+        else:
+            break
+        plain = cast(io.BufferedReader, inner)  # they have its read and peek
+    return plain, kind
+
+
+def _of_zstandard(packed: bytes) -> bytes:
+    """Polars unpacks it where it reads tables: here one column, of lines."""
+    import polars as pl
+
+    try:
+        table = pl.read_csv(
+            packed, has_header=False, separator="\x1f", quote_char=None, infer_schema=False, encoding="utf8-lossy",
+            new_columns=["line"], truncate_ragged_lines=True,
+        )  # fmt: skip
+    except pl.exceptions.PolarsError as error:
+        raise EOFError(str(error)) from error
+    return "".join(f"{line or ''}\n" for line in table["line"]).encode()
 
 
 __all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files"]
@@ -94,6 +164,11 @@ _OLD_J9 = "the form of J9 before R26"
 
 class ForLibrary(UsageError):
     """A log in a format that only the other reader knows: ``--reader gcviewer``."""
+
+
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+_MOST_MEMBERS, _MOST_BYTES = 1000, 4 << 30
+_TELLING = 200  # lines by which a file in a directory or an archive is known as a log
 
 
 @dataclass(frozen=True)
@@ -114,7 +189,7 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
     """
     groups: dict[Path, list[Path]] = {}
     piped: list[LogFiles] = []
-    for path in paths:
+    for path in chain.from_iterable(_spread(path) for path in paths):
         if path in _ENDLESS:
             raise UsageError(f"{path}: a device without an end, not a log")
         if path == STANDARD_INPUT or path.is_fifo() or path.is_char_device():  # can be read once only
@@ -128,8 +203,6 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
                 raise UsageError(f"{path}: No such file or directory")
             groups.setdefault(path, []).extend(numbered)
             continue
-        if path.is_dir():
-            raise UsageError(f"{path}: Is a directory")
         match = _NUMBERED.fullmatch(path.name)
         stem = path.with_name(match["stem"]) if match else path
         groups.setdefault(stem if stem in paths or match else path, []).append(path)
@@ -141,6 +214,52 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
         ordered = sorted(parts, key=lambda part: (_begins(part), part == stem, part.name))
         logs.append(LogFiles(stem if stem in parts else paths_[0], tuple(ordered)))
     return logs
+
+
+def _spread(path: Path) -> Iterator[Path]:
+    """The logs in a directory or an archive, and what a pattern finds; else the path itself."""
+    if path.is_file() and path.name.endswith(_ARCHIVES):
+        folder = Path(tempfile.mkdtemp(prefix="leadline-gc-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _extract(path, folder)
+        inside = sorted(folder.rglob("*"))
+    elif path.is_dir():
+        inside = sorted(path.iterdir())
+    elif not path.exists() and set("*?[") & set(path.name) and path.parent.is_dir():
+        inside = sorted(path.parent.glob(path.name))
+    else:
+        yield path
+        return
+    logs = [file for file in inside if file.is_file() and _is_log(file)]
+    if not logs:
+        raise UsageError(f"{path}: no GC log is in it")
+    yield from logs
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    """Its files; raises UsageError for one that is damaged, or larger than any log."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                _within(archive, [member.file_size for member in packed.infolist()])
+                packed.extractall(folder)
+        else:
+            with tarfile.open(archive) as tape:
+                members = [member for member in tape if member.isfile()]
+                _within(archive, [member.size for member in members])
+                tape.extractall(folder, members, filter="data")
+    except (*_DAMAGE, OSError, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
+        raise UsageError(f"{archive}: damaged archive: {error}") from error
+
+
+def _within(archive: Path, sizes: Sequence[int]) -> None:
+    if len(sizes) > _MOST_MEMBERS or sum(sizes) > _MOST_BYTES:
+        raise UsageError(f"{archive}: more than {_MOST_MEMBERS} files or {_MOST_BYTES >> 30} GiB: unpack it first")
+
+
+def _is_log(path: Path) -> bool:
+    first = list(islice(_readable(path), _TELLING))
+    return any(MARK.search(text, 0, LONGEST) for text in unwrapped(first, learn(first)))
 
 
 def _beside(path: Path) -> list[Path]:

@@ -39,10 +39,18 @@ _BESIDE = 8  # collections that may be under way beside one another
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began, but for steps of the clock
 _TORN = 3  # collections out of place, for several JVMs at once to be believed
 _ENOUGH = 10  # pauses
+_ONLY = (
+    (re.compile(r"(?:Garbage|Minor|Major) Collection|Pause Relocate Start|Pause Mark (?:Start|End)"), "Z"),
+    (re.compile(r"Pause (?:Init|Final) (?:Mark|Update Refs|Evac)|Pause Degenerated"), "Shenandoah"),
+    (re.compile(r"G1 |Concurrent (?:Mark |Undo )?Cycle|\(Normal\)|\(Prepare Mixed\)"), "G1"),
+)
 _LEAP = 60.0  # s
 _ID = re.compile(r"GC\((\d+)\) ")
 _HALF = re.compile(r" \d{1,12}[.,]\d{1,9}ms$")
-_OF_A_PAUSE = re.compile(r"Pause|GC\(\d+\)|\d[KMG]->\d")
+_OF_A_PAUSE = re.compile(
+    r"GC\(\d+\) (?:[YyOo]: )?(?:Pause|$)|\d[KMG](?:\(\d+%\))?->\d+[KMG]|"
+    r"\bPause (?:Young|Full|Remark|Cleanup|Mark|Relocate|Init|Final|Degenerated)\b"
+)
 
 
 def parse_lines(lines: Iterable[str]) -> GcLog:
@@ -162,8 +170,10 @@ class Reader:
                     lines.pop()
         elif line is not None and log.jvms:
             self._clock(line, False)
-        for state in self._states:
-            log.cycles.extend(state.shenandoah.values())
+        for number, state in enumerate(self._states):
+            self._name_collector(number)
+            if log.jvms[number].collector in ("Shenandoah", ""):
+                log.cycles.extend(state.shenandoah.values())
         log.cycles.sort(key=lambda cycle: (cycle.jvm, cycle.at))
         put_in_order(log, [state.used for state in self._states])
         self._leaps()
@@ -177,8 +187,17 @@ class Reader:
 
     _mixed = False
 
+    def _name_collector(self, number: int) -> None:
+        """Of a log that has not its beginning: by what only one collector does."""
+        jvm = self.log.jvms[number]
+        words = [] if jvm.collector else [c.kind for c in self.log.cycles if c.jvm == number][:_ENOUGH]
+        words += [] if jvm.collector else [p.kind for p in self.log.pauses if p.jvm == number][:_ENOUGH]
+        jvm.collector = jvm.collector or next((who for form, who in _ONLY if any(map(form.search, words))), "")
+
     def _clock(self, line: Line, using: bool) -> None:
         """Follow the uptime; a JVM that starts over is a new one. Threads' lines may be a little out of order."""
+        if line.number and line.uptime is None and line.number != self._state.number:
+            self._by_number(line, using)
         jvms, origin = self.log.jvms, self._state.began
         at = line.uptime
         if at is None and line.unix is not None:  # no such decorator, or a damaged one
@@ -209,6 +228,18 @@ class Reader:
         elif at < jvm.first:
             jvm.first, jvm.first_unix = at, line.unix
         self._at = at
+
+    def _by_number(self, line: Line, using: bool) -> None:
+        """The JVM by its process number. A number is one where it began with what its JVM uses; else of a thread."""
+        for place, state in enumerate(self._states):
+            if state.number == line.number:
+                self._current, self._state, self._mixed = place, state, True
+                return
+        if not using:
+            return
+        if self._state.number or not self.log.jvms:
+            self._new_jvm(line.unix or 0.0, line.unix, None)
+        self._state.number = line.number
 
     def _set_back(self, line: Line, at: float) -> float:
         """The time by a wall clock alone that went back: collections that count on are of the same JVM."""
@@ -540,6 +571,7 @@ class _State:
         self.stopped = (-1, 0.0)  # the collection whose pause began last, and when
         self.wall_alone = False
         self.counted = -1  # the last collection that stopped the application from its beginning to its end
+        self.number = ""  # of its process, where the log has no uptime
         self.used = False  # it has said which collector it uses
         self.start_of: dict[int, float] = {}  # a cycle's id -> uptime
         self.causes: dict[int, str] = {}

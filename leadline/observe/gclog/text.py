@@ -60,7 +60,7 @@ def _pauses(figures: GcSummary) -> list[str]:
         )
     if figures.share_cycle is not None:
         both = f"{100 * figures.share_cycle:.2f} % = pause / (interval + pause)"
-        if figures.share_interval is not None:
+        if figures.share_interval is not None and figures.share_interval <= 1:
             both += f", {100 * figures.share_interval:.2f} % = pause / interval"
         lines.append(f"collecting    {both}")
     shares = [

@@ -6,6 +6,7 @@ each on what the one before leaves.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections import Counter
@@ -14,6 +15,8 @@ from typing import Any
 
 _LAYERS = 5
 _SHAPES = 8  # of a prefix
+_JOINED = 1 << 16  # characters of a line in parts
+_CRI = re.compile(r"\d{4}-\d\d-\d\dT\S{8,30} std(?:out|err) (?P<tag>[PF])(?::\S*)? ")
 _DEEPEST = 6
 _COLOUR = re.compile(r"(?:\x1b|#033|\^\[)\[[0-9;:?]{0,40}[A-Za-z]")
 _STAMP = r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?(?:\d{1,12}[.,]\d{1,9}: )?(?:#\d{1,9}: )?"
@@ -50,12 +53,12 @@ def learn(lines: Sequence[str]) -> list[Layer]:
     names: list[str] = []
     current = list(lines)
     while len(layers) < _LAYERS:
-        for name, find in (("colours", _colours), ("json", _json), ("prefix", _prefix), ("suffix", _suffix)):
+        for name, find in _FINDERS:
             layer = find(current) if name == "json" or name not in names else None
             if layer is not None:
                 layers.append(layer)
                 names.append(name)
-                current = [layer(text) for text in current]
+                current = list(unwrapped(current, [layer]))
                 break
         else:
             break
@@ -63,17 +66,48 @@ def learn(lines: Sequence[str]) -> list[Layer]:
 
 
 def unwrapped(lines: Iterable[str], layers: Sequence[Layer]) -> Iterator[str]:
-    """``lines`` without the layers, each with the line end that it had."""
+    """``lines`` without the layers, each with the line end that it had; parts of a line that a container's log has cut
+    are joined.
+    """
+    begun = ""
     for text in lines:
+        ended = text.endswith("\n")
         for layer in layers:
             text = layer(text)
-        yield text
+        if ended and not text.endswith("\n") and len(begun) < _JOINED:
+            begun += text
+            continue
+        yield begun + text
+        begun = ""
+    if begun:
+        yield begun
 
 
 def _colours(lines: Sequence[str]) -> Layer | None:
     if not any("[" in text and _COLOUR.search(text) for text in lines):
         return None
     return lambda text: _COLOUR.sub("", text) if "\x1b" in text or "#033" in text or "^[" in text else text
+
+
+def _cri(lines: Sequence[str]) -> Layer | None:
+    """Of Kubernetes' nodes: time, stream, and whether the line goes on (P) or ends here (F)."""
+    if 2 * sum(_CRI.match(text) is not None for text in lines) < len(lines) or not lines:
+        return None
+
+    def inside(text: str) -> str:
+        match = _CRI.match(text)
+        if match is None:
+            return text
+        return text[match.end() :].rstrip("\r\n") if match["tag"] == "P" else text[match.end() :]
+
+    return inside
+
+
+def _entities(lines: Sequence[str]) -> Layer | None:
+    """Of a page or a ticket: -&gt; for the arrow between the sizes of the heap."""
+    if not any("-&gt;" in text for text in lines):
+        return None
+    return lambda text: html.unescape(text) if "&" in text else text
 
 
 def _json(lines: Sequence[str]) -> Layer | None:
@@ -94,6 +128,10 @@ def _json(lines: Sequence[str]) -> Layer | None:
     path, votes = names.most_common(1)[0]
     if not votes:
         return None
+    values = [
+        value for text in lines[:2000] if (document := _document(text)) for at, value in _texts(document) if at == path
+    ]
+    cut = path[-1] == "log" and any(value.endswith("\n") for value in values)  # of Docker: the end of a line is in it
 
     def inside(text: str) -> str:
         document: Any = _document(text)
@@ -102,7 +140,8 @@ def _json(lines: Sequence[str]) -> Layer | None:
         value = _text(document)
         if value is None:
             return text
-        return value.rstrip("\r\n") + ("\n" if text.endswith("\n") else "")
+        goes_on = cut and not value.endswith("\n")
+        return value.rstrip("\r\n") + ("\n" if text.endswith("\n") and not goes_on else "")
 
     return inside
 
@@ -202,3 +241,9 @@ def _suffix(lines: Sequence[str]) -> Layer | None:
         return inner + ("\n" if text.endswith("\n") else "")
 
     return before
+
+
+_FINDERS = (
+    ("colours", _colours), ("json", _json), ("cri", _cri), ("entities", _entities), ("prefix", _prefix),
+    ("suffix", _suffix),
+)  # fmt: skip

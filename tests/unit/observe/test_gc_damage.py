@@ -139,5 +139,5 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for name, words in said.items():
         with pytest.raises(UsageError, match=words):
             report([tmp_path / f"{name}.log"])
-    with pytest.raises(UsageError, match="Is a directory"):
+    with pytest.raises(UsageError, match="no GC log is in it"):
         report([tmp_path])

@@ -135,8 +135,12 @@ def test_one_of_the_parts_alone(tmp_path: Path) -> None:
     assert len(parse(tmp_path / "gc.log").pauses) == 10
     with pytest.raises(UsageError, match="No such file"):
         logs_of([tmp_path / "gc.log.7"])
-    with pytest.raises(UsageError, match="Is a directory"):
-        logs_of([tmp_path])
+
+
+def test_a_directory_or_a_pattern_is_its_logs(tmp_path: Path) -> None:
+    rotated(tmp_path)
+    (tmp_path / "notes.txt").write_text("nothing of a collector\n")
+    assert logs_of([tmp_path]) == logs_of([tmp_path / "gc.log"]) == logs_of([tmp_path / "gc.*"])
 
 
 def test_two_jvms_and_two_collectors_one_after_the_other(tmp_path: Path) -> None:
