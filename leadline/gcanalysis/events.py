@@ -175,6 +175,7 @@ class GcLog:
     truncated: bool = False  # the last line is cut
     timeless: bool = False  # lines have neither uptime nor wall clock
     alternating: bool = False  # several JVMs wrote line by line and cannot be told apart
+    allocation_unknown: str = ""  # why no rate of allocation can be told
     notes: list[str] = field(default_factory=list)  # what was read otherwise than asked: rotated files, mixed lines
 
     def not_known(self, number: int, text: str) -> None:
@@ -213,6 +214,7 @@ class GcLog:
     def of(self, jvm: int) -> GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
         part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
+        part.allocation_unknown = self.allocation_unknown
         for name in EVENTS:
             setattr(part, name, [replace(event, jvm=0) for event in getattr(self, name) if event.jvm == jvm])
         return part

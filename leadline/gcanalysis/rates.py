@@ -53,8 +53,8 @@ def allocation(log: GcLog, inside: Inside) -> Rate:
             found = allocations(pauses)
             more, time = sum(item[1] for item in found), sum(item[2] for item in found)
         grown, seconds = grown + more, seconds + time
-    if log.timeless:
-        return Rate(None, "the lines have no time")
+    if log.timeless or log.allocation_unknown:
+        return Rate(None, log.allocation_unknown or "the lines have no time")
     if seconds <= 0:
         return Rate(None, "fewer than two collections tell how full the heap was")
     return Rate(grown / seconds, size=grown, seconds=seconds)

@@ -15,6 +15,8 @@ from leadline.gcanalysis.events import EVENTS, GcLog, Jvm, Pause
 SLACK = 1.0  # s by which lines of several threads may be out of order
 _SAME_START = 0.25  # s; uptime and wall clock of one JVM agree on when it began
 _PIECES = 3  # of one JVM; two may be one that started over
+_WITHIN = 0.95  # of the pauses' time that safepoints have to cover, the longest pause left out
+_SHRUNK = 2 << 20  # bytes by which the heap may seem smaller: sizes are rounded
 _OVERLAP = 0.1  # s by which a pause may begin before the one in front has ended: a line is written late
 
 
@@ -46,6 +48,42 @@ def check_physics(log: GcLog) -> None:
             "at a time, so the times are wrong or of several JVMs"
         )
         log.timeless = True
+    for number, jvm in enumerate(log.jvms):
+        who = f"JVM {number + 1}: " if len(log.jvms) > 1 else ""
+        pauses = [pause for pause in log.pauses if pause.jvm == number]
+        stopped, length = sum(pause.ms for pause in pauses) / 1e3, jvm.last - jvm.first
+        if not log.timeless and stopped > length + SLACK + max((p.ms for p in pauses), default=0.0) / 1e3:
+            log.notes.append(f"{who}{stopped:.1f} s of pauses in {length:.1f} s of log: the times are wrong")
+            log.timeless = True
+        _check_safepoints(log, number, pauses, who)
+        _check_heap(log, jvm, pauses, who)
+
+
+def _check_safepoints(log: GcLog, number: int, pauses: Sequence[Pause], who: str) -> None:
+    """A pause is inside of a stop of all threads, so that stops take longer."""
+    own = [point for point in log.safepoints if point.jvm == number]
+    paused = sum(pause.ms for pause in pauses) - max((pause.ms for pause in pauses), default=0.0)
+    if own and _WITHIN * paused > sum(point.total_ms for point in own):
+        log.notes.append(f"{who}the safepoints take less time than the pauses inside them: they are not all in the log")
+        log.safepoints[:] = [point for point in log.safepoints if point.jvm != number]
+
+
+def _check_heap(log: GcLog, jvm: Jvm, pauses: Sequence[Pause], who: str) -> None:
+    """What nothing but a pause frees cannot have shrunk before the next one."""
+    if jvm.collector not in ("Serial", "Parallel"):
+        return
+    shrunk = [
+        (pause, other)
+        for pause, other in pairwise([pause for pause in pauses if pause.heap])
+        if pause.heap and other.heap and other.heap.before < pause.heap.after - _SHRUNK
+    ]
+    if shrunk:
+        at = shrunk[0][1].at
+        log.notes.append(
+            f"{who}the heap shrank {len(shrunk)} times without a collection, first before {at:.3f} s: collections are "
+            "missing or lines are of several JVMs, so no rate of allocation is told"
+        )
+        log.allocation_unknown = "the heap shrank without a collection"
 
 
 def _overlap(one: Pause, other: Pause) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from leadline.gcanalysis.events import GcLog
+from leadline.gcanalysis.summary import summary
 from leadline.observe.gclog import jdk8, parser
 
 LINES = [
@@ -119,3 +120,35 @@ def test_native_images_are_read_in_their_three_forms() -> None:
     (pause,) = parser.parse_lines([new]).pauses
     assert pause.heap is not None
     assert (pause.name, pause.heap.after) == ("Young", 41 << 19)
+
+
+PHYSICS = {
+    "the times are wrong": [
+        f"[{900 + n}.0s][info][gc] GC({n}) Pause Young (x) 30M->10M(100M) 1040.0ms" for n in range(1, 90)
+    ],
+    "safepoints take less time": [
+        f"[{n}.0s][info][gc] {text}"
+        for n in range(1, 9)
+        for text in (
+            f"GC({n}) Pause Young (x) 30M->10M(100M) 50.0ms",
+            'Safepoint "GenCollectForAllocation", Reaching safepoint: 1 ns, At safepoint: 9 ns, Total: 10 ns',
+        )
+    ],
+    "the heap shrank 7 times": [
+        f"[{n}.0s][info][gc] GC({n}) Pause Young (x) 30M->40M(100M) 5.0ms" for n in range(1, 9)
+    ],
+}
+
+
+@pytest.mark.parametrize("words", list(PHYSICS))
+def test_what_no_jvm_can_have_done_is_told_and_its_figures_go(words: str) -> None:
+    log = parser.parse_lines(f"{line}\n" for line in ["[0.0s][info][gc] Using Serial", *PHYSICS[words]])
+    assert any(words in note for note in log.notes)
+    figures = summary(log)
+    if words == "the times are wrong":
+        assert figures.share is None
+    elif words == "safepoints take less time":
+        assert not figures.safepoints.count
+    else:
+        assert figures.allocation_rate is None
+        assert "shrank" in figures.reasons["allocation_rate"]
