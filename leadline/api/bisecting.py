@@ -15,7 +15,7 @@ from leadline.experiments.bisect.probe import Question
 from leadline.experiments.bisect.run import BisectResult, BisectRun, question_of
 from leadline.experiments.bisect.span import Candidates, span_of
 from leadline.experiments.pilot import noise_for, overhead_for
-from leadline.model.guest import FORKS, GUEST_KINDS, KERNEL
+from leadline.model.guest import FORKS, KERNEL
 from leadline.model.units import format_duration
 from leadline.places.guest.between import between, is_name
 from leadline.places.testbed import Testbed
@@ -39,7 +39,7 @@ def question(
     Debian lie those that can be had, unless the study names ``all_levels`` in their order. Raises UsageError.
     """
     described = study.file.study
-    listed = {KERNEL: Candidates(is_name, _kernels)} if described.stack.host in GUEST_KINDS and not all_levels else {}
+    listed = {KERNEL: Candidates(is_name, _kernels)} if described.stack.in_guest and not all_levels else {}
     return question_of(study.file, span_of(described, factor, first, last, listed), response, exact)
 
 

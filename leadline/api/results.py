@@ -74,7 +74,7 @@ class StudyResult:
     def host(self) -> str:
         """The kind of host it ran on, or ``ssh:NAME``."""
         stack = self.record.study.stack
-        return str(stack.ssh or stack.host)
+        return stack.place
 
     @property
     def answered(self) -> bool:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
 from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
 from leadline.experiments.tuning.run import TuningRun
-from leadline.model.guest import GUEST_KINDS, GuestKind
-from leadline.model.hosts import SshHost
 from leadline.model.knob import Knob
-from leadline.model.study import MachineKind
-from leadline.places.testbed import LocalTestbed, RunOptions, Testbed
+from leadline.model.study import StackChoice
+from leadline.places import choice
+from leadline.places.testbed import RunOptions, Testbed
 from leadline.store.labfile import SIMULATED
 from leadline.store.tunings import TuningRecords
 from leadline.trial.progress import Watcher
@@ -68,30 +67,17 @@ def open_testbed(
 
     ``disposable`` allows levels that may hang the host. Raises UsageError for a stack that cannot be, or a bad truth.
     """
-    if truth is None:
-        kind = "local" if subject is None else subject.host
-        if not isinstance(subject, Tuning) and subject is not None:
-            study = subject.file.study if isinstance(subject, Study) else subject.record.study
-            if hosts := study.stack.ssh_hosts:
-                return _far(hosts, Path(lab), watcher, disposable)
-        if kind in GUEST_KINDS:
-            return _guests(cast(GuestKind, kind), Path(lab), watcher, disposable, _services(subject))
-        return LocalTestbed(Path(lab), watcher, disposable, _services(subject), cast(MachineKind, kind))
-    return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
+    if truth is not None:
+        return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
+    return choice.open_testbed(_stack(subject), Path(lab), watcher, disposable, _services(subject))
 
 
-def _far(hosts: Mapping[str, SshHost], lab: Path, watcher: Watcher | None, disposable: bool) -> Testbed:
-    from leadline.places.ssh.testbed import FarTestbed
-
-    return FarTestbed(lab, hosts, watcher, disposable)
-
-
-def _guests(
-    kind: GuestKind, lab: Path, watcher: Watcher | None, disposable: bool, services: list[Knob] | None
-) -> Testbed:
-    from leadline.places.virtual.testbed import GuestTestbed
-
-    return GuestTestbed(lab, watcher, disposable, services, kind)
+def _stack(subject: Study | StudyResult | Tuning | None) -> StackChoice | None:
+    if isinstance(subject, Tuning):
+        return subject.file.tuning.stack.choice
+    if subject is None:
+        return None
+    return (subject.file if isinstance(subject, Study) else subject.record).study.stack
 
 
 def simulated(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from leadline.checks.files.builtin import on_its_servers
-from leadline.checks.files.hosts import on_host
 from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study, study_of
 from leadline.checks.files.study import json_schema as schema_of_studies
 from leadline.checks.files.tuning import TuningFile, builtin_tunings, find_tuning, parse_tuning
 from leadline.checks.files.tuning import json_schema as schema_of_tunings
 from leadline.model.errors import UsageError
+from leadline.places.rehost import on_host
 
 __all__ = [
     "Study",
@@ -58,7 +58,7 @@ class Study:
     def host(self) -> str:
         """The kind of host it runs on, or ``ssh:NAME``."""
         stack = self.file.study.stack
-        return str(stack.ssh or stack.host)
+        return stack.place
 
     @property
     def text(self) -> str:
@@ -79,7 +79,7 @@ class Tuning:
     @property
     def host(self) -> str:
         """The kind of host it runs on, or ``ssh:NAME``."""
-        return self.file.tuning.stack.host
+        return self.file.tuning.stack.choice.place
 
 
 def read(reference: str | Path, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> Study | Tuning:

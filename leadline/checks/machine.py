@@ -13,11 +13,10 @@ from typing import Protocol
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.stack import stacks_of
-from leadline.host.base import PROC, Ability, Host, PlannedHost
+from leadline.host.base import HERE, PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
-from leadline.host.registry import is_machine
 from leadline.load.presets import source_address
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
@@ -102,7 +101,7 @@ def _problems(
                 has = format_size(memory // 1024**2 * 1024**2)
                 yield path, f"{format_size(int(limit))} is more than {_who(on)} has ({has})"
             if reason := on.lacks(Ability.MEMORY_LIMIT):
-                yield path, f"no memory limit can be set {_where(on)}: {reason}"
+                yield path, f"no memory limit can be set {on.where}: {reason}"
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):
@@ -118,17 +117,13 @@ def _problems(
         yield ("workload", "cpu_latency"), f"/dev/cpu_dma_latency cannot be written here ({why}); leave it out"
     for on in dict.fromkeys(map(of, HOST_ROLES)):
         if study.reset.page_cache == "drop" and (why := on.lacks(Ability.DROP_PAGE_CACHE)):
-            yield ("reset", "page_cache"), f"the page cache cannot be dropped {_where(on)} ({why}); write keep"
+            yield ("reset", "page_cache"), f"the page cache cannot be dropped {on.where} ({why}); write keep"
         if study.reset.swap == "off" and (why := on.lacks(Ability.SWAP_OFF)):
-            yield ("reset", "swap"), f"swap cannot be switched off {_where(on)} ({why}); write keep"
+            yield ("reset", "swap"), f"swap cannot be switched off {on.where} ({why}); write keep"
 
 
 def _who(host: CheckedHost) -> str:
-    return "this machine" if is_machine(host) else host.name
-
-
-def _where(host: CheckedHost) -> str:
-    return "here" if is_machine(host) else f"on {host.name}"
+    return "this machine" if host.where == HERE else host.name
 
 
 def _java_problems(study: Study) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -14,8 +14,7 @@ from leadline.checks.subject import OVERHEAD, subject_of
 from leadline.design import DesignError
 from leadline.design.plots import is_live
 from leadline.host import here
-from leadline.host.base import PlannedHost
-from leadline.host.local import LocalHost
+from leadline.host.base import HERE, PlannedHost
 from leadline.host.registry import is_machine
 from leadline.layouts import layout_of, one_by_one
 from leadline.load.knobs import why_not
@@ -78,7 +77,7 @@ def plan_study(
         """Why this host does not let it be written; empty where it does, and for a knob that is not the host's."""
         return host.writable(name) if name in on_host else ""
 
-    if study.stack.own is not None and isinstance(host, LocalHost):
+    if study.stack.own is not None and host.where == HERE:
         check_java(study.stack.own)
     subject = subject_of(study)
     unchecked = subject.unchecked(file)
@@ -208,11 +207,7 @@ def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Seque
         for at, kind in enumerate(levels.get(name, ())):
             if kind not in (placements.BRD, *placements.MOUNTED):
                 continue
-            if isinstance(host, LocalHost):
-                why = host.file_system_lacks(str(kind))
-            else:
-                why = f"on {host.name} leadline has disk, tmpfs and ramdisk only; take one of them"
-            if why:
+            if why := host.file_system_lacks(str(kind)):
                 raise UsageError(f"{where(name, at)}: {kind}: {why}")
     for knob, why in placements.mount_mistakes(levels):
         raise UsageError(f"{where(knob)}: {why}")

@@ -42,7 +42,7 @@ def stack_knobs(study: Study) -> list[Knob]:
 
 def _varies_server(study: Study) -> bool:
     stack = study.stack
-    return SERVER_KNOB.name in study.factors and stack.own is None and stack.host == "local" and stack.hosts is None
+    return SERVER_KNOB.name in study.factors and stack.own is None and stack.is_here
 
 
 def stacks_of(study: Study) -> list[StackChoice]:

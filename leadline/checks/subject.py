@@ -12,7 +12,7 @@ from leadline.checks.stack import check_levels, located, stack_knobs, starved_ca
 from leadline.checks.web import check_web
 from leadline.host import kvm
 from leadline.host.base import PlannedHost
-from leadline.host.local import LocalHost
+from leadline.host.registry import is_machine
 from leadline.load.knobs import load_knobs
 from leadline.load.scenario import sent_variables
 from leadline.model.command import CommandLoad
@@ -102,7 +102,7 @@ class StackUnderLoad:
         return starved_calls(file, plan, settings)
 
     def first_overhead(self) -> float:
-        return EMULATED if self._study.stack.host == "vm" and kvm.known() != "works" else OVERHEAD
+        return EMULATED if self._study.stack.in_guest and kvm.known() != "works" else OVERHEAD
 
     def load_document(self) -> dict[str, object]:
         """In seconds; variables as the driver is given them."""
@@ -162,7 +162,7 @@ class TimedCommand:
         idle_settings: bool,  # noqa: ARG002
         of: Callable[[str], PlannedHost] | None,  # noqa: ARG002
     ) -> None:
-        if not isinstance(host, LocalHost):
+        if not is_machine(host):
             key = ("stack", "host") if "stack" in file.places.tree else ("command",)
             raise UsageError(f"{file.where(key)}: a command runs on this host only")
         for path, problem in refused(self._study, self._command, host, all_levels(factors, settings)):

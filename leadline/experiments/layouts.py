@@ -7,7 +7,6 @@ from pathlib import Path
 from leadline.checks.machine import apart, room_for
 from leadline.checks.plan import Planned
 from leadline.experiments.pilot import noise_beside
-from leadline.model.guest import GUEST_KINDS
 from leadline.model.plan import Plan
 from leadline.model.study import Study
 from leadline.planning.layouts import Compared, Question, compared
@@ -28,7 +27,7 @@ def compare_layouts(
 
     ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
     """
-    if study.stack.host in GUEST_KINDS or not study.under_load:
+    if study.stack.in_guest or not study.under_load:
         return None
 
     def room(plan: Plan) -> tuple[str, int]:

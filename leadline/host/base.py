@@ -15,6 +15,7 @@ from leadline.model.knob import Knob, Level, Machine
 from leadline.model.owners import KnobOwner
 
 PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
+HERE = "here"  # ``PlannedHost.where`` of this machine
 Completed = CompletedProcess[str]
 
 
@@ -131,7 +132,14 @@ class PlannedHost(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def where(self) -> str:
+        """``HERE``, or `on NAME`."""
+
     def knobs(self) -> Sequence[Knob]: ...
+    def file_system_lacks(self, kind: str) -> str:
+        """Why no file system of this kind can be made there, empty if it can."""
+
     def cpus(self) -> Sequence[int]:
         """Numbers of the CPUs that may be used."""
 
@@ -140,6 +148,19 @@ class PlannedHost(Protocol):
 
     def writable(self, name: str) -> str:
         """Empty if the knob can be set here and may act, else the reason: not root, read-only, no swap."""
+
+
+class Elsewhere:
+    """What hosts have in common that are not this machine."""
+
+    name: str
+
+    @property
+    def where(self) -> str:
+        return f"on {self.name}"
+
+    def file_system_lacks(self, _kind: str) -> str:
+        return f"{self.where} leadline has disk, tmpfs and ramdisk only; take one of them"
 
 
 class TrialHost(PlannedHost, KnobOwner, Protocol):

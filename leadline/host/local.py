@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
-from leadline.host.base import Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
+from leadline.host.base import HERE, Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import host_facts
 from leadline.host.files import LocalFiles
@@ -67,6 +67,10 @@ class LocalHost:
     @property
     def name(self) -> str:
         return "local"
+
+    @property
+    def where(self) -> str:
+        return HERE
 
     # -- who may use it
 

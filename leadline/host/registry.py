@@ -1,4 +1,4 @@
-"""Kinds of machines that a study's ``stack.host`` can name: the module of that name in this folder has it as ``HOST``.
+"""Kinds of machines that a study can name as its host: the module of that name in this folder has it as ``HOST``.
 
 Guests (``model.guest.GuestKind``) are no such machines: they have a testbed of their own.
 """

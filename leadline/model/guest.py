@@ -114,18 +114,18 @@ def check_forks(design: Design) -> None:
 
 def check_guest(study: Study) -> None:
     """Raises KeyedError, with the key to blame, for what the study's kind of host cannot have."""
-    kind, forks = study.stack.host, study.design.kind == FORKS
-    if kind not in GUEST_KINDS:
+    stack, forks = study.stack, study.design.kind == FORKS
+    if not stack.in_guest:
         _check_none(study)
-    if forks and kind != "virtual-time":
-        place = f"only virtual time can fork, and this study runs on {kind}"
+    if forks and not stack.virtual:
+        place = f"only virtual time can fork, and this study runs on {stack.place}"
         raise KeyedError(("design", "kind"), f"{place}: write `host: virtual-time` in stack, or another kind of design")
-    if kind == "virtual-time" and not forks:
+    if stack.virtual and not forks:
         place = "a study in virtual time compares forks of one guest"
         raise KeyedError(("stack", "host"), f"{place}: write `design: {{ kind: forks, worlds: {WORLDS} }}`")
-    if kind in GUEST_KINDS:
+    if stack.in_guest:
         _check_responses(study)
-        _check_keys(study, {**_OF_GUESTS, **(_OF_VIRTUAL if kind == "virtual-time" else {})})
+        _check_keys(study, {**_OF_GUESTS, **(_OF_VIRTUAL if stack.virtual else {})})
         _check_size(study, study.guest or Guest())
 
 
@@ -138,7 +138,7 @@ def _check_responses(study: Study) -> None:
 
 def _check_none(study: Study) -> None:
     """That a study without guests names nothing of theirs."""
-    place = f"of `host: virtual-time` or `host: vm` in stack, and this study runs on {study.stack.host}"
+    place = f"of `host: virtual-time` or `host: vm` in stack, and this study runs on {study.stack.place}"
     if study.guest is not None:
         raise KeyedError(("guest",), f"guest is {place}: leave guest out, or name one of them")
     for key in ("factors", "settings"):

@@ -138,7 +138,7 @@ class StackChoice(Strict):
     @property
     def ssh(self) -> SshHost | None:
         """The host over SSH where the application runs; None where that is no such host."""
-        return ssh_host(self.hosts.application if self.hosts else self.host)
+        return ssh_host(self.place)
 
     @property
     def ssh_hosts(self) -> dict[str, SshHost]:
@@ -146,6 +146,26 @@ class StackChoice(Strict):
         named = self.hosts.named() if self.hosts else {"application": self.host}
         hosts = {role: host for role, word in named.items() if (host := ssh_host(word)) is not None}
         return {role: host for role, host in hosts.items() if role == "application" or host != self.ssh}
+
+    @property
+    def in_guest(self) -> bool:
+        """Whether it runs in a virtual machine of leadline's own."""
+        return self.host in GUEST_KINDS
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all of it runs on this machine itself."""
+        return self.host == "local" and self.hosts is None
+
+    @property
+    def virtual(self) -> bool:
+        """Whether its time is virtual: the same trial gives the same figures."""
+        return self.host == "virtual-time"
+
+    @property
+    def place(self) -> str:
+        """The host of its application, as a study names it."""
+        return self.hosts.application if self.hosts else self.host
 
     @property
     def title(self) -> str:
@@ -158,9 +178,9 @@ class StackChoice(Strict):
 
     @model_validator(mode="after")
     def _where_it_runs(self) -> StackChoice:
-        if self.own is not None and self.host in GUEST_KINDS:
+        if self.own is not None and self.in_guest:
             raise KeyedError(("host",), f"an application of one's own runs in no guest, and this is {self.host}")
-        if self.web is not None and (self.host != "local" or self.hosts is not None):
+        if self.web is not None and not self.is_here:
             raise KeyedError(("web",), "a web server alone runs on this host: leave host and hosts out")
         if self.hosts is not None and self.host != "local":
             raise KeyedError(("hosts",), f"host is {self.host} and hosts name others: leave one of them out")
@@ -362,8 +382,10 @@ class Study(Strict):
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
-        if self.stack.ssh is not None:
-            raise KeyedError(("profile",), f"a profile is taken on this host, and the server runs on {self.stack.ssh}")
+        if ssh_host(self.stack.place):
+            raise KeyedError(
+                ("profile",), f"a profile is taken on this host, and the server runs on {self.stack.place}"
+            )
 
     def _check_command(self) -> None:
         for at, name in enumerate(self.responses):
@@ -388,4 +410,4 @@ class Study(Strict):
     @property
     def time(self) -> Literal["real", "virtual"]:
         """What its seconds are: figures of the two are never compared."""
-        return "virtual" if self.stack.host == "virtual-time" else "real"
+        return "virtual" if self.stack.virtual else "real"

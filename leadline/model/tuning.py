@@ -25,6 +25,7 @@ from leadline.model.study import (
     ReadyTimeout,
     Reset,
     Responses,
+    StackChoice,
     StudyName,
 )
 from leadline.model.workload import Workload, check_budget, warmed_until_over
@@ -41,6 +42,11 @@ class TuningStack(Strict):
     host: MachineKind = "local"
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
     own: SkipJsonSchema[OwnFile | None] = None
+
+    @property
+    def choice(self) -> StackChoice:
+        """As the studies of its steps have it, without the mode."""
+        return StackChoice(**dict(self))
 
     @property
     def title(self) -> str:

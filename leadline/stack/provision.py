@@ -78,7 +78,7 @@ def _inside(target: Path, name: str) -> None:
 
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0"
 _MARKER = ".leadline-complete"
-# Asked in place of Maven and pip where another leadline brings distributions (places.ssh); raises what it wants.
+# Asked in place of Maven and pip where another leadline brings distributions (its agent); raises what it wants.
 elsewhere: Callable[[Artefact], None] | None = None
 _SHARED = 0o444  # mode of the marker once all users may read the rest
 

@@ -51,7 +51,7 @@ def print_plan(
     outlook = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
     layouts = compare_layouts(study, planned, lab, noise, overhead) if pool is None else None
     subject = subject_of(study)
-    here = pool is None and study.under_load and study.stack.host == "local"
+    here = pool is None and study.under_load and study.stack.is_here
     missing = downloads(study.stack) if here else []
     if json:
         print_json(

@@ -22,7 +22,6 @@ from leadline.model.result import RESPONSES
 from leadline.model.study import Study
 from leadline.planning.bisection import Block, Changes
 
-EXACT_HOSTS = frozenset({"virtual-time"})  # host kinds on which the same trial gives the same figures
 _OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 

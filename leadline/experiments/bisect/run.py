@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
-from leadline.experiments.bisect.probe import EXACT_HOSTS, Question, given, probe_file
+from leadline.experiments.bisect.probe import Question, given, probe_file
 from leadline.experiments.bisect.span import Span
 from leadline.experiments.probes import SearchResult, SearchRun
 from leadline.model.errors import UsageError, nearest
@@ -39,7 +39,7 @@ def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) 
         near = nearest(name, file.study.responses)
         hint = f"did you mean {near}?" if near else f"it has {', '.join(file.study.responses)}"
         raise UsageError(f"--response {name}: {file.study.study} has no such response; {hint}")
-    return Question(file, span, name, exact or file.study.stack.host in EXACT_HOSTS)
+    return Question(file, span, name, exact or file.study.stack.virtual)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from leadline.host.base import Elsewhere
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Kind, Knob, Level, Machine
 from leadline.places.simulated.clock import VirtualClock
@@ -24,7 +25,7 @@ def usual_level(knob: Knob) -> Level:
     return float(least) if knob.kind in (Kind.NUMBER, Kind.DURATION) else int(least)
 
 
-class SimulatedHost:
+class SimulatedHost(Elsewhere):
     """Implements ``leadline.host.base.TrialHost``. ``silent`` knobs take a level and keep the one they had.
 
     ``levels``: what knobs have when the simulation begins, where that is not their usual level. ``others``: share of

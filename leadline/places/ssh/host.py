@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from leadline.host.base import Ability
+from leadline.host.base import Ability, Elsewhere
 from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
 from leadline.load.cluster.clock import Offset
@@ -63,7 +63,7 @@ _STARTING = 300.0  # seconds until its agent has begun: a slow host compiles lea
 _ASKING = 60.0  # seconds for a question that is no work
 
 
-class FarHost:
+class FarHost(Elsewhere):
     """Implements ``leadline.host.base.TrialHost``.
 
     ``reach`` connects, again where the connection was lost; inside ``guard`` the host is guarded again then, and what
@@ -77,7 +77,7 @@ class FarHost:
         tell: Callable[[str], None] = lambda _: None,
         role: str = "",
     ) -> None:
-        self.ssh = ssh
+        self.ssh, self.name = ssh, str(ssh)
         self.connection = Connection(ssh, role)
         self.lost = 0
         self.clock = Offset(0, 0)
@@ -88,10 +88,6 @@ class FarHost:
         self._bundle: Bundle | None = None
         self._dead_man: float | None = None
         self._usual = ""  # the kernel that ran before a study chose another
-
-    @property
-    def name(self) -> str:
-        return str(self.ssh)
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from leadline import catalogue
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, plan_study
+from leadline.host.base import Elsewhere
 from leadline.host.knobs import every_knob
 from leadline.model.guest import Guest, GuestKind
 from leadline.model.knob import ApplyCost, Knob, Machine, Owner
@@ -18,7 +19,7 @@ _NOT_AUDITED = "In a guest the driver checks every response; the rows that it le
 
 
 @dataclass(frozen=True)
-class PlannedGuest:
+class PlannedGuest(Elsewhere):
     """Implements ``leadline.host.base.PlannedHost``. A trial finds out what this kernel does not have."""
 
     name: GuestKind

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from leadline.checks.files.hosts import on_host
 from leadline.checks.files.study import StudyFile, parse_study
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.hosts import SshHost
 from leadline.model.study import HOST_ROLES, Study
+from leadline.places.rehost import on_host
 from leadline.places.ssh import testbed
 from leadline.places.ssh.connection import Connection
 from leadline.places.ssh.host import FarHost, FarHosts

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leadline.checks.files.hosts import on_host
 from leadline.checks.files.study import StudyFile, find_study, parse_study
 from leadline.model.errors import UsageError
+from leadline.places.rehost import on_host
 
 HERE = """\
 study: paging
