@@ -150,9 +150,9 @@ class Bisected:
         ]
 
     @property
-    def worlds(self) -> list[float]:
+    def end_differences(self) -> list[float]:
         """The difference of the ends in each world of a study of forks, as in ``rows``."""
-        return [self._percent(value) for value in self.result.worlds]
+        return [self._percent(value) for value in self.result.end_differences]
 
     def _percent(self, value: float) -> float:
         return 100 * (math.expm1(value) if self.result.question.log else value)
@@ -165,9 +165,9 @@ class Bisected:
         unit = "%" if question.log else "points"
         lines = [f"{question.response} against {question.span.label(frozenset())}"] if rows else []
         lines += [f"  {name.ljust(wide)}  {trials:3d} trials  {value:+8.2f} {unit}" for name, trials, value in rows]
-        if self.worlds:
-            differences = ", ".join(f"{value:+.2f} {unit}" for value in self.worlds)
-            caveat = " (one world tells a difference, not how it varies)" if len(self.worlds) == 1 else ""
+        if self.end_differences:
+            differences = ", ".join(f"{value:+.2f} {unit}" for value in self.end_differences)
+            caveat = " (one world tells a difference, not how it varies)" if len(self.end_differences) == 1 else ""
             lines.append(f"the ends differ in each world by {differences}{caveat}")
         lines += [
             f"  cannot be run: {question.span.label(treatment)}: {why}" for treatment, why in self.result.failed.items()
@@ -207,7 +207,7 @@ class Bisected:
             "treatments": [
                 {"treatment": name, "trials": trials, "difference": value} for name, trials, value in self.rows
             ],
-            "worlds": self.worlds,
+            "worlds": self.end_differences,
             "failed": {question.span.label(treatment): why for treatment, why in result.failed.items()},
             "probes": len(state.blocks),
             "trials": state.trials,

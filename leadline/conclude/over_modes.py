@@ -12,7 +12,7 @@ from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.advance import sharing
-from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name, noise_of_others, shares_noise
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name, noise_of_others
 from leadline.planning.sequence.parts import describe, modes_of
 
 
@@ -55,7 +55,7 @@ def over_modes(tuning: Tuning, progress: Progress, results: Mapping[str, Measure
         groups = [
             [(at[candidate_name(mode, step, number)], at[f"{mode} before"]) for mode in modes] for number in numbers
         ]
-        beside = [other for other in progress.done if other.key != part.key] if shares_noise(tuning, step) else []
+        beside = [other for other in progress.done if other.key != part.key] if tuning.shares_slots(step) else []
         for response, rows in averages.items():
             others = noise_of_others(sharing(tuning, beside, results), response)
             means, single = (

@@ -1,4 +1,4 @@
-"""The table of designs, by the name a study file gives them; forks (``design.forks``) take their treatments of one."""
+"""The table of designs, by the name a study file gives them; forks take their treatments of one."""
 
 from __future__ import annotations
 

@@ -215,6 +215,10 @@ class Tuning(Strict):
             return self.rotation
         return self.rotation.model_copy(update={key: getattr(rotation, key) for key in rotation.model_fields_set})
 
+    def shares_slots(self, step: Step) -> bool:
+        """Whether the trials of a step have the load and the slots of the tuning."""
+        return self.rotation is not None and step.rotation is None and step.steady is None
+
     def workload_of(self, step: str) -> Workload:
         """The load of a step's parts."""
         steady = next((step_.steady for step_ in self.steps if step_.name == step), None)

@@ -149,7 +149,7 @@ def excess(use: MachineUse | None, bounds: Mapping[str, float]) -> str:
 class Attempt:
     """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``unobserve``, ``finish`` and
     ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are
-    taken through these parts together (``leadline.trial.rotation``).
+    taken through these parts together (``leadline.trial.side_by_side``).
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from leadline.trial.lifecycle import TrialRunner
 from leadline.trial.livelog import LiveLog
 from leadline.trial.looks import Looking, check_looks
 from leadline.trial.progress import Watcher, treatment_label
-from leadline.trial.rotation import run_block
+from leadline.trial.side_by_side import run_block
 from leadline.trial.system import System
 
 ATTEMPTS = 3  # of a trial that fails as infrastructure

@@ -60,12 +60,12 @@ class ProbeFile(StudyFile):
 class Given:
     """What a probe gave: its block, and treatments that failed of their own doing, with the reason.
 
-    ``worlds``: of a block that is the mean over worlds, those of each.
+    ``by_world``: of a block that is the mean over worlds, those of each.
     """
 
     block: Block | None
     failed: dict[Changes, str]
-    worlds: tuple[dict[Changes, float], ...] = ()
+    by_world: tuple[dict[Changes, float], ...] = ()
 
 
 def probe_file(

@@ -22,14 +22,14 @@ _DRAWS = 30  # orders of a block, one of which has its end first or last
 
 @dataclass(frozen=True)
 class BisectResult(SearchResult):
-    """``failed``: treatments that cannot be run. ``worlds``: the difference of the ends in each world of a study of
+    """``failed``: treatments that cannot be run. ``end_differences``: that of the ends in each world of a study of
     forks, on the scale of the figures.
     """
 
     question: Question
     state: Bisection
     failed: Mapping[Changes, str]
-    worlds: tuple[float, ...]
+    end_differences: tuple[float, ...]
 
 
 def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) -> Question:
@@ -48,7 +48,7 @@ class BisectRun(SearchRun):
 
     question: Question
     most: int = MOST
-    _worlds: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
+    _differences: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
 
     def begin(self) -> Bisection:
         """Before anything is measured."""
@@ -88,7 +88,7 @@ class BisectRun(SearchRun):
             if record is None:
                 break
             state = self._with(state, record, block, failed)
-        return BisectResult(*self.ended(), self.question, state, failed, self._worlds)
+        return BisectResult(*self.ended(), self.question, state, failed, self._differences)
 
     def _words(self, state: Bisection, block: Sequence[Changes]) -> str:
         label = self.question.span.label
@@ -124,8 +124,8 @@ class BisectRun(SearchRun):
         gave = given(self.question, record, block)
         for block_ in gave:
             failed |= block_.failed
-            both = [world[ends[1]] - world[ends[0]] for world in block_.worlds if set(ends) <= world.keys()]
-            self._worlds = tuple(both) or self._worlds
+            both = [world[ends[1]] - world[ends[0]] for world in block_.by_world if set(ends) <= world.keys()]
+            self._differences = tuple(both) or self._differences
         for end in ends:
             if end in failed:
                 raise UsageError(f"{self.question.span.label(end)}, one of the ends, cannot be run: {failed[end]}")

@@ -76,7 +76,7 @@ def check_generator(generator: Generator, slots: bool) -> None:
     if slots:
         raise UsageError(
             f"switchback slots are set while the load runs, by the seconds leadline-load writes as they pass; "
-            f"{generator.name} tells its seconds at the end: leave `generator` or `design.switchback` out"
+            f"{generator.name} tells its seconds at the end: leave `generator` or the switchback out"
         )
     job = Job("http://localhost", Path(), 1.0, 1, generator.script, tuple(generator.options), generator.program)
     tool.check(job)

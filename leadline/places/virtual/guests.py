@@ -38,7 +38,7 @@ from leadline.places.virtual import bounds, instructions, job
 from leadline.places.virtual.capture import Captured, Captures, RecordingHost
 from leadline.places.virtual.host import GuestHost
 from leadline.places.virtual.job import OVERLAYS, SETTINGS, USERS
-from leadline.places.virtual.worlds import Levels, Order, Past
+from leadline.places.virtual.saved import Levels, Order, Past
 
 # What a guest's root holds: the files of a stack at their own paths, a runtime of its JDK, the driver, libraries.
 

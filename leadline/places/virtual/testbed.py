@@ -45,7 +45,7 @@ from leadline.places.virtual.guests import DEFAULT_KERNEL, IMAGE, Guests, unpack
 from leadline.places.virtual.host import GuestHost
 from leadline.places.virtual.job import MKFS
 from leadline.places.virtual.planned import plan_guests
-from leadline.places.virtual.worlds import Order, Past, Worlds, levels_of
+from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
 from leadline.stack.running import require_none_running
 from leadline.store.lab import Store
 from leadline.trial.measure import measure_turns, measure_windows, seconds

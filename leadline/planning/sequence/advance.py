@@ -14,7 +14,6 @@ from leadline.planning.sequence.keep import (
     confirm_part,
     confirmed_in,
     decision_levels,
-    shares_noise,
     step_part,
 )
 from leadline.planning.sequence.parts import Measured, Part, Stage, describe, modes_of
@@ -89,7 +88,7 @@ def _step(
     part = step_part(tuning, step, kept, out)
     if not _complete(results, part):
         return [_not_tried(step, mode, UNTRIED) for mode in modes_of(tuning, step)], part
-    before = sharing(tuning, done, results) if shares_noise(tuning, step) else []
+    before = sharing(tuning, done, results) if tuning.shares_slots(step) else []
     done.append(part)
     decisions = chosen_in(tuning, step, results[part.key], first, before)
     chosen = [decision for decision in decisions if not decision.settled]
@@ -105,7 +104,7 @@ def _step(
 
 def sharing(tuning: Tuning, done: Sequence[Part], results: Results) -> list[Measured]:
     """What the steps among ``done`` gave that share one noise."""
-    steps = {step.name for step in tuning.steps if shares_noise(tuning, step)}
+    steps = {step.name for step in tuning.steps if tuning.shares_slots(step)}
     return [results[part.key] for part in done if part.stage is Stage.STEP and part.step in steps]
 
 

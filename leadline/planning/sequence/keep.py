@@ -110,11 +110,6 @@ def noise_of_others(measured: Iterable[Measured], response: str) -> list[Residua
     return [residual for residual in residuals if residual is not None]
 
 
-def shares_noise(tuning: Tuning, step: Step) -> bool:
-    """Whether the trials of a step have the load and the slots of the tuning."""
-    return tuning.rotation is not None and step.rotation is None and step.steady is None
-
-
 def chosen_in(
     tuning: Tuning, step: Step, measured: Measured, level: float, before: Iterable[Measured] = ()
 ) -> list[Decision]:

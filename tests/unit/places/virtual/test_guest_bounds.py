@@ -19,7 +19,7 @@ from leadline.places.virtual.capture import Captured, RecordingHost, Started
 from leadline.places.virtual.guests import Guests
 from leadline.places.virtual.host import GuestHost
 from leadline.places.virtual.planned import plan_guests
-from leadline.places.virtual.worlds import Order, Past
+from leadline.places.virtual.saved import Order, Past
 
 STUDY = """\
 study: reserve

@@ -9,7 +9,7 @@ import pytest
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.places.guest.machine import Saved
 from leadline.places.guest.results import Outcome
-from leadline.places.virtual.worlds import Order, Past, Worlds, levels_of
+from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
 
 FIRST, SECOND, THIRD = (Past(seed, (), ()) for seed in (1, 2, 3))
 

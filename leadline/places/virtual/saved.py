@@ -42,7 +42,7 @@ class Order:
 @dataclass
 class _World:
     saved: Future[Saved]
-    forks: dict[Order, Future[Outcome]] = field(default_factory=dict)
+    futures: dict[Order, Future[Outcome]] = field(default_factory=dict)
 
 
 class Worlds:
@@ -86,7 +86,7 @@ class Worlds:
             raise TrialFailure(FailureClass.INTERRUPTED, "the guests were ended") from None
         finally:
             with self._lock:
-                world.forks.pop(order, None)
+                world.futures.pop(order, None)
                 if world.saved.done() and (world.saved.cancelled() or world.saved.exception() is not None):
                     self._worlds.pop(order.past, None)
 
@@ -96,7 +96,7 @@ class Worlds:
         with self._lock:
             gone = [self._worlds.pop(past) for past in list(self._worlds) if past not in pasts_kept]
         for world in gone:
-            for future in world.forks.values():
+            for future in world.futures.values():
                 future.cancel()
             world.saved.cancel()
             if world.saved.done() and not world.saved.cancelled() and world.saved.exception() is None:
@@ -119,9 +119,9 @@ class Worlds:
                 except RuntimeError:  # closed
                     raise TrialFailure(FailureClass.INTERRUPTED, "the guests were ended") from None
                 world = self._worlds[order.past] = _World(saved)
-            future = world.forks.get(order)
+            future = world.futures.get(order)
             if future is None:
-                future = world.forks[order] = Future()
+                future = world.futures[order] = Future()
                 begun = future
                 world.saved.add_done_callback(lambda saved: self._begin(saved, order, begun))
             return world, future
