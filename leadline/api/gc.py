@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import partial
 
 from leadline.gcanalysis.events import GcLog
+from leadline.gcanalysis.summary import GcSummary
 from leadline.host.java import find_java
 from leadline.observe.gclog import gcviewer
 from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_files
@@ -14,7 +15,7 @@ from leadline.observe.gclog.report import figures_of, read, report, sizes
 from leadline.observe.gclog.text import render, table
 from leadline.stack.provision import GCVIEWER, fetch
 
-__all__ = ["Reader", "figures_of", "logs_of", "read", "reading", "render", "report", "sizes", "table"]
+__all__ = ["GcSummary", "Reader", "figures_of", "logs_of", "read", "reading", "render", "report", "sizes", "table"]
 
 
 class Reader(StrEnum):

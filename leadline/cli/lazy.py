@@ -85,7 +85,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "scenario",
         "Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
     ),
-    "gc": ("gc", "Pauses, shares of time, rates, heap after collection and leak test of JVM GC logs."),
+    "gc": (
+        "gc",
+        "What happened by JVM GC logs, then pauses, shares of time, rates, heap after collection and leak test.",
+    ),
 }
 
 GROUPS = {

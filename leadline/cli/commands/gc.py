@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.gc import Reader, figures_of, logs_of, read, reading, render, report, sizes, table
+from leadline.api.gc import GcSummary, Reader, figures_of, logs_of, read, reading, render, report, sizes, table
 from leadline.cli.output import errors, print_json, say
-from leadline.gcanalysis.summary import GcSummary
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
 

@@ -155,14 +155,10 @@ def load(
     Further options are leadline-load's, above all --url, --users, --rate with --arrivals, --ramp-up, --steady,
     --ramp-down, --var and --out (docs/reference/load.md).
     """
-    if schema:
-        typer.echo(scenario_schema(), nl=False)
+    if schema or (check and drivers is not None):
+        typer.echo(scenario_schema(), nl=False) if schema else _check(str(drivers))
         return
-    if check and drivers is not None:
-        _check(drivers)
-        return
-    words = [scenario or "", *context.args]
-    out = output_directory(option_value("--out", words, OUT))
+    out = output_directory(option_value("--out", words := [scenario or "", *context.args], OUT))
     limits, failing = _conditions(fail, undecided, against is not None or alternate is not None)
     own_limits = [word for limit in limits for word in ("--fail", limit)]
     if scenario is not None and scenario.startswith(("http://", "https://")):
@@ -173,14 +169,14 @@ def load(
         end_with(alternating(scenario, alternate, [*context.args, *own_limits], failing, json))
         return
     if generator is None and (scenario is None or scenario.startswith("-")):
-        of_a_run = {"--fail": limits, "--limit-errors": limit_errors}
-        end_with(_read_results(out, against, html, words, of_a_run, failing, json))
+        of_run = {"--fail": limits, "--limit-errors": limit_errors}
+        end_with(_read_results(out, against, html, words, of_run, failing, json))
         return
     afterwards = _Afterwards.of(out, against, html, failing, json)
     bounds = [] if limit_errors is None else ["--limit-errors", limit_errors]
     if generator is not None:
-        foreign_options = {"--options": options, "--program": program}
-        afterwards.end(_generate(generator, scenario, context.args, foreign_options, [*bounds, *own_limits], json))
+        foreign = {"--options": options, "--program": program}
+        afterwards.end(_generate(generator, scenario, context.args, foreign, [*bounds, *own_limits], json))
         return
     assert scenario is not None
     if not find_knee:
@@ -191,8 +187,8 @@ def load(
     if find_knee and drivers is None:
         loads = _range(first, to, step_factor, resolution, arguments)
         _search(scenario, arguments, _limits(limit, limit_p99, limit_errors), loads, repeats, budget, json, dry_run)
-        return
-    afterwards.end(_run(scenario, arguments, drivers))
+    else:
+        afterwards.end(_run(scenario, arguments, drivers))
 
 
 def _arguments_for(url: str, arguments: Sequence[str], shape: str | None) -> list[str]:

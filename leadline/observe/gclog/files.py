@@ -22,6 +22,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
+import zstandard
+
 from leadline.gcanalysis.events import GcLog
 from leadline.model.errors import UsageError
 from leadline.observe.gclog import jdk8, openj9
@@ -43,7 +45,8 @@ _RECORD_BEGINS = re.compile(
 LONGEST = 1 << 15  # characters of a line; one of the collector's has some hundreds
 _OVERLONG = "(a line that is too long)\n"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
-_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_WINDOW = 1 << 27  # bytes that unpacking zstd may take, as its own program has it
 
 
 def lines_of(path: Path, broken: list[str]) -> Iterator[str]:
@@ -132,25 +135,12 @@ def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
         elif begins.startswith(b"\xfd7zXZ"):
             inner, kind = lzma.LZMAFile(plain), "xz"  # noqa: SIM115
         elif begins.startswith(_ZSTANDARD):
-            inner, kind = io.BufferedReader(io.BytesIO(_of_zstandard(plain.read()))), "zstd"
+            stream = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(plain, read_across_frames=True)
+            inner, kind = io.BufferedReader(stream), "zstd"
         else:
             break
         plain = cast(io.BufferedReader, inner)  # they have its read and peek
     return plain, kind
-
-
-def _of_zstandard(packed: bytes) -> bytes:
-    """Polars unpacks it where it reads tables: here one column, of lines."""
-    import polars as pl
-
-    try:
-        table = pl.read_csv(
-            packed, has_header=False, separator="\x1f", quote_char=None, infer_schema=False, encoding="utf8-lossy",
-            new_columns=["line"], truncate_ragged_lines=True,
-        )  # fmt: skip
-    except pl.exceptions.PolarsError as error:
-        raise EOFError(str(error)) from error
-    return "".join(f"{line or ''}\n" for line in table["line"]).encode()
 
 
 __all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files"]

@@ -65,6 +65,10 @@ class Role(LocalHost):
     def name(self) -> str:
         return f"ssh:{self.role}"
 
+    @property
+    def where(self) -> str:
+        return f"on {self.name}"
+
     def read_back(self, name: str) -> Level:
         return (
             {"web": 128, "application": 65535}[self.role] if name == "net.core.somaxconn" else super().read_back(name)
