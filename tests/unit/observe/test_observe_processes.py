@@ -282,14 +282,15 @@ def test_processes_of_trials_side_by_side_are_no_strangers_to_each_other(tmp_pat
             observers.append(ProcessObserver(LocalFiles()))
             observers[-1].start(ObserverContext(tmp_path / name, roles, interval=0.01, side_by_side=trials))
         raw = tmp_path / "second" / "raw" / "processes.frames"
-        while sum(f"others/{stranger.pid}/stat" in frame.files for frame in read_frames(raw)) < 3:
-            pass
+        looks: list[dict[str, bytes]] = []
+        while len(looks) < 3:  # before the end, when each takes a last look alone
+            looks = [dict(frame.files) for frame in read_frames(raw) if f"others/{stranger.pid}/stat" in frame.files]
         for observer in observers:
             observer.stop()
         for process in (first, second, stranger):
             process.communicate(b"\n")
     assert not trials
-    last_look = [frame.files for frame in read_frames(raw) if f"others/{stranger.pid}/stat" in frame.files][-1]
+    last_look = looks[-1]
     assert f"server/{second.pid}/stat" in last_look
     assert not {f"others/{first.pid}/stat", f"others/{second.pid}/stat"} & set(last_look)
 
