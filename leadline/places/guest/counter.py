@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import leadline
 from leadline.host import here
 from leadline.places.guest.boot import QEMU
 
 BLOCKS = "blocks"  # file of a guest's directory: address (hexadecimal), instructions and executions of each block
 LIBRARY = "libleadline_instructions.so"
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = Path(leadline.__file__).parent
 _PLACES = (_PACKAGE / "_bin", _PACKAGE.parent / "driver" / "target" / "release")
 _QUIT = b'{"execute":"qmp_capabilities"}{"execute":"quit"}'
 
