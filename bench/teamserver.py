@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leadline.host.base import Process
 from leadline.host.local import LocalHost
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.base import ServiceContext
 from leadline.stack.postgres import Postgres
 from leadline.store.creation import init_lab

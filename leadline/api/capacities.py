@@ -12,8 +12,8 @@ from leadline.capacity.answer import answer as answered
 from leadline.capacity.cells import measured
 from leadline.capacity.network import Agents
 from leadline.capacity.scaling import Scaling, scaling_of
+from leadline.load.arrivals import stated_agents
 from leadline.load.knobs import load_knobs
-from leadline.load.populations import stated_agents
 from leadline.model.load import RATE, USERS, is_load, load_at
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord

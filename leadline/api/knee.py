@@ -16,8 +16,7 @@ from leadline.experiments.knee.run import MOST, KneeResult, KneeRun, question_of
 from leadline.experiments.knee.search import BESIDES, CRITICAL_MS, Limit, Measured, critical
 from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.load.knee import Interval, steps_at_most
-from leadline.load.limitsets import limit_set
-from leadline.load.within import TypeWithin
+from leadline.load.within import TypeWithin, limit_set
 from leadline.model.units import format_duration, rounded
 from leadline.places.testbed import Testbed
 

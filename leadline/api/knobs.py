@@ -12,8 +12,8 @@ from leadline.load.knobs import GENERAL
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
-from leadline.stack.servers.jvm_flags import PREFIX as FLAGS
-from leadline.stack.servers.jvm_flags import flag_knobs
+from leadline.stack.servers.jvm import PREFIX as FLAGS
+from leadline.stack.servers.jvm import flag_knobs
 from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
 
 __all__ = ["FLAGS", "asks_flags", "every_knob", "flags", "knobs_of", "knobs_of_stack", "machine", "present"]

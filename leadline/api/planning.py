@@ -12,7 +12,7 @@ from leadline.experiments.tuning.outline import Outline, outline
 from leadline.experiments.twin import aa_twin
 from leadline.load.scenario import sent_variables
 from leadline.places.testbed import Testbed
-from leadline.stack.downloads import download_seconds, downloads
+from leadline.stack.registry import download_seconds, downloads
 from leadline.trial.looks import check_looks
 from leadline.trial.progress import Progress, Watcher, together, treatment_label
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leadline.host.textfile import read_text
-from leadline.load.address import split_url
 from leadline.load.convert.har import from_har
 from leadline.load.convert.openapi import from_openapi
 from leadline.load.convert.write import Draft, Names
 from leadline.load.export.write import export_scenario
+from leadline.load.generators.base import split_url
 from leadline.load.record import Recorder
 from leadline.model.errors import UsageError, quoted
 

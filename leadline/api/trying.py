@@ -21,7 +21,8 @@ from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import write_private
-from leadline.load.driver import DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import read_summary
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Catalogue

@@ -8,8 +8,8 @@ from leadline.checks.files.study import StudyFile
 from leadline.checks.machine import not_checked
 from leadline.layouts import layout_of
 from leadline.load.arrivals import WorkloadError, check_workload
-from leadline.load.check import check_by_driver, check_variables
-from leadline.load.cluster.files import scenario_files
+from leadline.load.cluster.hosts import scenario_files
+from leadline.load.driver import check_by_driver, check_variables
 from leadline.load.generators.lab import check_generator
 from leadline.load.knobs import load_knobs
 from leadline.load.presets import preset_variables

@@ -27,7 +27,7 @@ from leadline.stack.registry import (
     server_of,
     stack_catalogue,
 )
-from leadline.stack.servers import jvm_flags, knobs, messaging
+from leadline.stack.servers import jvm, knobs, messaging
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
 _MEMORY = (("jvm.heap", "server_memory"), ("database.shared_buffers", "database_memory"))
@@ -140,7 +140,7 @@ def _check_servers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where
 
 def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
     """The JVM itself is asked whether it starts with each level of its flags."""
-    named = [name for name in levels if name.startswith(jvm_flags.PREFIX)]
+    named = [name for name in levels if name.startswith(jvm.PREFIX)]
     if not named:
         return
     server = server_of(file.study.stack)
@@ -148,7 +148,7 @@ def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: 
     flags = {knob.name: knob for knob in server.knobs()}
     for name in named:
         for level in levels[name]:
-            if why := jvm_flags.refusal(home, [jvm_flags.option(flags[name], level)]):
+            if why := jvm.refusal(home, [jvm.option(flags[name], level)]):
                 raise UsageError(f"{where(name)}: the JVM refuses {name} {level}: {why}")
 
 

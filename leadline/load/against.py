@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from leadline.host.bystanders import Others
-from leadline.load.others import disturbance, read_others
+from leadline.load.command import disturbance, read_others
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.series import SecondResponses, seconds_between
 from leadline.model import distributions

@@ -19,9 +19,8 @@ import numpy as np
 from leadline.host import here
 from leadline.host.bystanders import Bystanders
 from leadline.load.against import LEVEL, LOWER_BOUND, SIDES, Change, Comparison
-from leadline.load.command import OUT, option_value, server_of
+from leadline.load.command import OUT, keep_others, option_value, read_others, server_of
 from leadline.load.driver import as_own_user, find_binary
-from leadline.load.others import keep_others, read_others
 from leadline.load.scenario import find_scenario
 from leadline.load.series import WindowResult, responses_in_windows
 from leadline.model import distributions

@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 
 from leadline.host.textfile import expanded, is_file
-from leadline.load.populations import stated_users
+from leadline.load.export.source import Source
+from leadline.load.scenario import find_scenario, sent_variables
 from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.units import format_duration, rounded
 from leadline.model.workload import Workload
+
+
+def stated_users(load: Workload) -> int | None:
+    """Users of all populations of the workload's scenario with its parameters; None where it has no populations, or
+    none that can be counted: what is wrong with it leadline-load says.
+    """
+    try:
+        source = Source(find_scenario(load.scenario), sent_variables(load))
+        populations = source.tree.get("populations")
+        if not isinstance(populations, Mapping):
+            return None
+        counts = [
+            source.number(population["users"], ("populations", name, "users"))
+            for name, population in populations.items()
+        ]
+    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return int(sum(counts))
+
+
+def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
+    """Users and mean cycle in seconds of every population; None where one does not begin its transactions in cycles,
+    or the scenario has no populations that can be counted.
+    """
+    try:
+        source = Source(find_scenario(load.scenario), sent_variables(load))
+        agents = []
+        for name, population in source.tree["populations"].items():
+            where = ("populations", name)
+            if population["pause"]["kind"] != "cycle":
+                return None
+            users = int(source.number(population["users"], (*where, "users")))
+            agents.append((users, source.seconds(population["pause"]["mean"], (*where, "pause", "mean"))))
+    except (UsageError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return agents
+
 
 Key = tuple[str, ...]  # of the workload
 _SHORTEST_SESSION = 100e-6  # seconds; two round trips over loopback take longer

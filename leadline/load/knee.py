@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from leadline.load.bounds import QUANTILES, Bound
 from leadline.load.crossing import NEAR, Crossing, Probe, crossing
 from leadline.load.series import ALL, SecondResponses
+from leadline.load.within import QUANTILES, Bound
 from leadline.model import distributions
 
 _RESAMPLES = 500

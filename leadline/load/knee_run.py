@@ -14,7 +14,6 @@ from typing import Any
 from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.load import earlier
-from leadline.load.bounds import check_bounds, with_scenario
 from leadline.load.command import OUT
 from leadline.load.crossing import BESIDE, next_load
 from leadline.load.driver import as_own_user, find_binary
@@ -23,6 +22,7 @@ from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import ALL, SecondResponses, seconds_between
+from leadline.load.within import check_bounds, with_scenario
 from leadline.model.errors import LeadlineError, UsageError
 
 FORMAT = "leadline-knee/1"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from leadline.load.address import split_url
+from leadline.load.generators.base import split_url
 from leadline.load.scenario import find_scenario, read_scenario
 from leadline.model.errors import UsageError, nearest, shortened
 from leadline.model.shapes import PRESETS, Preset

@@ -10,17 +10,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from hdrh.codec import V2_ENCODING_COOKIE_BASE, HdrCookieException, HdrLengthException
 from hdrh.histogram import HdrHistogram
 
 from leadline.host import received
-from leadline.load.result import LONGEST, MOST
+from leadline.load.result import LONGEST, MOST, read_summary
+from leadline.load.scenario import find_scenario, parameters
 from leadline.model.errors import LeadlineError
 from leadline.model.received import ReceivedError, number, reading, whole
 from leadline.model.result import AtLeast
+
+
+def asked_in(directory: Path, scenario: str) -> dict[str, Any] | None:
+    """Of a run in ``directory``: the ``scenario`` with all its ``variables``, how often each transaction was begun
+    (``asked``), the mean ``seconds`` that a user was there until nobody began anything, and how many were ``waiting``
+    for an answer on average. None for a load whose users are not all of the scenario's populations the whole time.
+
+    Raises UsageError, LeadlineError.
+    """
+    if not (directory / "summary.json").exists():
+        return None  # of a soak, whose load is in segments
+    result = read_summary(directory)
+    arrivals = result.arrivals
+    changing = arrivals.profile or arrivals.bursts or arrivals.replay or arrivals.windows
+    if arrivals.model != "closed" or changing or arrivals.users != sum((arrivals.populations or {}).values()):
+        return None
+    ramp_up, steady = (until - since for since, until in (result.phases.ramp_up, result.phases.steady))
+    seconds = steady + ramp_up / 2  # they come evenly over the ramp
+    waited = sum(row.in_flight for row in steady_series(directory) if row.phase != "ramp_down")
+    return {
+        "scenario": result.scenario,
+        "variables": {**parameters(find_scenario(scenario)), **result.variables},
+        "asked": {name: count.ok + count.failed + count.skipped for name, count in result.total.items()},
+        "seconds": seconds,
+        "waiting": waited / seconds,
+    }
+
 
 ALL = "all"  # the row of every second that holds all transactions
 SECONDS = "seconds.csv"

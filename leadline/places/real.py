@@ -10,13 +10,14 @@ from leadline.checks.stack import servers_of
 from leadline.checks.web import web_servers
 from leadline.host.base import Host, Process, TrialHost
 from leadline.host.signals import LOG
-from leadline.load.asked import asked_in
 from leadline.load.command import judge
-from leadline.load.driver import DriverResult, DriverRun, find_binary, read_summary
+from leadline.load.driver import DriverRun, find_binary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
 from leadline.load.progress import ProgressLog
+from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
+from leadline.load.series import asked_in
 from leadline.model.blame import Event, Evidence, Part, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
@@ -30,9 +31,9 @@ from leadline.observe.group import ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack
+from leadline.stack.base import Services
 from leadline.stack.ends import held, stopped
 from leadline.stack.options import StackOptions
-from leadline.stack.services import Services
 from leadline.store.labfile import services_of
 from leadline.trial import completion
 from leadline.trial.drivers import check_drivers, load_together, reach_drivers

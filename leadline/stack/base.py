@@ -18,7 +18,7 @@ from leadline.stack.deployment import Deployment, Feature, RemoteClient
 Progress = Callable[[str], None]
 Counts = Mapping[str, Mapping[str, int]]  # transaction -> {"ok": n, "failed": n} as the driver counted them
 Settings = Mapping[str, Level]  # knob name -> level, only knobs that this service knows
-AskedFor = Mapping[str, Any] | None  # by users who were there the whole time (leadline.load.asked); None: others
+AskedFor = Mapping[str, Any] | None  # by users who were there the whole time (leadline.load.series); None: others
 
 
 @dataclass(frozen=True)
@@ -262,3 +262,63 @@ class Application(Protocol):
         self, database: Endpoint, load_units: int, seed: int, counts: Counts, log: Path, load: AskedFor = None
     ) -> Sequence[AuditResult]:
         """Check the data after a run; ``counts`` are of all of it (warm-up, ramps and drain included)."""
+
+
+class Services(KnobOwner, Protocol):
+    """``leadline.stack.assembly.Stack`` on this host says what each method does and raises."""
+
+    def versions(self) -> dict[str, str]: ...
+    def provision(self, progress: Progress) -> None: ...
+    def prepare_data(self, progress: Progress) -> object: ...
+    def reset_data(self, directory: Path) -> None: ...
+    def has_data(self) -> bool: ...
+    def start_database(self, settings: Settings, directory: Path) -> float: ...
+    def start_server(self, settings: Settings, directory: Path) -> float: ...
+    def url(self) -> str: ...
+    def population_urls(self) -> Mapping[str, str]: ...
+    def certificate(self) -> str | None: ...
+    def processes(self) -> Mapping[str, Process]: ...
+    def check_alive(self) -> None: ...
+    def check_members(self) -> None: ...
+    def check_connections(self) -> None: ...
+    def check_messages(self) -> None: ...
+    def restarts(self) -> int: ...
+    def drain(self, times: Path) -> None: ...
+    def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]: ...
+    def down(self) -> list[str]: ...
+
+
+class Opaque:
+    """The part of ``leadline.stack.base.Application`` that such applications share."""
+
+    def __init__(self) -> None:
+        self._url = ""  # of what runs
+
+    def modes(self) -> Sequence[str]:
+        return ("direct",)
+
+    def knobs(self) -> Sequence[Knob]:
+        return ()
+
+    def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
+        del mode, server, servers
+        return ()
+
+    def companions(self, settings: Settings) -> Sequence[Companion]:
+        """It needs none, or starts it itself."""
+        del settings
+        return ()
+
+    def read_back(self, url: str, knob: str) -> Level:
+        raise LookupError(f"{url} has no knob {knob}")
+
+    def change(self, url: str, levels: Settings) -> None:
+        raise LookupError(f"{url} has no live knobs {', '.join(levels)}")
+
+    def login(self) -> str:
+        return ""
+
+    def drain(self, url: str, settings: Settings, times: Path) -> None:
+        """Nothing is accepted that has no effect yet; the audits that follow ask at this address."""
+        del settings, times
+        self._url = url

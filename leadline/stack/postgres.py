@@ -5,9 +5,16 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pg8000.exceptions
+import pg8000.native
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
@@ -16,11 +23,132 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
 from leadline.stack import local
-from leadline.stack import postgres_client as client
-from leadline.stack.base import Settings
+from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
+
+UNKNOWN_DATABASE = "3D000"
+GAUGES = ("numbackends",)  # connections now open
+_COUNTERS = (
+    "numbackends",
+    "sessions",
+    "xact_commit",
+    "xact_rollback",
+    "blks_read",
+    "blks_hit",
+    "tup_returned",
+    "tup_fetched",
+    "tup_inserted",
+    "tup_updated",
+    "tup_deleted",
+    "deadlocks",
+    "temp_files",
+    "temp_bytes",
+    "blk_read_time",
+    "blk_write_time",
+)
+_COLUMNS = (*_COUNTERS, "wal_records", "wal_fpi", "wal_bytes", "checkpoints", "checkpoint_buffers")
+_STATISTICS = (
+    f"SELECT {', '.join('d.' + name for name in _COUNTERS)}, w.wal_records, w.wal_fpi, w.wal_bytes,"
+    " c.num_timed + c.num_requested, c.buffers_written"
+    " FROM pg_stat_database d, pg_stat_wal w, pg_stat_checkpointer c WHERE d.datname = current_database()"
+)
+
+
+class QueryError(local.QueryError):
+    """The server cannot be reached or refuses; ``code`` is its SQLSTATE, empty when it did not answer."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _open(endpoint: Endpoint, timeout: float) -> pg8000.native.Connection:
+    return pg8000.native.Connection(
+        endpoint.user,
+        host=endpoint.host,
+        port=endpoint.port,
+        database=endpoint.database,
+        password=endpoint.password,
+        timeout=timeout,
+        application_name="leadline",
+    )
+
+
+def _close(connection: pg8000.native.Connection) -> None:
+    with suppress(pg8000.exceptions.InterfaceError, OSError):  # the server may be gone
+        connection.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (pg8000.exceptions.DatabaseError, pg8000.exceptions.InterfaceError) as error:
+        fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        raise QueryError(str(fields.get("M", error)), str(fields.get("C", ""))) from error
+    except OSError as error:
+        raise QueryError(str(error)) from error
+
+
+@contextmanager
+def connect(endpoint: Endpoint, timeout: float = 5.0) -> Iterator[pg8000.native.Connection]:
+    """A connection, closed at the end. ``timeout`` in seconds for every exchange. Raises QueryError."""
+    with _translated():
+        connection = _open(endpoint, timeout)
+        try:
+            yield connection
+        finally:
+            _close(connection)
+
+
+def read_setting(endpoint: Endpoint, parameter: str) -> tuple[str, str | None]:
+    """``setting`` and ``unit`` of ``pg_settings``. Raises QueryError, LookupError."""
+    with connect(endpoint) as connection:
+        rows: Any = connection.run("SELECT setting, unit FROM pg_settings WHERE name = :name", name=parameter)
+    if not rows:
+        raise LookupError(f"this PostgreSQL has no parameter {parameter}")
+    return rows[0][0], rows[0][1]
+
+
+class Statistics:
+    """Counters over one connection that stays open, so that asking every second costs the server little.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: pg8000.native.Connection | None = None
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[str, float]:
+        """Counters since the start of the statistics: ``pg_stat_database`` of the one database (blocks of 8192 bytes,
+        times in ms), ``wal_*`` of ``pg_stat_wal`` (bytes and records), ``checkpoints`` and ``checkpoint_buffers`` of
+        ``pg_stat_checkpointer``, and ``GAUGES``. Raises QueryError.
+        """
+        with self._lock:
+            try:
+                with _translated():
+                    if self._connection is None:
+                        self._connection = _open(self._endpoint, 5.0)
+                    rows: Any = self._connection.run(_STATISTICS)
+            except QueryError:
+                self._drop()
+                raise
+        return {name: float(value) for name, value in zip(_COLUMNS, rows[0], strict=True)}
+
+    def close(self) -> None:
+        """Close the connection; ``read`` opens another."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _close(connection)
+
 
 # PostgreSQL's knobs: how a level is written to its configuration and how ``pg_settings`` is read back.
 
@@ -103,7 +231,7 @@ class Postgres(PrivateDatabase):
         return postgres_artefact()
 
     def gauges(self) -> tuple[str, ...]:
-        return client.GAUGES
+        return GAUGES
 
     # configuration -------------------------------------------------------------------------------------------
 
@@ -158,36 +286,36 @@ class Postgres(PrivateDatabase):
             shutil.rmtree(link)
 
     def _ask_path(self, name: str) -> Path:
-        data = Path(client.setting(self.endpoint(), "data_directory")[0])
+        data = Path(read_setting(self.endpoint(), "data_directory")[0])
         below = {DATA: data, LOG: data / self.log_files, DATABASE_TEMPORARY: data / _TEMPORARY}[name]
         return below if below.exists() else below.parent
 
     def _ask_first(self) -> None:
         endpoint = self.endpoint()
         try:
-            with client.connect(endpoint) as connection:
+            with connect(endpoint) as connection:
                 connection.run("SELECT 1")
-        except client.QueryError as refused:
-            if refused.code != client.UNKNOWN_DATABASE:
+        except QueryError as refused:
+            if refused.code != UNKNOWN_DATABASE:
                 raise
-            with client.connect(replace(endpoint, database="postgres"), 60) as first:
+            with connect(replace(endpoint, database="postgres"), 60) as first:
                 first.run(f"CREATE DATABASE {self.database}")
 
     def _ask_level(self, name: str) -> Level:
-        value, unit = client.setting(self.endpoint(), knob_of(name).names["postgres"])
+        value, unit = read_setting(self.endpoint(), knob_of(name).names["postgres"])
         return parse(name, value, unit)
 
     def _set(self, levels: Settings) -> None:
-        with client.connect(self.endpoint()) as connection:
+        with connect(self.endpoint()) as connection:
             for name, level in levels.items():
                 connection.run(f"ALTER SYSTEM SET {self._render(name, level)}")
             connection.run("SELECT pg_reload_conf()")
 
-    def _open_counters(self) -> client.Statistics:
-        return client.Statistics(self.endpoint())
+    def _open_counters(self) -> Statistics:
+        return Statistics(self.endpoint())
 
     def _settle(self) -> None:
-        with client.connect(self.endpoint(), timeout=600) as connection:
+        with connect(self.endpoint(), timeout=600) as connection:
             connection.run("VACUUM (FREEZE, ANALYZE)")
             connection.run("CHECKPOINT")
 

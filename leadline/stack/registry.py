@@ -26,10 +26,12 @@ from leadline.stack.own.compose import ComposeServer
 from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import war_server
-from leadline.stack.pages.application import Pages
 from leadline.stack.pages.server import SiteServer, own_file
+from leadline.stack.pages.site import Pages
 from leadline.stack.postgres import Postgres
-from leadline.stack.servers import jvm_flags
+from leadline.stack.private import PrivateDatabase
+from leadline.stack.provision import Artefact, is_here
+from leadline.stack.servers import jvm
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
@@ -39,6 +41,25 @@ from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
 from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
+
+BYTES_PER_SECOND = 10e6  # assumed: no download has been timed on this machine
+
+
+def downloads(choice: StackChoice) -> list[Artefact]:
+    """Distributions of its server, database and JDBC driver that are not in the cache. Raises UsageError."""
+    distribution = getattr(server_of(choice), "distribution", None)  # none of an application that is its own server
+    wanted: list[Artefact] = [distribution] if distribution is not None else []
+    database = database_of(choice)
+    if isinstance(database, PrivateDatabase):
+        with suppress(UsageError):  # none for this CPU, which the run tells
+            wanted.append(database.artefact())
+        wanted.append(database.jdbc_driver.artefact)
+    return [artefact for artefact in wanted if not is_here(artefact)]
+
+
+def download_seconds(found: list[Artefact]) -> float:
+    return sum(artefact.size for artefact in found) / BYTES_PER_SECOND
+
 
 _T = TypeVar("_T")
 
@@ -173,8 +194,8 @@ def not_a_knob(choice: StackChoice, name: str) -> str:
     if choice.web is not None:
         have = ", ".join(knob.name for knob in server_of(choice).knobs() if knob.name.startswith("web."))
         return f"a web server alone has no knob {name}; it has {have} and those of a JVM"
-    if name.startswith(jvm_flags.PREFIX):
-        return jvm_flags.elsewhere(name, java_server_of(choice).jvm.flags)
+    if name.startswith(jvm.PREFIX):
+        return jvm.elsewhere(name, java_server_of(choice).jvm.flags)
     return knob_of_others(name, choice.server, choice.database)
 
 

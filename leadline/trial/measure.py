@@ -10,9 +10,9 @@ import numpy as np
 
 from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
-from leadline.load.driver import (
+from leadline.load.result import read_summary
+from leadline.load.series import (
     WindowResult,
-    read_summary,
     responses_between,
     responses_in_windows,
     responses_over,

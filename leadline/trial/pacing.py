@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from leadline.load.driver import started_unix_ns
+from leadline.load.series import started_unix_ns
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Slot, Turn
 from leadline.trial.system import SLOT_LEAD, OnSlot

@@ -18,7 +18,7 @@ from leadline.host.local import LocalHost
 from leadline.model.knob import ApplyCost, Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
-from leadline.stack import postgres_client, probe
+from leadline.stack import postgres, probe
 from leadline.stack.assembly import Stack
 from leadline.stack.servers import agent
 
@@ -151,7 +151,7 @@ class Customer:
 
 
 def sql(made: Stack, statement: str) -> list[list[Any]]:
-    with postgres_client.connect(made.endpoint(), timeout=2 * PATIENCE) as connection:
+    with postgres.connect(made.endpoint(), timeout=2 * PATIENCE) as connection:
         return list(connection.run(statement) or [])
 
 
@@ -192,7 +192,7 @@ def behind_a_lock(customer: Customer, made: Stack, most: int, in_vain: int) -> t
         highest = max(highest, sessions(made, "wait_event_type = 'Lock'"))
         return highest
 
-    with postgres_client.connect(made.endpoint(), timeout=2 * PATIENCE) as lock:
+    with postgres.connect(made.endpoint(), timeout=2 * PATIENCE) as lock:
         lock.run("BEGIN")
         lock.run("LOCK TABLE instrument IN ACCESS EXCLUSIVE MODE")
         for asker in askers:

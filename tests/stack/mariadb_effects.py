@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 from witnesses import Witness, wait_for
 
-from leadline.stack import mariadb_client as client
+from leadline.stack import mariadb as client
 from leadline.stack.mariadb import MariaDb
 
 KB, MB = 1024, 1024**2

@@ -15,7 +15,7 @@ from typing import Any
 
 from witnesses import Witness, wait_for
 
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.postgres import Postgres
 
 KB, MB = 1024, 1024**2

@@ -20,14 +20,15 @@ import pytest
 from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.host.local import LocalHost
-from leadline.load.driver import DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import read_summary
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack import probe
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions

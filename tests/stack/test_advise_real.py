@@ -8,7 +8,8 @@ import server_cells
 
 from leadline.advice import Finding
 from leadline.host.local import LocalHost
-from leadline.load.driver import DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import read_summary
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.study import Study

@@ -15,7 +15,7 @@ from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.assembly import Stack
 from leadline.stack.base import AuditResult

@@ -22,15 +22,16 @@ from witnesses import matrix, until
 
 from leadline.host.base import Process
 from leadline.host.local import LocalHost
-from leadline.load.driver import DriverResult, DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import find_scenario
 from leadline.model.knob import Level
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.places.real import RealSystem
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.applications.dealership.application import Supplier
-from leadline.stack.applications.health import ask
+from leadline.stack.applications.java import ask
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.maven import build

@@ -19,11 +19,12 @@ from ruamel.yaml import YAML
 from leadline.load.command import run_scenario, scenario_schema
 from leadline.load.convert.har import from_har
 from leadline.load.convert.openapi import from_openapi
-from leadline.load.driver import DriverRun, by_transaction, find_binary, read_summary, responses_between, steady_series
+from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knee import Limits, Range, Step
 from leadline.load.knee_run import find_knee
+from leadline.load.result import read_summary
 from leadline.load.scenario import built_in_scenarios
-from leadline.load.series import seconds_between
+from leadline.load.series import by_transaction, responses_between, seconds_between, steady_series
 from leadline.model.errors import UsageError
 from leadline.model.workload import Workload
 

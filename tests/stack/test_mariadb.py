@@ -15,7 +15,7 @@ from leadline import catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import ApplyCost, Kind, Level
-from leadline.stack import mariadb_client as client
+from leadline.stack import mariadb as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.mariadb import MariaDb, parse, render
 

@@ -24,7 +24,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import places
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.applications.brokerage import application
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions

@@ -10,7 +10,8 @@ from witnesses import matrix
 from leadline.host.backlog import backlog
 from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
-from leadline.load.driver import DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import read_summary
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice

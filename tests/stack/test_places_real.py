@@ -28,7 +28,7 @@ from leadline.model.places import (
     STORE,
     TEMPORARY,
 )
-from leadline.stack import mariadb_client, places, postgres_client
+from leadline.stack import mariadb, places, postgres
 from leadline.stack.base import ServiceContext
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
@@ -75,10 +75,10 @@ def configured(kind: type[PrivateDatabase], home: Path, levels: Mapping[str, Lev
 
 def ask(database: PrivateDatabase, statement: str) -> list[list[object]]:
     if isinstance(database, Postgres):
-        with postgres_client.connect(database.endpoint(), timeout=60) as connection:
+        with postgres.connect(database.endpoint(), timeout=60) as connection:
             return [list(row) for row in connection.run(statement) or []]
-    with mariadb_client.connect(database.endpoint(), timeout=60) as connection:
-        return [list(row) for row in mariadb_client.query(connection, statement)]
+    with mariadb.connect(database.endpoint(), timeout=60) as connection:
+        return [list(row) for row in mariadb.query(connection, statement)]
 
 
 def traces(home: Path) -> list[str]:

@@ -16,7 +16,7 @@ from leadline import catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres import Postgres, parse
 

@@ -22,7 +22,7 @@ from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 from leadline.model.knob import ApplyCost, Level
 from leadline.stack.base import Endpoint, ServiceContext
-from leadline.stack.postgres_client import connect
+from leadline.stack.postgres import connect
 from leadline.stack.probe import speaks_http2
 from leadline.stack.servers import knobs
 from leadline.stack.servers.common import JavaServer

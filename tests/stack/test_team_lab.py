@@ -31,7 +31,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import AuditRecord, StudyRecord
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
-from leadline.stack import postgres_client as client
+from leadline.stack import postgres as client
 from leadline.store.creation import init_lab
 from leadline.store.lab import Store
 from leadline.store.labfile import FILE, SQLITE, write

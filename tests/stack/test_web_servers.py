@@ -15,7 +15,8 @@ from leadline.host import procfs
 from leadline.host.files import connected, established
 from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
-from leadline.load.driver import DriverResult, DriverRun, read_summary
+from leadline.load.driver import DriverRun
+from leadline.load.result import DriverResult, read_summary
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import Placement, StackChoice

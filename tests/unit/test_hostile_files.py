@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 
 from leadline.host import received
+from leadline.load.command import read_others
 from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
 from leadline.load.generators.base import PRINTED, Generator, Job, results_of
-from leadline.load.others import read_others
 from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
 from leadline.load.series import decoded, last_second, outcomes_in, started_unix_ns, steady_series

@@ -280,9 +280,8 @@ RAW_ALLOWED = {  # each with its reason
     "stack/pages/site.py": "it writes one",
     "stack/web/common.py": "an archive that this checkout built",
     "stack/own/artifact.py": "the user's own application, which is then run",
-    "stack/own/classes.py": "the same",
     "stack/own/wars/base.py": "configuration of the user's own server, which is then run",
-    "stack/servers/glassfish_domain.py": "a file of the server's distribution, whose digest is pinned",
+    "stack/servers/glassfish.py": "a file of the server's distribution, whose digest is pinned",
 }
 
 

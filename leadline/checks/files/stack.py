@@ -14,8 +14,7 @@ from leadline.host.textfile import expanded, is_file, read_text
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, REFERENCE, OwnFile, OwnStack, placeholders, unknown_placeholder
 from leadline.stack.own import frameworks
-from leadline.stack.own.artifact import read_artifact
-from leadline.stack.own.classes import too_new
+from leadline.stack.own.artifact import read_artifact, too_new
 from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import configured, war_server

@@ -11,9 +11,9 @@ from leadline.experiments import probes
 from leadline.experiments.confirm import kept_keys
 from leadline.experiments.knee.search import Measured
 from leadline.experiments.probes import NO_SENTINEL_INSIDE, search_name, seed_of, settings_of
-from leadline.load.driver import read_summary
 from leadline.load.knee import Range
 from leadline.load.knobs import load_knobs, why_not
+from leadline.load.result import read_summary
 from leadline.load.within import WORST, TypeWithin, within_limits
 from leadline.model.errors import FailureClass, LeadlineError, UsageError
 from leadline.model.knob import Kind

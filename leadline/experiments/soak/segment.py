@@ -11,8 +11,7 @@ import polars as pl
 
 from leadline.conclude.soak import METRICS
 from leadline.experiments.soak.record import interval_of
-from leadline.load.driver import started_unix_ns
-from leadline.load.series import ALL, last_second, outcomes_in, whole_seconds
+from leadline.load.series import ALL, last_second, outcomes_in, started_unix_ns, whole_seconds
 from leadline.model.soak import Gauge, Interval
 from leadline.observe.base import Observer
 from leadline.observe.group import ObserverSet

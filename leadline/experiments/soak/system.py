@@ -13,8 +13,9 @@ from leadline.experiments.soak.holdings import BoundedLogs, Holdings
 from leadline.experiments.soak.record import SoakRecord
 from leadline.experiments.soak.segment import HOLDINGS, Segment, condensed, left_of, segment_of
 from leadline.host.base import Host, Process
-from leadline.load.driver import DriverResult, DriverRun, read_summary
+from leadline.load.driver import DriverRun
 from leadline.load.progress import ProgressLog
+from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.host import here
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.received import ReceivedError
+
+
+class LabClock:
+    """Unix nanoseconds of this host that follow the monotonic clock from the moment this was made."""
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.monotonic_ns()
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() + self._offset
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The other clock minus this one: ``ns``, at most ``uncertainty_ns`` off either way."""
+
+    ns: float
+    uncertainty_ns: float
+
+
+def offset(samples: Iterable[tuple[int, int, int]]) -> Offset | None:
+    """From (asked, answer, received): this clock, the other one, this clock, nanoseconds.
+
+    The other clock was read between the two, so the offset lies between ``answer - received`` and ``answer - asked``,
+    for every sample (Cristian 1989); the intersection of all these intervals is the bound (Marzullo 1984). None when
+    they have no point in common: a clock was set meanwhile.
+    """
+    usable = list(samples)
+    low = max(answer - received for _, answer, received in usable)
+    high = min(answer - sent for sent, answer, _ in usable)
+    if low > high:
+        return None
+    return Offset((low + high) / 2, (high - low) / 2)
+
 
 _PATIENCE = 30.0  # seconds a command of leadline's own may take there
 _SSH = (

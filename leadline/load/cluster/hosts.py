@@ -10,15 +10,37 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.received import packed
-from leadline.load.cluster.clock import LabClock, Offset, offset
-from leadline.load.cluster.connection import Connection
+from leadline.load.cluster.connection import Connection, LabClock, Offset, offset
 from leadline.load.driver import find_binary
+from leadline.load.scenario import read_scenario
+from leadline.model.errors import UsageError
 from leadline.model.received import from_json
+
+
+def scenario_files(scenario: Path) -> dict[str, Path]:
+    """Name there -> file here, the scenario first. Raises UsageError for a feed that cannot be sent along."""
+    files = {scenario.name: scenario}
+    feeds = read_scenario(scenario).get("feeds")
+    for name, feed in (feeds if isinstance(feeds, dict) else {}).items():
+        csv = feed.get("csv") if isinstance(feed, dict) else None
+        if csv is None:
+            continue
+        place = PurePosixPath(str(csv))
+        if "${" in str(csv) or place.is_absolute() or ".." in place.parts:
+            raise UsageError(
+                f"{scenario}: feed {name}: {csv} cannot be sent to other hosts: "
+                "name a file beside or below the scenario, without parameters"
+            )
+        path = scenario.parent / place
+        if path.is_file():
+            files[str(place)] = path
+    return files
+
 
 Starter = Callable[[ProcessSpec], Process]
 

@@ -17,10 +17,8 @@ from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.received import lines_of
 from leadline.host.scratch import Scratch, temporary
-from leadline.load.cluster.clock import LabClock, Offset
-from leadline.load.cluster.connection import Connection
-from leadline.load.cluster.files import scenario_files
-from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look
+from leadline.load.cluster.connection import Connection, LabClock, Offset
+from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look, scenario_files
 from leadline.load.driver import find_binary
 from leadline.load.progress import ProgressLog, together
 from leadline.load.result import read_summary

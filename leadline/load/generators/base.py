@@ -8,13 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, urlsplit
 
 from leadline.host.textfile import expanded, is_file
-from leadline.load.address import split_url
 from leadline.load.result import LONGEST, MOST, Latency
 from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.received import number, reading
+
+
+def split_url(url: str) -> SplitResult:
+    """Raises UsageError for what is no URL, or has no such port."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(f"--url {url}: {error}") from None
+    return parts
+
 
 PRINTED = "printed.txt"
 LONGEST_MS = 1e10  # of one request: four months

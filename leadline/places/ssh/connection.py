@@ -23,7 +23,7 @@ from typing import IO, Any
 from leadline.host import here
 from leadline.host.received import below, packed
 from leadline.host.scratch import Scratch
-from leadline.load.cluster.clock import LabClock, Offset, offset
+from leadline.load.cluster.connection import LabClock, Offset, offset
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost
 from leadline.model.received import ReceivedError, reading, whole

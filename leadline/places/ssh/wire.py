@@ -25,8 +25,7 @@ from leadline.model.knob import Machine
 from leadline.model.received import adapter, from_json
 from leadline.model.study import Placement, StackChoice
 from leadline.stack.base import AuditResult, Endpoint
-from leadline.stack.provision import Artefact
-from leadline.stack.wheels import Wheel
+from leadline.stack.provision import Artefact, Wheel
 
 MOST_BYTES = 64 << 20  # of a frame
 _LENGTH = struct.Struct(">I")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.received import lines_of
-from leadline.load.driver import read_summary
+from leadline.load.result import read_summary
 from leadline.model.received import ReceivedError, reading
 from leadline.places.virtual.capture import SERVICES
 from leadline.places.virtual.job import USERS

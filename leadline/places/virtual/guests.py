@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from leadline.host import here, kvm, received
 from leadline.host.paths import cache_dir
-from leadline.load.cluster.files import scenario_files
+from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
 from leadline.load.scenario import find_scenario, sent_variables

@@ -21,8 +21,8 @@ from leadline.host.knobs.files import memory_kib
 from leadline.host.lock import exclusive
 from leadline.host.paths import cache_dir
 from leadline.host.received import json_object_file
-from leadline.load.driver import read_summary
 from leadline.load.knobs import LoadOwner
+from leadline.load.result import read_summary
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest, GuestKind

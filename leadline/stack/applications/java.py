@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import re
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import leadline
 from leadline.host import here
@@ -21,6 +23,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.received import from_json
 from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
 from leadline.stack.maven import build
+from leadline.stack.probe import connection_to
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 LOAD_TIMEOUT = 900.0
@@ -219,3 +222,19 @@ def evidence(done: Completed) -> str:
     if len(lines) > _EVIDENCE_LINES:
         lines = [line for line in lines if not _FRAME.match(line)]
     return "\n".join(lines[-_EVIDENCE_LINES:])
+
+
+def ask(name: str, url: str, path: str, timeout: float = 10.0, method: str = "GET") -> dict[str, Any]:
+    """The JSON object at ``url`` + ``path`` of the running application ``name``. Raises LookupError."""
+    at = urlsplit(url + path)
+    connection = connection_to(url, timeout)
+    try:
+        connection.request(method, f"{at.path}?{at.query}" if at.query else at.path, headers={"Connection": "close"})
+        answer = from_json(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise LookupError(f"{name} does not answer at {url}{path}: {error}") from error
+    finally:
+        connection.close()
+    if not isinstance(answer, dict):
+        raise LookupError(f"{url}{path} is not an object")
+    return answer

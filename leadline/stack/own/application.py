@@ -20,10 +20,9 @@ from leadline.model.errors import FailureClass, TrialFailure, nearest, quoted
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import from_json
-from leadline.stack import local, mariadb_client, postgres_client
-from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Progress, Settings
+from leadline.stack import local, mariadb, postgres
+from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
-from leadline.stack.opaque import Opaque
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.probe import PROMPT, Client
 
@@ -41,11 +40,11 @@ def run_file(endpoint: Endpoint, path: Path, timeout: float) -> None:
 def run(endpoint: Endpoint, text: str, timeout: float) -> None:
     """Statements with semicolons between them. Raises QueryError."""
     if endpoint.subprotocol == "postgresql":
-        with postgres_client.connect(endpoint, timeout) as connection:
+        with postgres.connect(endpoint, timeout) as connection:
             connection.run(text)
         return
     with (
-        mariadb_client.connect(endpoint, timeout, CLIENT.MULTI_STATEMENTS) as connection,
+        mariadb.connect(endpoint, timeout, CLIENT.MULTI_STATEMENTS) as connection,
         connection.cursor() as cursor,
     ):
         cursor.execute(text)
@@ -57,11 +56,11 @@ def one(endpoint: Endpoint, statement: str, timeout: float) -> float:
     """The number in the first column of the first row. Raises QueryError, LookupError."""
     rows: Any
     if endpoint.subprotocol == "postgresql":
-        with postgres_client.connect(endpoint, timeout) as connection:
+        with postgres.connect(endpoint, timeout) as connection:
             rows = connection.run(statement)
     else:
-        with mariadb_client.connect(endpoint, timeout) as connection:
-            rows = mariadb_client.query(connection, statement)
+        with mariadb.connect(endpoint, timeout) as connection:
+            rows = mariadb.query(connection, statement)
     try:
         return float(rows[0][0])
     except (IndexError, TypeError, ValueError):

@@ -23,7 +23,7 @@ from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import Words, beside, full, line_of
-from leadline.stack.servers import jvm, jvm_flags
+from leadline.stack.servers import jvm
 
 _POLL = 0.1
 _RESTART = 120.0  # seconds the restart command may take where the stack file does not say `ready.within`
@@ -207,6 +207,6 @@ class AttachedServer(CommandServer):
         if knob is not None and knob.read_back is not None:
             return {"bean.0": f"{knob.read_back.jmx}|{knob.read_back.attribute}"}
         if self._is_flag(name):
-            flag = jvm.FLAG_OF[name].name if name in jvm.FLAG_OF else name.removeprefix(jvm_flags.PREFIX)
+            flag = jvm.FLAG_OF[name].name if name in jvm.FLAG_OF else name.removeprefix(jvm.PREFIX)
             return {"flags": flag}
         return {"property.0": name.removeprefix(PREFIX)}

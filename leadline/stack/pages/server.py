@@ -20,7 +20,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment
 from leadline.stack.own.wars import WARS
 from leadline.stack.pages import site
-from leadline.stack.servers import jvm, jvm_flags
+from leadline.stack.servers import jvm
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FrontContext, WebServer
@@ -67,7 +67,7 @@ class SiteServer(AtStart):
         self._served: WebServer | JavaServer | None = None
         self._flags: Mapping[str, Knob] = {}
         with suppress(UsageError):  # without a JDK no Java server will start, which is told where it does not
-            self._flags = jvm_flags.flag_knobs(self.find_java(self._java))
+            self._flags = jvm.flag_knobs(self.find_java(self._java))
 
     @property
     def served(self) -> WebServer | JavaServer:

@@ -1,4 +1,4 @@
-"""The in-process agent: its jar, built from the checkout when it is missing or older than its sources; its answers."""
+"""The in-process agent: its jar, built where it is missing or old; its answers and the MBeans in them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from leadline.model.received import from_json
 from leadline.stack.base import Progress
 from leadline.stack.maven import build
 from leadline.stack.servers.files import properties_text
+
+
+def beans(answer: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+    """Attributes of the MBeans whose object name contains ``part``; KeyError if there is none."""
+    attributes_found = [attributes for name, attributes in answer["beans"].items() if part in name]
+    if not attributes_found:
+        raise KeyError(f"MBean {part}")
+    return attributes_found
+
 
 ANSWER = "read-back.json"  # the JVM writes it
 _WORKLOADS = Path(__file__).resolve().parents[3] / "workloads"

@@ -24,7 +24,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, jvm_flags, knobs, large_pages, messaging, server_places
+from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, server_places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.started import Changing
 
@@ -288,7 +288,7 @@ class JavaServer(Changing[ServiceContext]):
         self._settings = settings
 
     def _is_flag(self, name: str) -> bool:
-        return name in jvm.FLAG_OF or name.startswith(jvm_flags.PREFIX)
+        return name in jvm.FLAG_OF or name.startswith(jvm.PREFIX)
 
     def _holds(self, levels: Settings, answer: Answer) -> bool:
         try:
@@ -475,7 +475,7 @@ class JavaServer(Changing[ServiceContext]):
     def _ask(self, changes: Mapping[str, str] | None = None) -> Answer:
         try:
             host = self.context.host
-            flags = [*jvm.FLAGS, *(name.removeprefix(jvm_flags.PREFIX) for name in self.jvm.flags)]
+            flags = [*jvm.FLAGS, *(name.removeprefix(jvm.PREFIX) for name in self.jvm.flags)]
             where = {} if self._places is None else server_places.QUESTION
             question = {"flags": ",".join(flags), **where, **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)

@@ -16,7 +16,7 @@ from leadline.model.places import DISK
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import messaging
-from leadline.stack.servers.beans import beans
+from leadline.stack.servers.agent import beans
 from leadline.stack.servers.glassfish_levels import added, only
 
 _CONFIG = "configs/config[@name='server-config']"

@@ -11,7 +11,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs
-from leadline.stack.servers.beans import beans
+from leadline.stack.servers.agent import beans
 
 _THREADS = 200  # Tomcat's default maxThreads
 _EVICTABLE = 1800000  # its pool's default minEvictableIdleTimeMillis

@@ -10,7 +10,7 @@ from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs, tomcat_levels
-from leadline.stack.servers.beans import beans
+from leadline.stack.servers.agent import beans
 
 _CONNECTIONS = 100  # the pool's default maximum
 _IDLE = 10  # the pool's default minimum; it opens as many at once, and fails if it may hold fewer

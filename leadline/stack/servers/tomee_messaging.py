@@ -15,7 +15,7 @@ from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Queue, Topic
 from leadline.stack.servers import messaging
-from leadline.stack.servers.beans import beans
+from leadline.stack.servers.agent import beans
 
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 _PERSISTENT, _IN_MEMORY = "reliable-persistent", "express-nonpersistent"

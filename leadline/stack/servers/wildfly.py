@@ -14,15 +14,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import (
-    evidence,
-    knobs,
-    messaging,
-    wildfly_cli,
-    wildfly_levels,
-    wildfly_messaging,
-    wildfly_tls,
-)
+from leadline.stack.servers import evidence, knobs, messaging, wildfly_cli, wildfly_levels, wildfly_messaging
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import properties_text, template
 
@@ -121,7 +113,7 @@ class WildFly(JavaServer):
             values["leadline.pool.sorter"] = _SORTERS[self.driver.subprotocol]
         # A level that was set wins: observing must not undo a treatment.
         observed: Settings = {knobs.MONITORING.name: context.observe}
-        values |= wildfly_messaging.properties(context, settings) | wildfly_tls.properties(context, settings)
+        values |= wildfly_messaging.properties(context, settings) | wildfly_levels.tls_properties(context, settings)
         return values | wildfly_levels.properties({**observed, **settings})
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:

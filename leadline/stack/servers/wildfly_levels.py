@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
-from leadline.stack.base import Settings
+from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment
-from leadline.stack.servers import knobs, wildfly_tls
+from leadline.stack.servers import knobs
+
+_UNDERTOW = "/subsystem=undertow/server=default-server"
+PLAIN, SECURE = f"{_UNDERTOW}/http-listener=default", f"{_UNDERTOW}/https-listener=default"
+_ELYTRON = "/subsystem=elytron"
+# What follows a colon only serves the embedded server that writes the configuration.
+_PASSWORD = 'credential-reference={clear-text="${leadline.tls.password:none}"}'
+# Remoting and messaging refer to the listener by its name, so it keeps it. Attributes as the template's.
+_OPERATIONS = (
+    f"{PLAIN}:remove",
+    f'{_ELYTRON}/key-store=leadline:add(type=PKCS12,path="${{leadline.tls.store:none}}",{_PASSWORD})',
+    f"{_ELYTRON}/key-manager=leadline:add(key-store=leadline,{_PASSWORD})",
+    f"{_ELYTRON}/server-ssl-context=leadline:add(key-manager=leadline)",
+    f"{SECURE}:add(socket-binding=http,ssl-context=leadline,"
+    'tcp-backlog="${leadline.http.queue:10000}",no-request-timeout="${leadline.http.keepalive.timeout:60000}",'
+    'enable-http2="${leadline.http.http2:true}")',
+)
+
+
+def with_tls(settings: Settings, others: Sequence[str]) -> list[str]:
+    """``others`` for the listener that there is, after the operations that make it the one for HTTPS."""
+    if not settings.get(knobs.TLS.name):
+        return list(others)
+    return [*_OPERATIONS, *(line.replace(PLAIN, SECURE) for line in others)]
+
+
+def tls_properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
+    """Properties that name the key store, which is written; none without TLS."""
+    if not settings.get(knobs.TLS.name) or context.certificate is None:
+        return {}
+    path, password = context.directory / "tls.p12", secrets.token_urlsafe(18)
+    context.certificate.write_keystore(path, password)
+    return {"leadline.tls.store": str(path), "leadline.tls.password": password}
+
 
 _WORKER = "/subsystem=io/worker=default"
 _BEAN_POOL = "/subsystem=ejb3/strict-max-bean-instance-pool=slsb-strict-max-pool"
@@ -108,7 +142,7 @@ _TABLE = (
         "leadline.http.connections",
         "listener",
         "maxConnections",
-        operations=(_set(wildfly_tls.PLAIN, "max-connections", "leadline.http.connections"),),
+        operations=(_set(PLAIN, "max-connections", "leadline.http.connections"),),
     ),
     _Own(knobs.ACCEPT_QUEUE.name, "leadline.http.queue", "listener", "tcpBacklog"),
     _Own(
@@ -150,7 +184,7 @@ def operations(settings: Settings) -> list[str]:
     """Operations of the command line that these levels need beside the template's."""
     lines = [line for name, row in _OWN.items() if name in settings and settings[name] is not False
              for line in row.operations]  # fmt: skip
-    return wildfly_tls.operations(settings, lines)
+    return with_tls(settings, lines)
 
 
 def written_over(settings: Settings, pool: str) -> list[str]:

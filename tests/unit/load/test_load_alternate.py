@@ -19,8 +19,7 @@ from leadline.cli.main import app
 from leadline.host.bystanders import Bystanders, Others, listening
 from leadline.load import alternate
 from leadline.load.alternate import SLOT, blocks_of, paired_changes, slots_of
-from leadline.load.command import of_url
-from leadline.load.others import disturbance, read_others
+from leadline.load.command import disturbance, of_url, read_others
 from leadline.load.series import WindowResult
 from leadline.model.errors import UsageError
 from leadline.model.result import AtLeast

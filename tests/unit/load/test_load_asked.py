@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from small_server import small_server
 
-from leadline.load.asked import asked_in
+from leadline.load.arrivals import stated_agents, stated_users
 from leadline.load.driver import DriverRun
-from leadline.load.populations import stated_agents, stated_users
+from leadline.load.series import asked_in
 from leadline.model.workload import Workload
 
 SCENARIO = """

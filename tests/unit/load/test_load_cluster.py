@@ -20,12 +20,10 @@ from leadline.cli.live import load_text
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
-from leadline.load.cluster.clock import Offset, offset
-from leadline.load.cluster.command import option_pairs
-from leadline.load.cluster.connection import Connection
-from leadline.load.cluster.files import scenario_files
+from leadline.load.cluster.command import option_pairs, read_drivers
+from leadline.load.cluster.connection import Connection, Offset, offset
+from leadline.load.cluster.hosts import scenario_files
 from leadline.load.cluster.run import Cluster, Job, Part, merge, seen_from
-from leadline.load.cluster.spec import read_drivers
 from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.drivers import DriverHost, Drivers, shares
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError

@@ -14,14 +14,14 @@ import test_load_presets
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load.driver import by_transaction, percentile_curve, read_summary, responses_between, steady_series
 from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
 from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals, results_of
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
 from leadline.load.generators.run import Plan, Ran, latency_of, plan_from, plan_text, write_files
 from leadline.load.generators.run import main as run_as_a_process
-from leadline.load.result import NOTHING
+from leadline.load.result import NOTHING, read_summary
+from leadline.load.series import by_transaction, percentile_curve, responses_between, steady_series
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import Generator, Workload
 

@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.host import here
 from leadline.load import knee_run
-from leadline.load.bounds import Bound, check_bounds, read_bound, with_scenario
 from leadline.load.driver import find_binary
 from leadline.load.knee import Found, Interval, Limits, Range, Staircase, Step, knee_of, measure_step, steps_at_most
 from leadline.load.result import LimitResult
 from leadline.load.series import SecondResponses
+from leadline.load.within import Bound, check_bounds, read_bound, with_scenario
 from leadline.model.errors import LeadlineError, UsageError
 
 LIMITS = Limits(p99_ms=100, errors=0.01)

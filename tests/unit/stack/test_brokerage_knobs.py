@@ -16,7 +16,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.stack.applications.brokerage import Brokerage, application
-from leadline.stack.applications.health import ask
+from leadline.stack.applications.java import ask
 from leadline.stack.registry import stack_catalogue
 
 STUDY = """\

@@ -9,7 +9,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.study import StackChoice
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
-from leadline.stack.servers import jvm, jvm_flags
+from leadline.stack.servers import jvm
 
 VALUES = """[Global flags]
      intx TieredStopAtLevel      = 4             {product} {default}
@@ -29,7 +29,7 @@ RANGES = """[Global flags ranges]
 
 
 def test_flags_have_type_default_and_range_as_the_jvm_prints_them() -> None:
-    knobs = jvm_flags.knobs_in(VALUES, RANGES)
+    knobs = jvm.knobs_in(VALUES, RANGES)
     tiered, ratio = knobs["jvm.flag.TieredStopAtLevel"], knobs["jvm.flag.MaxHeapFreeRatio"]
     assert (tiered.kind, tiered.default, tiered.minimum, tiered.maximum) == (Kind.INTEGER, 4, 0, 4)
     assert (tiered.apply_cost, ratio.apply_cost) == (ApplyCost.RESTART, ApplyCost.LIVE)
@@ -38,21 +38,21 @@ def test_flags_have_type_default_and_range_as_the_jvm_prints_them() -> None:
     assert (knobs["jvm.flag.Scaling"].default, knobs["jvm.flag.Scaling"].maximum) == (1.5, 2)
     assert (knobs["jvm.flag.AllocateHeapAt"].kind, knobs["jvm.flag.AllocateHeapAt"].default) == (Kind.TEXT, None)
     assert "jvm.flag.MaxHeapSize" not in knobs
-    assert "the knob jvm.heap here" in jvm_flags.elsewhere("jvm.flag.MaxHeapSize", knobs)
-    assert jvm_flags.elsewhere("jvm.flag.TieredStop", knobs).endswith("did you mean jvm.flag.TieredStopAtLevel?")
-    assert jvm_flags.elsewhere("vm.swappiness", knobs) == ""
+    assert "the knob jvm.heap here" in jvm.elsewhere("jvm.flag.MaxHeapSize", knobs)
+    assert jvm.elsewhere("jvm.flag.TieredStop", knobs).endswith("did you mean jvm.flag.TieredStopAtLevel?")
+    assert jvm.elsewhere("vm.swappiness", knobs) == ""
 
 
 def test_levels_become_options_and_are_read_from_values() -> None:
-    knobs = jvm_flags.knobs_in(VALUES, RANGES)
+    knobs = jvm.knobs_in(VALUES, RANGES)
     dedup, scaling = knobs["jvm.flag.UseStringDeduplication"], knobs["jvm.flag.Scaling"]
     levels = {"jvm.heap": 64 << 20, dedup.name: True, "jvm.flag.MaxHeapFreeRatio": 50}
     options = jvm.options(levels, None, knobs)
     assert options[-2:] == ["-XX:+UseStringDeduplication", "-XX:MaxHeapFreeRatio=50"]
     assert jvm.flags({"jvm.flag.MaxHeapFreeRatio": 50}) == {"flag.jvm.flag.MaxHeapFreeRatio": "MaxHeapFreeRatio=50"}
-    assert (jvm_flags.level_of(dedup, "true"), jvm_flags.level_of(scaling, "0.5")) == (True, 0.5)
+    assert (jvm.level_of(dedup, "true"), jvm.level_of(scaling, "0.5")) == (True, 0.5)
     with pytest.raises(LookupError, match="Scaling"):
-        jvm_flags.level_of(scaling, "half")
+        jvm.level_of(scaling, "half")
 
 
 def test_the_jvm_that_is_here_tells_its_flags_and_refuses_what_it_does_not_take() -> None:
@@ -63,9 +63,9 @@ def test_the_jvm_that_is_here_tells_its_flags_and_refuses_what_it_does_not_take(
     assert known["jvm.flag.MaxHeapFreeRatio"].name in {knob.name for knob in server_of(choice).knobs()}
     assert not_a_knob(choice, "jvm.flag.UseG1GC") == "the flag UseG1GC is the knob jvm.collector here; write that"
     home = find_java()
-    assert jvm_flags.refusal(home, ["-XX:TieredStopAtLevel=1"]) == ""
-    assert "Unrecognized VM option" in jvm_flags.refusal(home, ["-XX:+NoSuchFlag"])
-    assert jvm_flags.flag_knobs(Path("/nonexistent")) == {}
+    assert jvm.refusal(home, ["-XX:TieredStopAtLevel=1"]) == ""
+    assert "Unrecognized VM option" in jvm.refusal(home, ["-XX:+NoSuchFlag"])
+    assert jvm.flag_knobs(Path("/nonexistent")) == {}
 
 
 def test_a_study_of_a_flag_is_checked_by_the_jvm(tmp_path: Path) -> None:

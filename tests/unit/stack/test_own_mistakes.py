@@ -23,7 +23,7 @@ from leadline.model.errors import TrialFailure, UsageError
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
-from leadline.stack.own.classes import java_of
+from leadline.stack.own.artifact import java_of
 
 FAILS = """if "--fail" in sys.argv:
     print("zero", "one", "two", "three", sep="\\n", flush=True)

@@ -18,8 +18,8 @@ from leadline.cli.main import app
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.study import StackChoice
 from leadline.stack import provision
-from leadline.stack.downloads import download_seconds, downloads
 from leadline.stack.provision import Artefact, UnpackError, fetch, postgres_artefact, unpack_zip
+from leadline.stack.registry import download_seconds, downloads
 
 
 class FakeMaven:

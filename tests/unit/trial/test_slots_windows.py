@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from leadline.load.driver import responses_between, responses_in_windows, started_unix_ns
+from leadline.load.series import responses_between, responses_in_windows, started_unix_ns
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Slot, Treatment
 from leadline.trial.measure import measure_windows, seconds

@@ -15,8 +15,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.received import from_json
 from leadline.model.units import format_duration
-from leadline.stack.applications.health import ask
-from leadline.stack.applications.java import AUDIT_TIMEOUT, JavaApplication, evidence, last_line
+from leadline.stack.applications.java import AUDIT_TIMEOUT, JavaApplication, ask, evidence, last_line
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.deployment import (
     ConnectionFactory,

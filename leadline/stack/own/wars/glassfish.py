@@ -14,7 +14,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import UsageError
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.wars.base import WarServer, copied, tree_of
-from leadline.stack.servers import glassfish_domain, glassfish_levels, knobs
+from leadline.stack.servers import glassfish, glassfish_levels, knobs
 from leadline.stack.servers.glassfish import GlassFish
 
 _DOMAIN = "config/domain.xml"
@@ -60,7 +60,7 @@ class OwnGlassFish(WarServer, GlassFish):
         levels: Settings = {knobs.MONITORING.name: context.observe, **settings}
         own = (domain / _DOMAIN).read_text(encoding="utf-8")
         broker = context.host.free_port()
-        text = glassfish_domain.written_over(own, levels, context, self.pool_name, broker)
+        text = glassfish.written_over(own, levels, context, self.pool_name, broker)
         write_private(domain / _DOMAIN, text)
         self.furnish(context)
 

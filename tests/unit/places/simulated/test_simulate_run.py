@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from leadline.checks.files.study import StudyFile, parse_study
 from leadline.checks.plan import cost
 from leadline.cli.main import app
-from leadline.load.driver import read_summary, steady_series
+from leadline.load.result import read_summary
+from leadline.load.series import steady_series
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
