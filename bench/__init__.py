@@ -1,5 +1,5 @@
 """Benchmarks, run by hand: `python -m bench.NAME` from the checkout."""
 
-from leadline.host.threads import one_blas_thread
+from leadline.host.process import one_blas_thread
 
 one_blas_thread()

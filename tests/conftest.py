@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from leadline.host.paths import cache_dir
-from leadline.host.threads import one_blas_thread
+from leadline.host.process import one_blas_thread
 
 one_blas_thread()  # before any test imports numpy
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, whose children would ignore it too

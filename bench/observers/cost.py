@@ -21,8 +21,7 @@ import polars as pl
 
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.local import LocalHost
-from leadline.observe.base import Observer, ObserverContext
-from leadline.observe.group import ObserverSet
+from leadline.observe.base import Observer, ObserverContext, ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.processes import ProcessObserver
 

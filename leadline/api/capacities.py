@@ -14,9 +14,9 @@ from leadline.capacity.network import Agents
 from leadline.capacity.scaling import Scaling, scaling_of
 from leadline.load.arrivals import stated_agents
 from leadline.load.knobs import load_knobs
-from leadline.model.load import RATE, USERS, is_load, load_at
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
+from leadline.model.workload import RATE, USERS, is_load, load_at
 from leadline.report import capacity as text
 from leadline.report import scaling as scaling_text
 

@@ -64,14 +64,14 @@ def history_of(
 
 def comparison_table(found: Between) -> list[str]:
     """In lines: a table for each response, and what differs."""
-    from leadline.report.between_text import between_lines
+    from leadline.report.text import between_lines
 
     return between_lines(found)
 
 
 def history_table(found: History) -> list[str]:
     """In lines: a row for each run, and what differed from the run before."""
-    from leadline.report.between_text import history_lines
+    from leadline.report.text import history_lines
 
     return history_lines(found)
 

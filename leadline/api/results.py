@@ -186,7 +186,7 @@ class TuningResult:
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        from leadline.report.tuning.document import document
+        from leadline.report.tuning.export import document
 
         return document(self.view)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leadline.report.advice_text import lines as advice_lines
 from leadline.report.advising import Advice
-from leadline.report.figures.files import document as figures_document
-from leadline.report.figures.files import write as write_figures
+from leadline.report.advising import lines as advice_lines
 from leadline.report.figures.pages import document as pages_document
 from leadline.report.figures.pages import lines as pages_lines
 from leadline.report.figures.pages import over_time as pages_over_time
 from leadline.report.figures.pages import table_of_study as pages_table
 from leadline.report.figures.pages import write as write_pages
+from leadline.report.figures.tables import document as figures_document
+from leadline.report.figures.tables import write as write_figures
 from leadline.report.figures.text import lines as figures_lines
 from leadline.report.text import one_line
 

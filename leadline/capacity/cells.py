@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from leadline.capacity.network import Agents
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
-from leadline.model.load import RATE, USERS
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
+from leadline.model.workload import RATE, USERS
 
 POOLS = ("server.threads.max", "server.datasource.max_connections")
 ROLES = ("server", "database", "web", "driver")  # processes whose CPU a transaction uses

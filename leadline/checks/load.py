@@ -16,10 +16,9 @@ from leadline.load.presets import preset_variables
 from leadline.load.scenario import find_scenario, limits_response_times
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
-from leadline.model.load import is_load, load_at
 from leadline.model.plan import Factor
 from leadline.model.result import OF_LIMITS
-from leadline.model.workload import Workload
+from leadline.model.workload import Workload, is_load, load_at
 from leadline.stack.registry import application_of
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload

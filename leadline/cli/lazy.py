@@ -8,8 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from leadline.cli.combinations import hold
-from leadline.cli.named import name_values
+from leadline.cli.named import hold, name_values
 from leadline.model.errors import UsageError, nearest
 
 # name: module in leadline.cli.commands, summary (the first line of the command's own help)

@@ -25,12 +25,12 @@ from leadline.conclude.question import (
 from leadline.conclude.wording import MOST, listed, noun, signed, size
 from leadline.model.errors import BLAMED
 from leadline.model.judgement import NO_ANSWER, Judgement
-from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interaction, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
+from leadline.model.workload import is_load
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
 _TOLD = (Verdict.BETTER, Verdict.WORSE)

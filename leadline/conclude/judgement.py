@@ -13,7 +13,6 @@ from leadline.conclude.wording import listed, noun
 from leadline.layouts import latest_change, wash_out_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import UNFINISHED, Judgement
-from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Plan, Treatment
 from leadline.model.record import CAME_LATE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
@@ -26,6 +25,7 @@ from leadline.model.result import (
     StudyAnalysis,
     Verdict,
 )
+from leadline.model.workload import is_load
 
 ENOUGH = 0.5  # of what was asked of a level, and of its baseline, must be measured for a figure
 MOST = 0.75  # of what was asked: where less was measured the answer begins with it

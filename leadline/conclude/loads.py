@@ -11,9 +11,9 @@ from statistics import fmean
 from leadline.conclude.wording import loaded, size
 from leadline.model.disturbance import BOUND
 from leadline.model.errors import BLAMED
-from leadline.model.load import RATE, USERS, is_load
 from leadline.model.naming import Describe, plain_level
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.workload import RATE, USERS, is_load
 
 _FEWEST = 3  # loads that show how far it goes
 _FOLLOWS = 0.95  # of what the load asks by the lightest load

@@ -13,11 +13,11 @@ from leadline.analysis.returns import Returns, is_size
 from leadline.analysis.scale import response_kind
 from leadline.conclude.wording import listed, noun, signed, size
 from leadline.model.knob import Level
-from leadline.model.load import is_load
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor
 from leadline.model.result import AtLeast, Effect, Interval, ResponseAnalysis, Verdict
 from leadline.model.units import format_number
+from leadline.model.workload import is_load
 
 _VERSIONS = ("version", "commit", "build", "release", "artefact")  # last part of a factor's name
 _TIMES = ({"before", "after"}, {"old", "new"})

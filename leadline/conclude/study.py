@@ -25,7 +25,6 @@ from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.conclude.wording import signed
 from leadline.model.disturbance import OTHERS
 from leadline.model.knob import Level
-from leadline.model.load import is_load
 from leadline.model.naming import Describe, describing
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
@@ -38,6 +37,7 @@ from leadline.model.result import (
     StudyAnalysis,
     Verdict,
 )
+from leadline.model.workload import is_load
 from leadline.planning.boundary import boundary_of
 from leadline.planning.looks import due, schedule
 from leadline.planning.watched import NOTHING, watched

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from leadline.model.load import RATE, USERS
 from leadline.model.result import AtLeast
+from leadline.model.workload import RATE, USERS
 
 MOST = 3  # settings told in full, responses of one setting, names in a list
 MINUS = "\u2212"

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.figures.extremes import NO_BASELINE, ExtremesTable, extremes
-from leadline.figures.failing import Failures, failures
+from leadline.figures.failing import Failures, Throughput, failures, throughput
 from leadline.figures.fits import fit_systems
 from leadline.figures.grouping import Grouping, permute_groups
 from leadline.figures.ranking import Ranking, ranking
 from leadline.figures.sensitivity import Sensitivities, sensitivities
 from leadline.figures.table import ResultTable
-from leadline.figures.throughput import Throughput, throughput
 
 
 @dataclass(frozen=True)

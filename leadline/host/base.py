@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Protocol, TypedDict, Unpack
 
-from leadline.host.mounts import Mount
+from leadline.host.procfs import Mount
 from leadline.model.knob import Knob, Level, Machine
 from leadline.model.owners import KnobOwner
 

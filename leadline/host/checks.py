@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from leadline.host import noise
+from leadline.host import facts
 from leadline.host.cgroup import memory_parent
 from leadline.host.facts import cpu_facts, read, virtualisation
 from leadline.host.httpd import MEND, find_httpd
@@ -213,7 +213,7 @@ def check_clock(host: LocalHost) -> Finding:
 
 def check_noise(host: LocalHost) -> Finding:
     """How evenly the host computes."""
-    probe = noise.probe(root=host.root)
+    probe = facts.probe(root=host.root)
     sentence = (
         f"equal work varies by {probe.spread:.1f} % (10th to 90th percentile), at worst {probe.worst:.0f} %;"
         f" {probe.stolen:.1f} % of CPU time went to other guests"

@@ -15,17 +15,16 @@ from typing import Any, Unpack
 from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
 from leadline.host.base import HERE, Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
 from leadline.host.cgroup import memory_parent
-from leadline.host.facts import host_facts
+from leadline.host.facts import busy, host_facts
 from leadline.host.files import LocalFiles
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
 from leadline.host.knobs.files import FileKnobs, cannot_act, machine_of
 from leadline.host.lease import Lease
-from leadline.host.mounts import Mount, mount_of, mounts, place_of
-from leadline.host.noise import busy
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
+from leadline.host.procfs import Mount, mount_of, mounts, place_of
 from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -403,11 +402,11 @@ class LocalHost:
                     self.journal.done(entry)
 
     def place_of(self, path: Path) -> str:
-        """See ``leadline.host.mounts.place_of``."""
+        """See ``leadline.host.procfs.place_of``."""
         return place_of(path, self.root)
 
     def mounted(self, path: Path) -> Mount:
-        """See ``leadline.host.mounts.mount_of``."""
+        """See ``leadline.host.procfs.mount_of``."""
         return mount_of(path, self.root)
 
     # -- undoing and telling

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leadline.host import procfs
@@ -21,7 +21,6 @@ from leadline.host.journal import UndoJournal
 from leadline.host.privilege import User, hand_over, new_user, take_back
 from leadline.host.procfs import ProcessStat
 from leadline.host.signals import LOG
-from leadline.host.threads import inherited
 from leadline.host.undo import Entry
 from leadline.model.errors import TrialFailure, UsageError
 
@@ -324,3 +323,19 @@ def _launch(spec: ProcessSpec, argv: Sequence[str], env: dict[str, str]) -> subp
             cwd=spec.cwd,
             start_new_session=True,
         )
+
+
+NAME = "OPENBLAS_NUM_THREADS"
+_own: set[str] = set()
+
+
+def one_blas_thread() -> None:
+    """One thread, unless the user said otherwise. OpenBLAS reads it when numpy is imported: call it before."""
+    if NAME not in os.environ:
+        os.environ[NAME] = "1"
+        _own.add(NAME)
+
+
+def inherited() -> Mapping[str, str]:
+    """The environment without what this process set for itself."""
+    return {name: value for name, value in os.environ.items() if name not in _own}

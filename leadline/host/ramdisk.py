@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from leadline.host.journal import UndoJournal
-from leadline.host.mounts import mount_of
+from leadline.host.procfs import mount_of
 from leadline.host.undo import TREE_MARKER, Entry
 from leadline.host.undo_ramdisk import BLANK, IMAGE, KIND, MAKERS, PACKAGES, UNION, CommandFailed, command
 from leadline.model.places import BRD, OVERLAY

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from leadline.host.mounts import backing_file, mounts
+from leadline.host.procfs import backing_file, mounts
 from leadline.host.undo import TREE_MARKER, CannotUndo, Entry
 
 KIND = "ramdisk"

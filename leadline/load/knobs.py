@@ -15,10 +15,9 @@ from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario, parameters
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.load import OPEN, RATE, USERS, is_load, load_at
 from leadline.model.owners import AtStart
 from leadline.model.units import parse_duration
-from leadline.model.workload import Workload
+from leadline.model.workload import OPEN, RATE, USERS, Workload, is_load, load_at
 
 GENERAL = tuple(catalogue.load("load").values())
 _NOT_RUN = "told by the driver after its run"

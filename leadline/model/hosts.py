@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from leadline.model.errors import quoted
+from leadline.model.knob import ApplyCost, Kind, Knob, Owner, Risk
 
 SSH, SSH_SUDO = "ssh:", "ssh+sudo:"
 KERNEL = "kernel.release"  # the knob of a host that can boot several kernels
@@ -76,3 +77,19 @@ class OrSsh:
                 f"{quoted(found)} is no host over SSH; write ssh:NAME, an alias of ~/.ssh/config or user@host"
             )
         return kind(found)
+
+
+def release_knob(releases: Sequence[str], text: str, source: str) -> Knob:
+    """The kernel of a host that can boot each of these."""
+    return Knob(
+        KERNEL,
+        Kind.CHOICE,
+        ApplyCost.REBOOT,
+        text,
+        default_note="the one that runs",
+        choices=tuple(releases),
+        risk=Risk.CAUTION,
+        owner=Owner.HOST,
+        names={"kernel": "uname -r"},
+        source=source,
+    )

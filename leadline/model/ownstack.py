@@ -18,8 +18,20 @@ from pydantic_core import CoreSchema
 
 from leadline.model.bounds import FilePath, Label, Strict, count
 from leadline.model.errors import KeyedError, nearest, quoted
-from leadline.model.ownknob import PREFIX, OwnKnob
-from leadline.model.ownparts import Attach, Audit, Command, Compose, Name, OwnDatabase, Ready, SettingsFile, Stop, Text
+from leadline.model.ownparts import (
+    PREFIX,
+    Attach,
+    Audit,
+    Command,
+    Compose,
+    Name,
+    OwnDatabase,
+    OwnKnob,
+    Ready,
+    SettingsFile,
+    Stop,
+    Text,
+)
 
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]

@@ -32,11 +32,10 @@ from leadline.model.errors import KeyedError, nearest
 from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
 from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
-from leadline.model.load import filled
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.result import OF_LIMITS, PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
-from leadline.model.workload import Workload, check_budget, warmed_until_over
+from leadline.model.workload import Workload, check_budget, filled, warmed_until_over
 
 MOST_LEVELS = 100
 Levels = Annotated[list[RawLevel], Field(min_length=1, max_length=MOST_LEVELS)]

@@ -13,6 +13,17 @@ from leadline.observe.base import ObserverContext
 from leadline.observe.sampler import Sampler
 from leadline.observe.table import TallTable
 
+SUBJECT = "database"
+
+
+def database_observer(stats: Source, gauges: Sequence[str] = (), interval: float | None = 0.0) -> CounterObserver:
+    """``stats`` is the service's own: counter name to value since the database started.
+
+    ``gauges`` are names whose rate means nothing (connections now open). ``interval`` as in ``CounterObserver``.
+    """
+    return CounterObserver("database", SUBJECT, stats, gauges, interval)
+
+
 Source = Callable[[], Mapping[str, float]]
 
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from leadline.model.disturbance import MachineUse
 from leadline.model.received import ReceivedError
-from leadline.observe.process_series import KERNEL, OWN, PROGRAM
+from leadline.observe.processes import KERNEL, OWN, PROGRAM
 from leadline.observe.table import read_series, schema
 from leadline.observe.window import CpuLines, Windows
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.base import PROC, Files, Process
+from leadline.observe import procfs
 from leadline.observe.base import ObserverContext
-from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.process_series import CLOCK, OTHERS, OWN, SCRIPT, decode
+from leadline.observe.frames import Frame, FrameWriter, read_frames
 from leadline.observe.procfs import process_stat
 from leadline.observe.sampler import Sampler
+from leadline.observe.table import TallTable
 
 _INTERPRETER = re.compile(r"(python|perl|ruby|node|java|php|bash|sh$)")
 # Options of java with a value of their own.
@@ -164,3 +167,224 @@ def _script(command_line: str) -> str:
     values = {at + 1 for at, word in enumerate(words) if word in _VALUED}  # of an option, not what is run
     first = next((word for at, word in enumerate(words) if word and word[0] != "-" and at not in values), "")
     return "" if "-c" in words or "-e" in words else first.rpartition("/")[2][:60]
+
+
+UNITS: Mapping[str, str] = {
+    "cpu": "share of one CPU",
+    "cpu.user": "share of one CPU",
+    "cpu.system": "share of one CPU",
+    "program.cpu": "share of one CPU, by name of a program that is none of the study's",
+    "kernel.cpu": "share of one CPU, threads of the kernel",
+    "cpu.seconds": "s of CPU since the role's first sample",
+    "rss": "bytes, shared pages counted in every process",
+    "rss.anon": "bytes",
+    "rss.shared": "bytes of shared memory in the process that has most of it",
+    "swap": "bytes",
+    "processes": "processes",
+    "threads": "threads",
+    "context_switches.voluntary": "1/s",
+    "context_switches.involuntary": "1/s",
+    "read_bytes": "bytes/s from the storage",
+    "write_bytes": "bytes/s to the storage",
+    "read_chars": "bytes/s by read calls",
+    "write_chars": "bytes/s by write calls",
+    "faults.minor": "1/s",
+    "faults.major": "1/s",
+    "observer.lateness_ms": "ms",
+    "observer.cpu_ms": "ms",
+}
+
+OWN = "leadline"  # role of this program itself
+OTHERS = "others"  # beside the roles: processes that are none of the study's
+PROGRAM = "program.cpu"  # of the processes of one name among the others
+KERNEL = "kernel.cpu"
+CLOCK = "clock"  # beside the stat of a study's process: its CPU clock, ns
+SCRIPT = "script"  # beside an interpreter's stat: what it runs
+_PROGRAMS = 5  # of each look, those that used most
+
+_IO = {"read_bytes": "read_bytes", "write_bytes": "write_bytes", "rchar": "read_chars", "wchar": "write_chars"}
+_SWITCHES = {
+    "voluntary_ctxt_switches": "context_switches.voluntary",
+    "nonvoluntary_ctxt_switches": "context_switches.involuntary",
+}
+
+
+@dataclass
+class _Group:
+    """One role in one frame, by process id."""
+
+    stats: dict[int, procfs.ProcessStat] = field(default_factory=dict)
+    clocks: dict[int, int] = field(default_factory=dict)
+    io: dict[int, dict[str, int]] = field(default_factory=dict)
+    status: dict[int, dict[str, int]] = field(default_factory=dict)
+    tasks: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
+    scripts: dict[int, str] = field(default_factory=dict)
+
+
+def decode(frames: Iterable[Frame]) -> TallTable:
+    """All series; the subject is the role ("server", "database", "driver"), or "processes" for the observer's own."""
+    table = TallTable()
+    ticks, page = 100, 4096
+    before: Frame | None = None
+    last_seen: dict[str, tuple[int, _Group]] = {}  # role -> (monotonic ns, what was last seen of it)
+    tasks_seen: dict[str, tuple[int, _Group]] = {}  # the same, of the last frame with its threads
+    used: defaultdict[str, float] = defaultdict(float)
+    others: tuple[int, _Group] | None = None
+    for frame in frames:
+        constants = procfs.pairs(frame.text("constants"))
+        ticks, page = constants.get("ticks", ticks), constants.get("page", page)
+        groups = _groups(frame)
+        strangers = groups.pop(OTHERS, None)
+        if strangers is not None:
+            known = others[1] if others else _Group()
+            for pid, script in known.scripts.items():
+                if pid in known.stats and _same(known.stats[pid], strangers.stats.get(pid)):
+                    strangers.scripts.setdefault(pid, script)
+            if others is not None:
+                _programs(frame.time_ns, others[1], strangers, ticks, (frame.monotonic_ns - others[0]) / 1e9, table)
+            others = (frame.monotonic_ns, strangers)
+        for role, group in groups.items():
+            _gauges(frame.time_ns, role, group, page, table)
+            if role in last_seen:
+                since, old = last_seen[role]
+                seconds = (frame.monotonic_ns - since) / 1e9
+                used[role] += _cpu(frame.time_ns, role, old, group, ticks, seconds, table)
+                _io(frame.time_ns, role, old, group, seconds, table)
+            last_seen[role] = (frame.monotonic_ns, group)
+            table.add(frame.time_ns, "cpu.seconds", role, used[role])
+            if group.tasks:
+                if role in tasks_seen:
+                    since, old = tasks_seen[role]
+                    _switches(frame.time_ns, role, old, group, (frame.monotonic_ns - since) / 1e9, table)
+                tasks_seen[role] = (frame.monotonic_ns, group)
+        if before is not None:
+            table.add(frame.time_ns, "observer.cpu_ms", "processes", (frame.cpu_ns - before.cpu_ns) / 1e6)
+        table.add(frame.time_ns, "observer.lateness_ms", "processes", frame.lateness_ns / 1e6)
+        before = frame
+    return table
+
+
+def _groups(frame: Frame) -> dict[str, _Group]:
+    groups: defaultdict[str, _Group] = defaultdict(_Group)
+    for name in frame.files:
+        role, *path = name.split("/")
+        if len(path) < 2 or not path[0].isdigit():
+            continue
+        group, pid, text = groups[role], int(path[0]), frame.text(name)
+        if path[1] == "stat":
+            stat = procfs.process_stat(text)
+            if stat is not None:
+                group.stats[pid] = stat
+        elif path[1] == CLOCK:
+            group.clocks[pid] = int(text)
+        elif path[1] == SCRIPT:
+            group.scripts[pid] = text
+        elif path[1] == "io":
+            group.io[pid] = procfs.pairs(text)
+        elif path[1] == "status":
+            group.status[pid] = procfs.pairs(text)
+        elif path[1] == "task":
+            group.tasks[pid, int(path[2])] = procfs.pairs(text)
+    return {role: group for role, group in groups.items() if group.stats}
+
+
+def _gauges(time_ns: int, role: str, group: _Group, page: int, table: TallTable) -> None:
+    table.add(time_ns, "rss", role, page * sum(stat.rss for stat in group.stats.values()))
+    table.add(time_ns, "threads", role, sum(stat.threads for stat in group.stats.values()))
+    table.add(time_ns, "processes", role, len(group.stats))
+    if group.status:
+        status = group.status.values()
+        table.add(time_ns, "rss.anon", role, sum(process.get("RssAnon", 0) for process in status))
+        table.add(time_ns, "rss.shared", role, max(process.get("RssShmem", 0) for process in status))
+        table.add(time_ns, "swap", role, sum(process.get("VmSwap", 0) for process in status))
+
+
+def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> float:
+    """Adds the CPU and fault rates; the group's CPU seconds between the two frames, of processes by their clocks where
+    those are known. Ticks share them out between user mode and the kernel.
+    """
+    seconds_used, user, system, minor, major = 0.0, 0, 0, 0, 0
+    # What an ended child had used by the last sample is already counted as its own.
+    counted_user: defaultdict[int, int] = defaultdict(int)
+    counted_system: defaultdict[int, int] = defaultdict(int)
+    for pid, stat in old.stats.items():
+        if not _same(stat, new.stats.get(pid)):
+            counted_user[stat.parent] += stat.user + stat.children_user
+            counted_system[stat.parent] += stat.system + stat.children_system
+    for pid, now in new.stats.items():
+        was, clock = old.stats.get(pid), old.clocks.get(pid)
+        if was is None or was.start != now.start:
+            was, clock = procfs.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0), 0
+        own_user, own_system = max(0, now.user - was.user), max(0, now.system - was.system)
+        if clock is None or pid not in new.clocks:
+            seconds_used += (own_user + own_system) / ticks
+        else:
+            seconds_used += max(0, new.clocks[pid] - clock) / 1e9
+        children_user = max(0, now.children_user - was.children_user - counted_user[pid])
+        children_system = max(0, now.children_system - was.children_system - counted_system[pid])
+        seconds_used += (children_user + children_system) / ticks
+        user, system = user + own_user + children_user, system + own_system + children_system
+        minor += max(0, now.minor_faults - was.minor_faults)
+        major += max(0, now.major_faults - was.major_faults)
+    if seconds > 0:
+        if user + system == 0:  # too little for a tick: shared out as all before
+            user, system = (sum(getattr(now, mode) for now in new.stats.values()) for mode in ("user", "system"))
+        kernel = system / (user + system) if user + system else 0.0
+        table.add(time_ns, "cpu.user", role, seconds_used * (1 - kernel) / seconds)
+        table.add(time_ns, "cpu.system", role, seconds_used * kernel / seconds)
+        table.add(time_ns, "cpu", role, seconds_used / seconds)
+        table.add(time_ns, "faults.minor", role, minor / seconds)
+        table.add(time_ns, "faults.major", role, major / seconds)
+    return seconds_used
+
+
+def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:
+    """Whether a process id still means the same process."""
+    return now is not None and now.start == was.start
+
+
+def _programs(time_ns: int, old: _Group, new: _Group, ticks: int, seconds: float, table: TallTable) -> None:
+    """The names whose processes used most between two looks; what began and ended in between is not seen."""
+    used: defaultdict[str, int] = defaultdict(int)
+    kernel = 0
+    for pid, now in new.stats.items():
+        was = old.stats.get(pid)
+        before = was.user + was.system if was is not None and was.start == now.start else 0
+        ticked = max(0, now.user + now.system - before)
+        if now.kernel:
+            kernel += ticked
+        else:
+            used[f"{now.name} {new.scripts.get(pid, '')}".strip()] += ticked
+    if seconds <= 0:
+        return
+    for name, count in sorted(used.items(), key=lambda item: -item[1])[:_PROGRAMS]:
+        if count:
+            table.add(time_ns, PROGRAM, name, count / ticks / seconds)
+    table.add(time_ns, KERNEL, "kernel", kernel / ticks / seconds)
+
+
+def _io(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:
+    # A new process starts from nought; one whose file could not be read before has no known start.
+    moved: defaultdict[str, int] = defaultdict(int)
+    for pid, now in new.io.items():
+        was = old.io.get(pid, {})
+        if pid in old.stats and not (was and _same(old.stats[pid], new.stats.get(pid))):
+            continue
+        for source in _IO:
+            moved[source] += max(0, now.get(source, 0) - was.get(source, 0))
+    if new.io and seconds > 0:
+        for source, metric in _IO.items():
+            table.add(time_ns, metric, role, moved[source] / seconds)
+
+
+def _switches(time_ns: int, role: str, old: _Group, new: _Group, seconds: float, table: TallTable) -> None:
+    """Of the threads there are in both; a thread that came or went between the two samples is not seen."""
+    if seconds <= 0:
+        return
+    for source, metric in _SWITCHES.items():
+        count = sum(
+            max(0, status.get(source, 0) - old.tasks[task].get(source, 0))
+            for task, status in new.tasks.items()
+            if task in old.tasks and source in status
+        )
+        table.add(time_ns, metric, role, count / seconds)

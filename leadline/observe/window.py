@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from leadline.observe.process_series import OWN
+from leadline.observe.processes import OWN
 from leadline.observe.table import read_series, schema
 
 

@@ -26,8 +26,7 @@ from leadline.model.plan import Slot, stretches
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study
 from leadline.model.workload import Workload
-from leadline.observe.base import ObserverContext
-from leadline.observe.group import ObserverSet
+from leadline.observe.base import ObserverContext, ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.stack.assembly import Stack

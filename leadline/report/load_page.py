@@ -11,8 +11,7 @@ from leadline.model.errors import UsageError
 from leadline.model.result import AtLeast
 from leadline.model.units import rounded
 from leadline.report import histograms, words
-from leadline.report.charts.latency import curve
-from leadline.report.charts.over_time import Load, heat_map, percentiles, throughput
+from leadline.report.charts.latency import Load, curve, heat_map, percentiles, throughput
 from leadline.report.charts.theme import BLUE, Figure
 from leadline.report.files import read_json, read_seconds
 from leadline.report.latency import Latency

@@ -29,14 +29,14 @@ from leadline import __version__
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
-from leadline.report import advice_text, details, latency, view, words
+from leadline.report import advising, details, latency, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
 from leadline.report.charts.trial import MARGIN
 from leadline.report.document import plain
-from leadline.report.figures.section import Section, section
-from leadline.report.load_text import load_text
+from leadline.report.figures.charts import Section, section
 from leadline.report.sizes import change_text
 from leadline.report.view import View
+from leadline.report.words import load_text
 
 SCRIPTS = ("charts.js", "tables.js", "trials.js", "flames.js")  # one after the other they are the page's script
 
@@ -98,7 +98,7 @@ def render(content: View, kept: Path | None = None) -> str:
         latency_all=latency.ALL,
         quantiles=list(latency.QUANTILES),
         load=load_text(content.record.study.workload, content.record.study.factors),
-        advice_text=advice_text,
+        advice_text=advising,
         sizes=content.sizes,
         change_text=change_text,
         columns=content.columns,

@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from leadline.report.charts.panels import PANELS, Panel, Source
-from leadline.report.charts.trial import MARGIN, WIDTH
+from leadline.report.charts.trial import MARGIN, PANELS, WIDTH, Panel, Source
 from leadline.report.files import TrialFiles
 
 POINTS = 240  # at most so many points a line; longer series are thinned by the mean (or the largest) of each bin

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leadline.advice import advise
-from leadline.advice.facts import Statements, Threads
 from leadline.advice.findings import written
+from leadline.advice.look import Statements, Threads
 from leadline.analysis.explained import Change, Counted, explained
 from leadline.layouts import layout_of
 from leadline.model.knob import Knob
@@ -17,15 +17,13 @@ from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
 from leadline.report import advising, details, health, histograms, latency, layers, series, words
 from leadline.report import files as trial_files
-from leadline.report.charts import cells as cells_chart
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
-from leadline.report.charts import load as load_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
-from leadline.report.charts.over_time import Load, heat_map
-from leadline.report.charts.panels import PANELS
+from leadline.report.charts.latency import Load, heat_map
 from leadline.report.charts.theme import Figure, marked, palette
+from leadline.report.charts.trial import PANELS
 from leadline.report.files import TrialFiles, transactions
 from leadline.report.glance import Axis, Glance, axis, glance, strongest
 from leadline.report.observed import facts, statements, threads
@@ -251,14 +249,14 @@ def _against_load(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Fig
     return {
         response.response: marked(figure, analysis.simulated)
         for response in analysis.responses
-        if (figure := load_chart.against_load(record, response)) is not None
+        if (figure := effects_chart.against_load(record, response)) is not None
     }
 
 
 def _interactions(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, tuple[Figure, ...]]:
     return {
         response.response: tuple(
-            marked(figure, analysis.simulated) for figure in cells_chart.cell_means(record, response)
+            marked(figure, analysis.simulated) for figure in effects_chart.cell_means(record, response)
         )
         for response in analysis.responses
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import PurePath
 
 from leadline.layouts import layout_of
 from leadline.model.knob import Level
-from leadline.model.load import is_load
 from leadline.model.naming import describing, treatment_name
 from leadline.model.naming import level_text as level_text
 from leadline.model.plan import Plan, PlannedTrial, Treatment
@@ -22,8 +22,10 @@ from leadline.model.result import (
     StudyAnalysis,
     Verdict,
 )
+from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Study
-from leadline.model.units import format_number
+from leadline.model.units import format_duration, format_number
+from leadline.model.workload import RATE, USERS, Workload, is_load
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
@@ -159,3 +161,48 @@ def lead(analysis: StudyAnalysis) -> tuple[str, str]:
     if len(analysis.answer) <= _SHORT or not analysis.headline:
         return analysis.answer, ""
     return analysis.headline, analysis.answer.removeprefix(analysis.headline).strip()
+
+
+def load_text(load: Workload, varied: Collection[str] = ()) -> str:
+    """``40 users``, ``poisson arrivals at 20 sessions/s``, ``users from 10 to 100 over 1m``, a recording, a tool.
+    ``varied``: factors of the study, among which its users or its rate may be.
+    """
+    if USERS in varied:
+        return f"users by factor {USERS}"
+    if RATE in varied:
+        return f"{load.arrivals} arrivals by factor {RATE}"
+    if load.generator is not None:
+        script = f", {PurePath(load.generator.script).name}" if load.generator.script else ""
+        return f"load by {load.generator.name}{script}"
+    preset = f" in the shape of {PRESETS[load.preset].tool}" if load.preset else ""
+    bursts = f" in bursts of {load.bursts.removeprefix('random:')}" if load.bursts else ""
+    if load.bursts and load.bursts.startswith("random:"):
+        bursts += " (random)"
+    if load.arrivals == "replay":
+        faster = "" if load.speed == 1.0 else f" at {load.speed:g} times its speed"
+        return f"arrivals as recorded in {PurePath(load.replay or '?').name}{faster}{preset}"
+    if load.profile is not None:
+        return f"{_profile(load)}{bursts}{preset}"
+    if load.arrivals == "closed":
+        count = (
+            f"the users of {load.scenario}"
+            if load.users is None
+            else f"{load.users} user{'s' if load.users != 1 else ''}"
+        )
+        if load.clients is not None and load.threads is not None:
+            count += f" ({load.clients} clients x {load.threads} threads)"
+        return f"{count}{preset}"
+    rate = "no rate" if load.rate is None else f"{load.rate:g} sessions/s"
+    return f"{load.arrivals} arrivals at {rate}{bursts}{preset}"
+
+
+def _profile(load: Workload) -> str:
+    points = profile_points(load.profile or "")
+    values = [value for _, value in points]
+    what = "users" if load.arrivals == "closed" else f"{load.arrivals} arrivals of sessions/s"
+    over = format_duration(points[-1][0])
+    if len(points) == 1:
+        return f"{values[0]:g} {what}"
+    if len(points) == 2:
+        return f"{what} from {values[0]:g} to {values[1]:g} over {over}"
+    return f"{what} by a profile of {len(points)} points over {over}, {min(values):g} to {max(values):g}"

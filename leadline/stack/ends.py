@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from leadline.host.base import PROC, Files, Process
 from leadline.host.files import oom_kills, rows
-from leadline.host.kernellog import OomKill
-from leadline.host.kernellog import oom_kills as logged_oom_kills
-from leadline.host.signals import LOG
+from leadline.host.signals import LOG, OomKill
+from leadline.host.signals import oom_kills as logged_oom_kills
 from leadline.model.blame import SIGKILL, Event, Evidence, Memory, Part
 
 _MOST = 0.5  # share of the machine's memory that makes its lack a process's own doing

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
-from leadline.model.ownknob import PREFIX
+from leadline.model.ownparts import PREFIX
 from leadline.model.study import HOST_ROLES, StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership

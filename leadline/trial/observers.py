@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from leadline.host.base import Host
 from leadline.observe.base import Observer
-from leadline.observe.counters import CounterObserver
-from leadline.observe.database import database_observer
+from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.gc import GcObserver
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver

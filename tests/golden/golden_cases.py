@@ -28,7 +28,7 @@ from leadline.places.simulated.testbed import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import RunOptions
 from leadline.report.document import plain
-from leadline.report.tuning.document import document
+from leadline.report.tuning.export import document
 from leadline.report.tuning.view import gather
 from leadline.store.tunings import TuningRecords
 

@@ -11,7 +11,7 @@ import pytest
 
 from leadline.host import undo_ramdisk
 from leadline.host.local import LocalHost
-from leadline.host.mounts import mounts
+from leadline.host.procfs import mounts
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 from leadline.stack import places
 

@@ -13,7 +13,7 @@ from server_cells import stack
 from witnesses import matrix, wait_for
 
 from leadline.host.local import LocalHost
-from leadline.host.mounts import mounts
+from leadline.host.procfs import mounts
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import Level
 from leadline.model.places import (

@@ -1,7 +1,7 @@
 """All rules, one module a layer."""
 
 from leadline.advice.look import Rule
-from leadline.advice.rules import application, database, driver, jvm, kernel, server
+from leadline.advice.rules import application, database, jvm, kernel, server
 
 LAYERS = ("kernel", "database", "server", "jvm", "driver", "application")
 RULES: tuple[Rule, ...] = (
@@ -9,6 +9,6 @@ RULES: tuple[Rule, ...] = (
     *database.RULES,
     *server.RULES,
     *jvm.RULES,
-    *driver.RULES,
+    *application._DRIVER,
     *application.RULES,
 )

@@ -17,8 +17,8 @@ from leadline.load.result import read_summary
 from leadline.load.within import WORST, TypeWithin, within_limits
 from leadline.model.errors import FailureClass, LeadlineError, UsageError
 from leadline.model.knob import Kind
-from leadline.model.load import RATE, USERS, is_load
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.workload import RATE, USERS, is_load
 
 _NUMBERS = (Kind.INTEGER, Kind.NUMBER)
 _RESPONSES = ["throughput", "mean", "p90", "p99", "errors"]

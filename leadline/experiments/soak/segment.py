@@ -13,8 +13,7 @@ from leadline.conclude.soak import METRICS
 from leadline.experiments.soak.record import interval_of
 from leadline.load.series import ALL, last_second, outcomes_in, started_unix_ns, whole_seconds
 from leadline.model.soak import Gauge, Interval
-from leadline.observe.base import Observer
-from leadline.observe.group import ObserverSet
+from leadline.observe.base import Observer, ObserverSet
 from leadline.observe.table import read_series
 
 HOLDINGS = "holdings"  # name of the counters of leadline.experiments.soak.holdings

@@ -23,10 +23,9 @@ from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.workload import Workload
-from leadline.observe.base import Observer, ObserverContext
+from leadline.observe.base import Observer, ObserverContext, ObserverSet
 from leadline.observe.counters import CounterObserver
 from leadline.observe.gc import GcObserver
-from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.processes import ProcessObserver
 from leadline.places.real import RealSystem, checks_of

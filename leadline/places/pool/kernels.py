@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leadline.host.local import LocalHost
-from leadline.host.release import release_knob
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.hosts import KERNEL
+from leadline.model.hosts import KERNEL, release_knob
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Plan, PlannedTrial
 

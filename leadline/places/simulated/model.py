@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Knob, Level
-from leadline.model.load import RATE, USERS
 from leadline.model.plan import Factor
 from leadline.model.shapes import PRESETS
 from leadline.model.units import parse_duration
-from leadline.model.workload import Workload
+from leadline.model.workload import RATE, USERS, Workload
 from leadline.places.simulated import queueing
 from leadline.places.simulated.truth import CPU, LATENCIES, KnobEffect, Server, Truth
 

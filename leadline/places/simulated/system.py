@@ -15,14 +15,13 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS
 from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.load import load_at
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
-from leadline.model.workload import Workload
+from leadline.model.workload import Workload, load_at
 from leadline.places.simulated.files import TRANSACTION, read_load, told_seconds, write_load
 from leadline.places.simulated.host import SimulatedHost, known_levels, usual_level
 from leadline.places.simulated.model import Model

@@ -32,8 +32,7 @@ from leadline.host.watchdog import Watchdog
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.observe.base import ObserverContext
-from leadline.observe.group import ObserverSet
+from leadline.observe.base import ObserverContext, ObserverSet
 from leadline.places.ssh import wire
 from leadline.stack import probe, provision
 from leadline.stack.assembly import Stack

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from leadline.host.release import release_knob
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, nearest
+from leadline.model.hosts import release_knob
 from leadline.model.knob import Knob
 
 _FEWEST = 2  # kernels that are a choice

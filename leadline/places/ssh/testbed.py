@@ -20,11 +20,9 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, Usa
 from leadline.model.hosts import SshHost
 from leadline.model.knob import Knob
 from leadline.model.study import Study
-from leadline.observe.base import Observer, ObserverContext
-from leadline.observe.counters import CounterObserver
-from leadline.observe.database import database_observer
+from leadline.observe.base import Observer, ObserverContext, ObserverSet
+from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.gc import GcObserver
-from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver, compiled_since
 from leadline.observe.processes import ProcessObserver

@@ -22,10 +22,9 @@ from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.knob import Level
-from leadline.model.load import load_at
 from leadline.model.received import ReceivedError
 from leadline.model.study import Study
-from leadline.model.workload import Workload
+from leadline.model.workload import Workload, load_at
 from leadline.places.guest import accelerator, initramfs, kernels, machine
 from leadline.places.guest.accelerator import Accelerator
 from leadline.places.guest.boot import Boot

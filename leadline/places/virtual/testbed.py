@@ -27,12 +27,12 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest, GuestKind
 from leadline.model.knob import ApplyCost, Knob, Level, Owner
-from leadline.model.load import is_load
 from leadline.model.owners import AtStart, KnobOwner
 from leadline.model.plan import Plan, Slot
 from leadline.model.received import ReceivedError, number
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
 from leadline.model.units import format_size
+from leadline.model.workload import is_load
 from leadline.observe.gc import GcObserver
 from leadline.places.guest import kernels
 from leadline.places.guest.boot import QEMU

@@ -1,15 +1,114 @@
-"""The forest plot: every effect on one response, ranked, with both intervals."""
+"""Effects on one response: the forest plot, plots of cell means, the response against the load."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 
+from leadline.conclude.loads import load_of
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, ResponseAnalysis, Verdict
 from leadline.report import words
-from leadline.report.charts.theme import GREY, VERDICTS, DataSets, Figure, figure
+from leadline.report.charts.theme import GREY, TREATMENTS, VERDICTS, DataSets, Figure, figure
+
+_SETTINGS = len(TREATMENTS)  # lines
+
+
+def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
+    """None for a study whose load is the same in all trials."""
+    factor = load_of(record)
+    if factor is None:
+        return None
+    rows: list[dict[str, Any]] = []
+    for observation in record.observations():
+        levels = observation.treatment.as_dict()
+        value = observation.responses.get(analysis.response)
+        if observation.failure is None and value is not None:
+            rest = [words.setting(record.study, name, level) for name, level in levels.items() if name != factor]
+            rows.append({"load": float(levels[factor]), "value": value, "setting": ", ".join(rest)})
+    settings = list(dict.fromkeys(str(row["setting"]) for row in rows))
+    if not rows or len(settings) > _SETTINGS:
+        return None
+    sets = DataSets()
+    means = [
+        {"load": load, "setting": setting, "value": statistics.fmean(values)}
+        for setting in settings
+        for load in sorted({row["load"] for row in rows})
+        if (values := [row["value"] for row in rows if (row["setting"], row["load"]) == (setting, load)])
+    ]
+    kind = words.kind_of(analysis.response)
+    x = alt.X("load:Q", title=factor)
+    y = alt.Y("value:Q", title=[analysis.response, kind.unit], scale=alt.Scale(zero=True))
+    legend = alt.Legend(orient="top", columns=2, title=None) if len(settings) > 1 else None
+    colour = alt.Color(
+        "setting:N", scale=alt.Scale(domain=settings, range=list(TREATMENTS[: len(settings)])), legend=legend
+    )
+    drawn = alt.layer(
+        sets.chart(means).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=colour),
+        sets.chart(rows)
+        .mark_point(size=36, opacity=0.7)
+        .encode(x=x, y=y, color=colour, tooltip=["setting:N", "load:Q", "value:Q"]),
+    ).properties(width=460, height=220)
+    title = f"{analysis.response} against {factor}"
+    lines = "; a line for each setting of the other factors" if len(settings) > 1 else ""
+    caption = f"{analysis.response} of every trial over its load, and the mean at each load{lines}."
+    return figure(f"load-{analysis.response}", title, caption, drawn, sets=sets)
+
+
+_PAIRS = 3  # pairs of factors drawn: those with the strongest interactions
+
+
+def cell_means(record: StudyRecord, analysis: ResponseAnalysis) -> Iterator[Figure]:
+    """A figure for each pair of factors that has an interaction, the strongest pairs first."""
+    pairs = list(dict.fromkeys(interaction.factors for interaction in analysis.interactions if interaction.sentence))
+    for names in (pairs or list(dict.fromkeys(interaction.factors for interaction in analysis.interactions))[:1])[
+        :_PAIRS
+    ]:
+        yield _pair(record, analysis, names)
+
+
+def _pair(record: StudyRecord, analysis: ResponseAnalysis, names: tuple[str, str]) -> Figure:
+    along, apart = names
+    rows = [
+        {
+            "along": words.level_text(record.study, along, cell.levels[0]),
+            "apart": words.setting(record.study, apart, cell.levels[1]),
+            "mean": cell.mean,
+            "low": cell.interval.low if cell.interval else cell.mean,
+            "high": cell.interval.high if cell.interval else cell.mean,
+            "trials": cell.trials,
+        }
+        for cell in analysis.cells
+        if cell.factors == names
+    ]
+    kind = words.kind_of(analysis.response)
+    sets = DataSets()
+    chart = sets.chart(rows)
+    order = list(dict.fromkeys(str(row["along"]) for row in rows))
+    kinds = list(dict.fromkeys(str(row["apart"]) for row in rows))
+    x = alt.X("along:N", sort=order, title=along, axis=alt.Axis(labelAngle=0))
+    y = alt.Y("mean:Q", title=[analysis.response, kind.unit], scale=alt.Scale(zero=False))
+    colours = [TREATMENTS[number % len(TREATMENTS)] for number in range(len(kinds))]
+    colour = alt.Color("apart:N", title=None, scale=alt.Scale(domain=kinds, range=colours))
+    shape = alt.Shape("apart:N", title=None, scale=alt.Scale(domain=kinds))
+    drawn = alt.layer(
+        chart.mark_rule(strokeWidth=1.4, opacity=0.6).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour),
+        chart.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=colour),
+        chart.mark_point(filled=True, size=64, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=["along:N", "apart:N", "mean:Q", "low:Q", "high:Q", "trials:Q"]
+        ),
+    ).properties(width=420, height=220)
+    title = f"{analysis.response}: {along} with {apart}"
+    caption = (
+        f"Mean {analysis.response} of all trials with both levels, with its 95 % interval. Parallel lines: each factor "
+        "does the same whatever the other; lines that are not: the effects depend on each other."
+    )
+    name = f"interaction-{analysis.response}-{along}-{apart}".replace(".", "-")
+    return figure(name, title, caption, drawn, sets=sets)
+
 
 _WIDTH = 560
 _SHAPES = ["triangle-up", "triangle-down", "square", "circle", "cross"]  # in the order of the verdicts

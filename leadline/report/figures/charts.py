@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
-from leadline.figures.everything import StudyFigures
+from leadline.figures.everything import StudyFigures, figures_of
 from leadline.figures.extremes import ExtremesTable
-from leadline.figures.failing import Failures
+from leadline.figures.failing import Failures, Throughput
 from leadline.figures.grouping import Grouping
 from leadline.figures.ranking import Ranking, Standing
-from leadline.figures.throughput import Throughput
-from leadline.report.charts.theme import BLACK, BLUE, GREY, ORANGE, VERMILLION, DataSets, Figure, figure
+from leadline.figures.study import table_of
+from leadline.model.errors import UsageError
+from leadline.model.naming import describing
+from leadline.model.record import StudyRecord
+from leadline.report.charts.theme import BLACK, BLUE, GREY, ORANGE, VERMILLION, DataSets, Figure, figure, marked
 from leadline.report.figures.sensitivity import bars, heat_map, pie
 
 STANDINGS = {Standing.POSITIVE: BLUE, Standing.UNDETERMINED: "#6b727c", Standing.NEGATIVE: VERMILLION}
@@ -323,4 +327,40 @@ def _standing() -> alt.Color:
         "verdict:N",
         scale=alt.Scale(domain=domain, range=list(STANDINGS.values())),
         legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
+    )
+
+
+FACTORS = 4  # with fewer, the effects say it all
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of one response."""
+
+    response: str
+    sentences: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...]
+
+
+def section(record: StudyRecord) -> Section | None:
+    """The figures of the study's first response; None with fewer than four factors or without a figure."""
+    if len(record.plan.factors) < FACTORS or not record.study.responses:
+        return None
+    response = record.study.responses[0]
+    try:
+        table = table_of(
+            record.plan,
+            record.observations(),
+            response,
+            describe=describing(record.study),
+        )
+    except UsageError:
+        return None  # no run has a figure: the page says so where it lists the effects
+    figures = figures_of(table)
+    return Section(
+        response,
+        tuple(figures.sentences()),
+        tuple(marked(chart, record.simulated) for chart in charts(figures)),
+        figures.notes,
     )

@@ -18,7 +18,7 @@ from leadline.host.undo_running import LEVEL, SETTINGS
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Knob
-from leadline.model.ownknob import PREFIX
+from leadline.model.ownparts import PREFIX
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer

@@ -9,7 +9,7 @@ from typing import Protocol
 from leadline.model.knob import Knob, Level
 from leadline.model.ownstack import OwnFile
 from leadline.stack.own import quarkus, spring
-from leadline.stack.own.catalogue import Catalogue
+from leadline.stack.own.parameters import Catalogue
 from leadline.stack.own.words import artifact
 
 

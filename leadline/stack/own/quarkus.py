@@ -15,11 +15,11 @@ from typing import Any
 from leadline.host.received import member, zipped
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.ownknob import PREFIX
+from leadline.model.ownparts import PREFIX
 from leadline.model.received import ReceivedError, from_json, reading
 from leadline.model.units import parse_size
-from leadline.stack.own import catalogue as shared
-from leadline.stack.own.catalogue import Catalogue
+from leadline.stack.own import parameters as shared
+from leadline.stack.own.parameters import Catalogue
 
 OPTION = "-D"  # before NAME=VALUE, as an option of the JVM
 _MODEL = "META-INF/quarkus-config-doc/quarkus-config-model.json"

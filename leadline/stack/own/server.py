@@ -13,14 +13,13 @@ from leadline.host.jvm import agent_jar
 from leadline.model.blame import Evidence
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.model.ownknob import PREFIX, knob_of
+from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import frameworks
-from leadline.stack.own.catalogue import live_value
 from leadline.stack.own.frameworks import FRAMEWORKS
-from leadline.stack.own.parameters import Parameters, database_words, invoked
+from leadline.stack.own.parameters import Parameters, database_words, invoked, live_value
 from leadline.stack.own.words import Words, artifact, beside, full, line_of
 from leadline.stack.servers import evidence, jvm
 from leadline.stack.servers.agent import ensure_agent

@@ -16,10 +16,10 @@ from typing import Any
 from leadline.host.received import member, zipped
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.ownknob import PREFIX
+from leadline.model.ownparts import PREFIX
 from leadline.model.received import ReceivedError, from_json, reading
 from leadline.model.units import parse_duration, parse_size
-from leadline.stack.own.catalogue import Catalogue, level_of
+from leadline.stack.own.parameters import Catalogue, level_of
 
 __all__ = ["OPTION", "catalogue", "level_of", "value"]
 

@@ -14,8 +14,7 @@ from leadline.capacity.scaling import scaling
 from leadline.experiments.knee.search import CRITICAL_MS, Limit, Measured, critical, limits, next_of, result_of
 from leadline.load.crossing import Crossing, Probe, crossing, next_load
 from leadline.load.knee import Interval, Range
-from leadline.model.load import RATE
-from leadline.model.workload import Workload
+from leadline.model.workload import RATE, Workload
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.trial import Instance, trial_series
 from leadline.places.simulated.truth import NoiseLevels, Server, Truth

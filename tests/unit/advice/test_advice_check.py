@@ -10,8 +10,8 @@ import report_fixture
 from report_fixture import fake_study
 
 from leadline.advice import Finding, checked
+from leadline.advice.check import checking_study
 from leadline.advice.document import document, status
-from leadline.advice.study import checking_study
 from leadline.checks.files.study import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
@@ -19,8 +19,7 @@ from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import StudyRecord
 from leadline.model.result import Drift, Effect, Interval, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.model.study import Study
-from leadline.report.advice_text import lines
-from leadline.report.advising import advice
+from leadline.report.advising import advice, lines
 from leadline.report.files import read
 from leadline.report.observed import observed
 

@@ -12,7 +12,7 @@ from leadline.cli.main import app
 from leadline.experiments.results import analysis_of
 from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
-from leadline.report.charts.load import against_load
+from leadline.report.charts.effects import against_load
 from leadline.store.lab import Store
 
 TRUTH = """

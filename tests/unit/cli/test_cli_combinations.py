@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli.combinations import ALONE, APART, NEEDS
 from leadline.cli.lazy import COMMANDS, LazyCommands
 from leadline.cli.main import app
+from leadline.cli.named import ALONE, APART, NEEDS
 from leadline.model.errors import UsageError
 
 CHOSEN = {"--undecided": "pass", "--order": "latin", "--cache": "warm", "--generator": "k6"}

@@ -21,7 +21,7 @@ from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role, Treatment
 from leadline.model.result import RESPONSES, Observation
 from leadline.model.study import Study
-from leadline.report.figures.section import section
+from leadline.report.figures.charts import section
 from leadline.report.page import build
 from leadline.store.lab import Store
 

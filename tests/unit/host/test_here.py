@@ -143,14 +143,14 @@ def test_no_file_is_written_beside_a_directory_that_a_kill_could_leave(tmp_path:
 
 PROGRAM = """
 import os, sys
-from leadline.host.threads import NAME, inherited, one_blas_thread
+from leadline.host.process import NAME, inherited, one_blas_thread
 one_blas_thread()
 print(os.environ[NAME], inherited().get(NAME), "numpy" in sys.modules)
 """
 COMMAND = """
 import os
 from leadline.cli.main import main
-from leadline.host.threads import NAME
+from leadline.host.process import NAME
 try:
     main()
 except SystemExit:

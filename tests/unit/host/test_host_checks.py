@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import checks, noise
+from leadline.host import checks, facts
 from leadline.host.java import find_java, java_homes
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
@@ -33,7 +33,7 @@ def fake_java_home(folder: Path, version: str, jdk: bool = True) -> Path:
 
 def test_every_check_answers_on_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(noise, "probe", lambda **_: noise.Noise(1.0, 2.0, 0.0, 100))
+    monkeypatch.setattr(facts, "probe", lambda **_: facts.Noise(1.0, 2.0, 0.0, 100))
     found = checks.findings(LocalHost(state=tmp_path / "state"))
     assert len(found) == len(checks.CHECKS) == len({finding.name for finding in found})
     assert all(finding.sentence and finding.level in ("ok", "warn", "bad") for finding in found)
@@ -118,7 +118,7 @@ def test_left_entries_are_told_with_the_command(host: LocalHost, tmp_path: Path)
 
 
 def test_noise_is_measured() -> None:
-    found = noise.probe(seconds=0.1)
+    found = facts.probe(seconds=0.1)
     assert found.rounds >= 20
     assert found.spread >= 0
     assert found.worst >= 0

@@ -11,7 +11,7 @@ import pytest
 from leadline.host import ramdisk, undo_ramdisk
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
-from leadline.host.mounts import place_of
+from leadline.host.procfs import place_of
 from leadline.host.undo import CannotUndo, Entry
 from leadline.host.undo_ramdisk import CommandFailed
 from leadline.model.errors import FailureClass, TrialFailure

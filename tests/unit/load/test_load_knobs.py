@@ -10,8 +10,7 @@ from leadline.load.knobs import LoadOwner, load_knobs, why_not
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import ApplyCost, Kind
-from leadline.model.load import load_at
-from leadline.model.workload import Workload
+from leadline.model.workload import Workload, load_at
 from leadline.places.simulated.queueing import Station, closed
 from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions

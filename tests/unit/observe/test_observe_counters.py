@@ -8,11 +8,9 @@ import polars as pl
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.observe.base import Observer, ObserverContext
-from leadline.observe.counters import CounterObserver
-from leadline.observe.database import database_observer
+from leadline.observe.base import Observer, ObserverContext, ObserverSet
+from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.frames import FrameWriter, read_frames
-from leadline.observe.group import ObserverSet
 from leadline.observe.host import HostObserver
 from leadline.observe.machine import MachineLines
 from leadline.observe.sampler import Sampler

@@ -10,8 +10,7 @@ import pytest
 from leadline.host.files import LocalFiles
 from leadline.observe.base import ObserverContext
 from leadline.observe.frames import Frame, read_frames
-from leadline.observe.process_series import UNITS, decode
-from leadline.observe.processes import ProcessObserver, _script
+from leadline.observe.processes import UNITS, ProcessObserver, _script, decode
 from leadline.observe.window import CpuLines
 
 

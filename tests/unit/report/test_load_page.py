@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from leadline.api import printing
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
-from leadline.report.charts.over_time import Load, heat_map
+from leadline.report.charts.latency import Load, heat_map
 from leadline.report.histograms import Histogram
 from leadline.report.load_page import build_load
 

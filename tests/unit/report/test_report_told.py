@@ -13,8 +13,8 @@ from leadline.model.result import StudyAnalysis
 from leadline.model.workload import Workload
 from leadline.report import page, view
 from leadline.report.files import TrialFiles, read
-from leadline.report.load_text import load_text
 from leadline.report.view import sentences
+from leadline.report.words import load_text
 
 KNOBS = {
     name: Knob(name, Kind.INTEGER, ApplyCost.RESTART, "")

@@ -14,9 +14,9 @@ import pytest
 from leadline.host import signals
 from leadline.host.base import ProcessSpec
 from leadline.host.files import LocalFiles
-from leadline.host.kernellog import OomKill, parse
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
+from leadline.host.signals import OomKill, parse
 from leadline.model.blame import Event, Memory, Part, failure_class
 from leadline.model.errors import FailureClass
 from leadline.stack import ends

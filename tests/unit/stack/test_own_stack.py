@@ -20,8 +20,7 @@ from leadline.checks.machine import apart
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
-from leadline.model.ownknob import OwnKnob, level_read, written
-from leadline.model.ownparts import terms
+from leadline.model.ownparts import OwnKnob, level_read, terms, written
 from leadline.model.ownstack import OwnStack
 from leadline.stack.assembly import Stack
 from leadline.stack.base import ServiceContext

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.ownknob import knob_of
+from leadline.model.ownparts import knob_of
 from leadline.model.ownstack import DRIVER, filled
 from leadline.model.places import TEMPORARY
 from leadline.stack.base import ServiceContext, Settings

@@ -18,7 +18,7 @@ import pytest
 
 from leadline.checks.files.study import StudyFile, parse_study
 from leadline.host.knobs import every_knob
-from leadline.host.release import release_knob
+from leadline.model.hosts import release_knob
 from leadline.model.record import TrialState
 from leadline.places.pool.base import JOB, HostState, JobState, JobStatus, PoolHost, PoolSilentError, Wish
 from leadline.places.pool.job import read_job, run_job
