@@ -1,0 +1,381 @@
+"""Which frames carry a difference: effects of methods and of call paths, from the samples of profiles.
+
+A method's effect is that of its own samples, on whatever path it ran: the effects of all methods sum to the total's. A
+path's effect is that of everything below it. Methods and paths are one family. Half of the error rate goes to the
+total and from a claimed path down to those it calls, half to all paths and methods alike, so that a frame may be named
+where the total is too noisy (the inheritance of Bretz, Maurer, Brannath and Posch, 2009). Named frames are wrong in at
+most ``ALPHA`` of studies, whatever their dependence.
+
+Variances are those of replicates. They are few, so each is drawn towards what counting gives plus a spread in common
+(Smyth, 2004), but for a frame whose own is larger than that explains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from leadline.analysis.table import Floats, Ints
+from leadline.model import distributions
+from leadline.model.result import Interval
+
+ALPHA = 0.05
+LEVEL = 0.95
+SMALLEST = 0.001  # share of all samples of a path or a method that is judged
+MOST = 250  # paths that are judged, and as many methods: the largest
+_CARRIES = 0.8  # share of a path's effect in those it calls, from which on these are the ones to tell
+_BORROWED = 3.0  # degrees of freedom that other frames lend, for each of the frame's own: they may vary together
+_OUTLIER = 0.01
+_JDK = ("java", "javax", "jdk", "sun")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The samples of a recording, a trial, or a treatment's slots in one server instance.
+
+    ``stacks``: samples by stack, the outermost method first, with semicolons between. ``per``: what they are divided
+    by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within.
+    """
+
+    stacks: Mapping[str, float]
+    treated: bool
+    per: float = 1.0
+    block: int | None = None
+
+
+@dataclass(frozen=True)
+class FrameEffect:
+    """The change of one frame's samples by transaction. ``path``: its callers and itself; of a method itself alone.
+
+    ``interval`` holds for this frame by itself (``LEVEL``), ``p_value`` is adjusted for all frames that were judged;
+    both are None for one pair of recordings. ``named``: distinguishable from no change.
+    """
+
+    path: tuple[str, ...]
+    baseline: float
+    change: float
+    interval: Interval | None
+    p_value: float | None
+
+    @property
+    def name(self) -> str:
+        return self.path[-1] if self.path else "all samples"
+
+    @property
+    def named(self) -> bool:
+        return self.p_value is not None and self.p_value <= ALPHA
+
+
+@dataclass(frozen=True)
+class FrameEffects:
+    """``methods`` and ``paths`` that were judged, the largest change first; ``rest``: the change of smaller methods.
+
+    ``carriers``: the paths that carry the change, without one that another contains: those that are named, of one pair
+    of recordings the largest. ``judged``: frames of the family, those that never differ taken as one.
+    """
+
+    total: FrameEffect
+    methods: tuple[FrameEffect, ...]
+    paths: tuple[FrameEffect, ...]
+    carriers: tuple[FrameEffect, ...]
+    rest: float
+    judged: int
+    recordings: tuple[int, int]  # of the first kind, of the second
+    blocks: int  # 0 where they are not compared in blocks
+
+    @property
+    def pair(self) -> bool:
+        """Whether there is one recording of each kind, so that nothing is known of the noise."""
+        return self.total.interval is None
+
+    @property
+    def named(self) -> tuple[FrameEffect, ...]:
+        """Paths and methods, without the total."""
+        return tuple(effect for effect in (*self.paths, *self.methods) if effect.named)
+
+
+def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
+    """Effects of the second kind of recordings against the first. Blocks without both kinds are left out.
+
+    Raises ValueError where a kind has no recording, or none has a sample.
+    """
+    kinds: dict[int | None, set[bool]] = {}
+    for recording in recordings:
+        kinds.setdefault(recording.block, set()).add(recording.treated)
+    complete = {block for block in kinds if len(kinds[block]) == 2}
+    compared = [recording for recording in recordings if recording.block in complete]
+    if not compared:
+        raise ValueError("no recording of one kind can be compared with one of the other")
+    tree = _Tree.of(compared)
+    if not tree.counts[0].sum():
+        raise ValueError("no recording has a sample")
+    contrast = _Contrast(compared)
+    paths, (methods, own) = tree.largest(), tree.methods()
+    rows = np.vstack([tree.counts[paths], own])
+    family, place = np.unique(rows, axis=0, return_inverse=True)
+    place = place.reshape(len(rows))
+    change, error, degrees = contrast.judge(family, int(place[0]))
+    p_values = None
+    if error is not None:
+        plain = 2 * distributions.t.sf(np.abs(change) / np.maximum(error, 1e-300), degrees)
+        p_values = _inherited(np.where(change == 0, 1.0, plain), _below(tree, paths, place), int(place[0]))
+    means = contrast.baseline(family)
+
+    def effect(row: int, path: tuple[str, ...]) -> FrameEffect:
+        at = int(place[row])
+        interval = None
+        if error is not None:
+            reach = float(distributions.t.ppf((1 + LEVEL) / 2, degrees[at]) * error[at])
+            interval = Interval(float(change[at]) - reach, float(change[at]) + reach, LEVEL)
+        p_value = None if p_values is None else float(p_values[at])
+        return FrameEffect(path, float(means[at]), float(change[at]), interval, p_value)
+
+    effects = {node: effect(row, tree.path(node)) for row, node in enumerate(paths)}
+    of_methods = [effect(len(paths) + row, (name,)) for row, name in enumerate(methods)]
+    total = effects.pop(0)
+    return FrameEffects(
+        total,
+        tuple(sorted(of_methods, key=_largest)),
+        tuple(sorted(effects.values(), key=_largest)),
+        tuple(sorted(_carriers(tree, effects, total), key=_largest)),
+        total.change - sum(method.change for method in of_methods),
+        len(family),
+        (sum(not recording.treated for recording in compared), sum(recording.treated for recording in compared)),
+        len(complete - {None}),
+    )
+
+
+def is_jdk(method: str) -> bool:
+    parts = method.replace("/", ".").split(".")
+    return parts[0] in _JDK or parts[:2] == ["com", "sun"]
+
+
+def _largest(effect: FrameEffect) -> tuple[float, tuple[str, ...]]:
+    return -abs(effect.change), effect.path
+
+
+def _blocks(recordings: Sequence[Recording]) -> list[int | None]:
+    return list(dict.fromkeys(recording.block for recording in recordings))
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Call paths as nodes, callers before the called; 0 is the root. ``counts`` (nodes, recordings): samples of each
+    node and all below it; ``own`` without those below.
+    """
+
+    names: Sequence[str]
+    parents: Sequence[int]
+    own: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, recordings: Sequence[Recording]) -> _Tree:
+        names, parents, number = [""], [0], dict[tuple[int, str], int]()
+        cells: list[tuple[int, int, float]] = []
+        for column, recording in enumerate(recordings):
+            for stack, samples in recording.stacks.items():
+                node = 0
+                for name in stack.split(";"):
+                    at = number.get((node, name))
+                    if at is None:
+                        at = number[node, name] = len(names)
+                        names.append(name)
+                        parents.append(node)
+                    node = at
+                cells.append((node, column, samples))
+        own = np.zeros((len(names), len(recordings)))
+        for node, column, samples in cells:
+            own[node, column] += samples
+        counts = own.copy()
+        for node in range(len(names) - 1, 0, -1):
+            counts[parents[node]] += counts[node]
+        return cls(names, parents, own, counts)
+
+    @cached_property
+    def least(self) -> float:
+        """Samples of all recordings together of what is judged."""
+        return SMALLEST * float(self.counts[0].sum())
+
+    def largest(self) -> list[int]:
+        """The paths that are judged, callers first; the root is one."""
+        sums = self.counts.sum(axis=1)
+        order = np.argsort(-sums, kind="stable")[: MOST + 1]  # a caller comes before what it calls
+        return sorted(int(node) for node in order if sums[node] >= self.least)
+
+    def methods(self) -> tuple[list[str], Floats]:
+        """The methods that are judged, and their own samples (methods, recordings)."""
+        rows: dict[str, Floats] = {}
+        for node in np.flatnonzero(self.own.any(axis=1)).tolist():
+            name = self.names[node]
+            rows[name] = rows[name] + self.own[node] if name in rows else self.own[node]
+        names = sorted(rows, key=lambda name: (-float(rows[name].sum()), name))[:MOST]
+        names = [name for name in names if rows[name].sum() >= self.least]
+        return names, np.array([rows[name] for name in names]).reshape(len(names), self.own.shape[1])
+
+    def path(self, node: int) -> tuple[str, ...]:
+        names = []
+        while node:
+            names.append(self.names[node])
+            node = self.parents[node]
+        return tuple(reversed(names))
+
+
+class _Contrast:
+    """The second kind less the first, as weights of recordings: the mean over blocks of differences of means."""
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self._per = np.array([recording.per for recording in recordings], dtype=np.float64)
+        self._treated = np.array([recording.treated for recording in recordings])
+        blocks = {block: at for at, block in enumerate(_blocks(recordings))}
+        self._block = np.array([blocks[recording.block] for recording in recordings])
+        self._blocks = len(blocks)
+        cell = 2 * self._block + self._treated
+        self._weights = np.where(self._treated, 1.0, -1.0) / np.bincount(cell)[cell] / self._blocks
+
+    def baseline(self, counts: Floats) -> Floats:
+        """Mean by transaction of the first kind, blocks alike."""
+        first = np.where(self._treated, 0.0, -self._weights)
+        return np.asarray(counts / self._per @ first)
+
+    def judge(self, counts: Floats, total: int) -> tuple[Floats, Floats | None, Floats]:
+        """Of rows (k, recordings): change, its standard error (None where the noise is unknown), degrees of freedom.
+        The row ``total`` stands by its own variance.
+        """
+        rates = counts / self._per
+        change = rates @ self._weights
+        variance, free = self._variance(rates)
+        if variance is None:
+            return change, None, np.zeros(len(change))
+        mean = counts.sum(axis=1) / self._per.sum()
+        by_counting = mean * float(np.sum(self._weights**2 / self._per))
+        in_common = mean**2 * float(np.sum(self._weights**2))
+        spread = max(0.0, float(np.median((variance - by_counting) / in_common)))
+        expected = by_counting + spread * in_common
+        ratio, degrees = _moderated(variance / expected, free)
+        ratio[total], degrees[total] = variance[total] / expected[total], free
+        return change, np.sqrt(ratio * expected), degrees
+
+    def _variance(self, rates: Floats) -> tuple[Floats | None, float]:
+        """Of the change by replicates, and its degrees of freedom: of differences of blocks, else of each kind."""
+        if self._blocks > 1:
+            parts = [rates[:, self._block == at] @ self._weights[self._block == at] for at in range(self._blocks)]
+            return np.var(parts, axis=0, ddof=1) * self._blocks, self._blocks - 1.0
+        kinds = [rates[:, self._treated == kind] for kind in (False, True)]
+        sizes = [kind.shape[1] for kind in kinds]
+        if max(sizes) < 2:
+            return None, 0.0
+        alone = [np.var(kind, axis=1, ddof=1) if kind.shape[1] > 1 else None for kind in kinds]
+        known = [alone[at] if alone[at] is not None else alone[1 - at] for at in (0, 1)]
+        if min(sizes) < 2:
+            free = max(sizes) - 1.0
+        else:
+            free = sum(1 / size for size in sizes) ** 2 / sum(1 / size**2 / (size - 1) for size in sizes)
+        return sum((variance / size for variance, size in zip(known, sizes, strict=True) if variance is not None)), free
+
+
+def _moderated(ratio: Floats, free: float) -> tuple[Floats, Floats]:
+    """Variances relative to what is expected, drawn towards the usual one, and their degrees of freedom.
+
+    The usual one is that of counting at least. A frame that is much noisier than the others keeps its own.
+    """
+    own = np.full(len(ratio), free)
+    positive = ratio[ratio > 0]
+    if len(positive) < 5:
+        return np.maximum(ratio, 1.0), own
+    logs = np.log(np.maximum(positive, 1e-5 * np.median(positive))) - special.digamma(free / 2) + math.log(free / 2)
+    spread = float(np.var(logs, ddof=1) - special.polygamma(1, free / 2))
+    prior = _inverse_trigamma(spread) * 2 if spread > 0 else math.inf
+    shift = 0.0 if math.isinf(prior) else float(special.digamma(prior / 2)) - math.log(prior / 2)
+    usual = max(1.0, math.exp(float(np.mean(logs)) + shift))
+    prior = min(prior, _BORROWED * free)
+    drawn = (prior * usual + free * ratio) / (prior + free)
+    noisy = distributions.f.sf(ratio / usual, free, prior) < _OUTLIER
+    return np.where(noisy, ratio, drawn), np.where(noisy, own, own + prior)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """By Newton's method, on 1 / trigamma, which is nearly a line (Smyth, 2004, appendix)."""
+    at = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(special.polygamma(1, at))
+        step = trigamma * (1 - trigamma / value) / float(special.polygamma(2, at))
+        at += step
+        if -step / at < 1e-8:
+            break
+    return at
+
+
+def _below(tree: _Tree, paths: Sequence[int], place: Ints) -> dict[int, list[int]]:
+    """By row of the family: the rows of what it calls."""
+    row = {node: int(place[at]) for at, node in enumerate(paths)}
+    below: dict[int, set[int]] = {}
+    for node in paths:
+        caller = row[tree.parents[node]]
+        if row[node] != caller:
+            below.setdefault(caller, set()).add(row[node])
+    return {caller: sorted(called) for caller, called in below.items()}
+
+
+def _inherited(p_values: Floats, below: Mapping[int, Sequence[int]], root: int) -> Floats:
+    """Adjusted p values: each hypothesis has a weight, and a rejected one gives its own to those below it."""
+    size = len(p_values)
+    weights = np.full(size, 0.5 / max(1, size - 1))
+    weights[root] = 0.5 if size > 1 else 1.0
+    adjusted, largest, waiting = np.ones(size), 0.0, np.ones(size, dtype=bool)
+    for _ in range(size):
+        ratios = np.where(waiting, p_values / weights, np.inf)
+        chosen = int(np.argmin(ratios))
+        largest = max(largest, float(ratios[chosen]))
+        if largest > 1:
+            break
+        adjusted[chosen], waiting[chosen] = largest, False
+        heirs = [(chosen, float(weights[chosen]))]
+        while heirs:
+            row, weight = heirs.pop()
+            for called in below.get(row, ()):
+                if waiting[called]:
+                    weights[called] += weight / len(below[row])
+                else:
+                    heirs.append((called, weight / len(below[row])))
+    return adjusted
+
+
+def _carriers(tree: _Tree, effects: Mapping[int, FrameEffect], total: FrameEffect) -> list[FrameEffect]:
+    """The deepest paths that carry a change: from a path on to those it calls while what they leave of it
+    is small or within its interval.
+
+    Code of the JDK is told by its caller where that is not of the JDK.
+    """
+    certain = total.interval is not None
+    chosen = {node for node, effect in effects.items() if effect.named or not certain}
+    nearest = {0: 0}  # path -> the nearest of its callers, or itself, that is chosen
+    below: dict[int, list[int]] = {}
+    for node in sorted(effects):
+        caller = nearest[tree.parents[node]]
+        nearest[node] = node if node in chosen else caller
+        if node in chosen:
+            below.setdefault(caller, []).append(node)
+    carriers, waiting = [], list(below.get(0, ()))
+    if not certain:
+        waiting = [node for node in waiting if abs(effects[node].change) >= 0.05 * abs(total.change)]
+    while waiting:
+        node = waiting.pop()
+        change, called = effects[node].change, below.get(node, [])
+        if not certain:
+            called = [child for child in called if abs(effects[child].change) >= 0.1 * abs(change)]
+        if not is_jdk(tree.names[node]):
+            called = [child for child in called if not is_jdk(tree.names[child])]
+        rest = abs(change - sum(effects[child].change for child in called))
+        interval = effects[node].interval
+        unsure = 0.0 if interval is None else (interval.high - interval.low) / 2
+        if called and rest <= max(unsure, (1 - _CARRIES) * abs(change)):
+            waiting += called
+        else:
+            carriers.append(effects[node])
+    return carriers
