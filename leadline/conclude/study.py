@@ -40,7 +40,7 @@ from leadline.model.result import (
 from leadline.model.workload import is_load
 from leadline.planning.boundary import boundary_of
 from leadline.planning.looks import due, schedule
-from leadline.planning.watched import NOTHING, watched
+from leadline.planning.watched import interim_of
 
 # When a study stops, and what that does to its intervals: fixed, or interim analyses. The comparisons of a tuning are
 # studies of fixed size; what its steps keep is ``leadline.planning.sequence``.
@@ -65,8 +65,7 @@ class StoppingRule:
             return None
         record, observations = self.record, self.record.observations()
         if record.study.design.looks == "watched":
-            look = watched(record.plan_that_ran, observations, response)
-            return NOTHING if look is None else look.interim()
+            return interim_of(record.plan, observations, response)
         blocks = schedule(record.plan, record.study.design.looks)
         blocks_left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = max(due(record.plan, blocks_left, blocks), 1)

@@ -25,10 +25,11 @@ from leadline.model.bounds import (
     memory,
 )
 from leadline.model.command import CommandLoad
+from leadline.model.conditions import Condition, parse
 from leadline.model.design import Design
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
-from leadline.model.errors import KeyedError, nearest
+from leadline.model.errors import KeyedError, UsageError, nearest
 from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
 from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
@@ -313,6 +314,12 @@ class Study(Strict):
     )
     limits: Limits = Limits()
     equivalence: Equivalence = 0.02
+    fail: list[Annotated[str, Field(max_length=100)]] = Field(
+        default_factory=list,
+        max_length=50,
+        description="conditions under which `leadline run` fails, as `--fail` has them; with `looks: watched` the study "
+        "ends when the intervals decide all of them",
+    )
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
     budget: Budget | None = None
     dead_man: DeadMan = 30.0
@@ -358,6 +365,11 @@ class Study(Strict):
             key = "covariates" if self.covariates else "repeat"
             raise KeyedError((key,), f"{key} needs figures of the machine, which `observe: false` does not record")
         self._check_profile()
+        for at, text in enumerate(self.fail):
+            try:
+                parse([text], self.responses)
+            except UsageError as error:
+                raise KeyedError(("fail", at), str(error).removeprefix("--")) from None
         for name in self.pseudo_factors:
             if name in self.factors or name in self.settings:
                 other = "factor" if name in self.factors else "setting"
@@ -400,6 +412,11 @@ class Study(Strict):
                 raise KeyedError(("responses", at), f"{problem}: leave {name} out, or the design's part")
         if not self.under_load and self.design.layout != "plain":
             raise KeyedError(("design",), "a command runs alone from start to end: no switchback, rotation, forks")
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of ``fail``."""
+        return parse(self.fail, self.responses)
 
     @property
     def under_load(self) -> bool:

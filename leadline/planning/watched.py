@@ -16,12 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from leadline.analysis import analyse
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.table import Floats, StudyTable, sample_of
 from leadline.analysis.within import Information, planned_sample
+from leadline.model.conditions import Condition, Judged, changes_of_study, judge
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
@@ -87,3 +89,22 @@ def watched(plan: Plan, observations: Sequence[Observation], response: str) -> W
     sizes = (np.where(determined, np.linalg.norm(information.fit.half, axis=1), 1.0) for information in (now, end))
     shares = np.where(determined, 1 / np.divide(*sizes) ** 2, 0.0)
     return Watched(shares, max_t(now.fit.scatter(now.known)))
+
+
+def interim_of(plan: Plan, observations: Sequence[Observation], response: str, level: float = 0.95) -> Interim:
+    """How the analysis of these trials judges a response."""
+    state = watched(plan, observations, response)
+    return NOTHING if state is None else state.interim(level)
+
+
+def judged(plan: Plan, observations: Sequence[Observation], conditions: Sequence[Condition]) -> tuple[Judged, ...]:
+    """The conditions held against the trials that ran so far, as the study would conclude if it ended now."""
+    plan, observations = as_one_factor(plan, observations)
+    analysis = analyse(
+        plan,
+        observations,
+        [condition.response for condition in conditions],
+        verdicts_only=True,
+        interim=lambda response: interim_of(plan, observations, response),
+    )
+    return judge(conditions, changes_of_study(analysis))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from leadline.analysis.equivalence import MARGIN
 from leadline.checks.files.study import StudyFile
+from leadline.model.conditions import Condition, State
 from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
+from leadline.model.result import Observation
 from leadline.model.study import Study
 from leadline.planning.looks import due, look, schedule
+from leadline.planning.watched import judged
 from leadline.store.lab import Store
 
 
@@ -45,6 +48,7 @@ class Looking:
     response: str
     message: Callable[[str], None]
     margin: float = MARGIN
+    conditions: Sequence[Condition] = ()
     skipped: set[int] = field(default_factory=set)
     _done: int = 0
 
@@ -54,7 +58,8 @@ class Looking:
     ) -> Looking:
         """As the study says, or with other ``looks``."""
         looks, margin = study.design.looks if looks is None else looks, 100 * study.equivalence
-        return cls(store, record.id, record.plan, looks, study.responses[0], message, margin)
+        conditions = study.conditions if looks == "watched" else ()
+        return cls(store, record.id, record.plan, looks, study.responses[0], message, margin, conditions)
 
     def looks_before(self, trial: TrialRecord) -> bool:
         """Whether it would look at all trials before this one now."""
@@ -73,6 +78,8 @@ class Looking:
         done = [
             observation for observation in record.observations() if observation.block < blocks[number - 1]
         ]  # a later block can hold a trial of an attempt before an interruption
+        if self.conditions:
+            return self._decided(record, done, number, len(blocks))
         look_ = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
         if look_.stop:
             self.skipped |= skip(self.store, record, lambda _: True, look_.reason)
@@ -88,3 +95,24 @@ class Looking:
                 why,
             )
         return ""
+
+    def _decided(self, record: StudyRecord, done: Sequence[Observation], number: int, of: int) -> str:
+        """Why the study ends, once the intervals decide all conditions."""
+        states = judged(self.plan, done, self.conditions)
+        undecided = [row.condition.text for row in states if row.state is State.UNDECIDED]
+        head = f"at interim analysis {number} of {of}"
+        if undecided:
+            self.message(f"{head}: {len(undecided)} of {len(states)} conditions are open ({', '.join(undecided)})")
+            return ""
+        broken = [row.condition.text for row in states if row.state is State.BROKEN]
+        reason = f"{head}: every condition is decided" + (f", broken: {', '.join(broken)}" if broken else "")
+        self.skipped |= skip(self.store, record, lambda _: True, reason)
+        return reason
+
+    def out_of_budget(self, trials_left: int) -> str:
+        """Why the study ends as its budget is used up. One that may end at any moment on its conditions is complete."""
+        if not self.conditions:
+            return f"the budget is used up with {trials_left} trials left; run again to go on"
+        reason = "the budget is used up"
+        self.skipped |= skip(self.store, self.store.load(self.study_id, evidence=False), lambda _: True, reason)
+        return reason

@@ -228,7 +228,7 @@ class StudyRun:
                 if other.is_left
             )
             if clock.exhausted(len(trials)):
-                return f"the budget is used up with {trials_left} trials left; run again to go on"
+                return looking.out_of_budget(trials_left)
             failures = self._with_retries(runner, trials, record, clock, trials_left)
             clock.done(
                 len(trials), settled=not layout_of(record.plan).exact or _ends_its_block(trial.planned, record.plan)

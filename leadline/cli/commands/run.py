@@ -80,7 +80,9 @@ def run(
         raise UsageError(f"--pool is of studies; {study} is a tuning, whose steps run one after the other")
     if fail and not isinstance(subject, Study):
         raise UsageError(f"--fail works on studies only; {study} is a tuning: run the study of what it kept")
-    failing = Failing.of(fail, undecided, subject.file.study.responses if isinstance(subject, Study) else ())
+    study_ = subject.file.study if isinstance(subject, Study) else None
+    conditions = [*(study_.fail if study_ else ()), *(fail or ())]
+    failing = Failing.of(conditions, undecided, study_.responses if study_ else ())
     over = None if pool is None else Over(pool, hosts)
     execute(
         subject,

@@ -1,7 +1,11 @@
 """Looks at a study on a fake host: it ends early, drops settled levels, survives interruption, and says so."""
 
+import re
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +16,12 @@ from leadline.analysis import analyse
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.experiments.results import analysis_of
+from leadline.model.conditions import State, changes_of_study, judge
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
+from leadline.planning.looks import look, schedule
 from leadline.store.lab import Store
 from leadline.trial.progress import SilentWatcher
 from leadline.trial.run import RunResult, StudyRun
@@ -59,11 +65,13 @@ def interrupting(effect: FakeNoise, after: int) -> Any:
     return fail
 
 
-def run(tmp_path: Path, system: FakeSystem, text: str = STUDY) -> tuple[RunResult, StudyRecord, Store]:
+def run(
+    tmp_path: Path, system: FakeSystem, text: str = STUDY, elapsed: Callable[[], float] = time.monotonic
+) -> tuple[RunResult, StudyRecord, Store]:
     file = parse_study(text, "fake.yaml")
     planned = plan_study(file, system.host, [POOL, CACHE])
     store = Store(tmp_path / "lab")
-    study = StudyRun(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext())
+    study = StudyRun(file, planned, store, system.host, system, SilentWatcher(), lambda _: nullcontext(), elapsed)
     result = study.execute()
     return result, store.load(result.study_id), store
 
@@ -112,6 +120,53 @@ def test_a_watched_study_ends_once_its_comparisons_are_settled(tmp_path: Path) -
     assert any("may be watched at any moment" in each for each in analysis.warnings)
     early = replace(record, trials=tuple(trial for trial in record.trials if trial.planned.block < 2))
     assert {each.simultaneous for each in analysis_of(early).responses[0].effects} == {None}
+
+
+def test_a_watched_study_concludes_as_the_look_that_ended_it(tmp_path: Path) -> None:
+    text = STUDY.replace("looks: 3", "looks: watched")
+    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.6, 0.5, noise=0.005)), text)
+    number = int(result.stopped.split()[3])
+    blocks = schedule(record.plan, "watched")
+    last = look(record.plan, record.observations(), "throughput", blocks, number, watch=True)
+    concluded = {each.factor: each.simultaneous for each in analysis_of(record).responses[0].effects}
+    assert {settling.comparison.factor: settling.interval for settling in last.settlings} == concluded
+
+
+CONDITIONS = """\
+study: conditions
+question: Are all conditions decided?
+workload: { users: 5 }
+factors: { server.pool: [10, 2] }
+design: { replicates: 30, looks: watched, sentinels: null }
+responses: [throughput]
+fail: ["throughput<-9%"]
+"""
+
+
+@pytest.mark.parametrize(("pool", "states"), [(-0.6, ", broken: throughput<-9%"), (-0.03, ""), (0.3, "")])
+def test_a_watched_study_ends_when_its_conditions_are_decided(tmp_path: Path, pool: float, states: str) -> None:
+    """Not when it is known that there is a difference: the conditions are about the margin."""
+    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(pool, 0, noise=0.02)), CONDITIONS)
+    assert result.complete
+    assert re.fullmatch(rf"at interim analysis \d+ of 28: every condition is decided{states}", result.stopped)
+    (judged,) = judge(record.study.conditions, changes_of_study(analysis_of(record)))
+    assert judged.state is (State.BROKEN if states else State.KEPT)
+
+
+def test_a_condition_at_its_margin_takes_the_whole_plan(tmp_path: Path) -> None:
+    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.09, 0, noise=0.02)), CONDITIONS)
+    assert (result.complete, result.stopped) == (True, "")
+    (judged,) = judge(record.study.conditions, changes_of_study(analysis_of(record)))
+    assert judged.state is State.UNDECIDED
+
+
+def test_a_study_that_its_conditions_may_end_is_complete_when_its_budget_is_used_up(tmp_path: Path) -> None:
+    text = CONDITIONS + "budget: 2m\n"
+    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.09, 0, noise=0.02)), text, count().__next__)
+    assert (result.complete, result.stopped) == (True, "the budget is used up")
+    assert analysis_of(record).judgement.answered
+    (effect,) = analysis_of(record).responses[0].effects
+    assert effect.simultaneous is not None
 
 
 def test_a_study_without_effects_ends_when_nothing_can_be_settled(tmp_path: Path) -> None:
