@@ -79,6 +79,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what.",
     ),
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
+    "gate": (
+        "gate",
+        "Tell whether a change does harm: two commands side by side until it is decided or the budget is over.",
+    ),
     "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (
         "scenario",
@@ -91,7 +95,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 GROUPS = {
-    "Study": ("init", "try", "run", "quickstart", "studies", "plan", "power", "simulate", "confirm", "bisect", "knee"),
+    "Study": (
+        "init",
+        "try",
+        "run",
+        "quickstart",
+        "studies",
+        "plan",
+        "power",
+        "simulate",
+        "confirm",
+        "bisect",
+        "knee",
+        "gate",
+    ),
     "Results": ("demo", "show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc"),

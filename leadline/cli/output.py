@@ -24,9 +24,9 @@ def say(*lines: str, to: Console = console) -> None:
         to.print(line, soft_wrap=True)
 
 
-def say_ended(restored: Iterable[str], stopped: str) -> None:
+def say_ended(restored: Iterable[str], stopped: str, to: Console = console) -> None:
     """What a run has put back, and why it ended before its end."""
-    say(*(f"put back: {line}" for line in restored), *([f"stopped: {stopped}"] if stopped else []))
+    say(*(f"put back: {line}" for line in restored), *([f"stopped: {stopped}"] if stopped else []), to=to)
 
 
 def print_table(table: RenderableType | Sequence[str]) -> None:

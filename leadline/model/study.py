@@ -317,8 +317,8 @@ class Study(Strict):
     fail: list[Annotated[str, Field(max_length=100)]] = Field(
         default_factory=list,
         max_length=50,
-        description="conditions under which `leadline run` fails, as `--fail` has them; with `looks: watched` the study "
-        "ends when the intervals decide all of them",
+        description="conditions under which `leadline run` fails, as `--fail` has them; with `looks: watched` the "
+        "study ends when the intervals decide all of them",
     )
     confirms: Confirms | None = Field(default=None, description="what a confirmation study is to confirm")
     budget: Budget | None = None

@@ -32,10 +32,10 @@ def text(found: Summary, format_: str) -> str:
 
 def markdown(found: Summary) -> str:
     """For a pull request: the answer, effects with the intervals that hold for all comparisons together, checks."""
-    parts = [f"## leadline: {_escaped(found.run)}"]
+    parts = [f"## leadline: {escaped(found.run)}"]
     if found.simulated:
         parts.append(f"> **{SIMULATED}**")
-    parts.append(f"**{_escaped(found.answer)}**")
+    parts.append(f"**{escaped(found.answer)}**")
     rows = [
         (
             words.kind_of(comparison.response).name,
@@ -48,18 +48,18 @@ def markdown(found: Summary) -> str:
     ]
     if rows:
         head = ("response", "setting", "change", "all comparisons", "trials", "verdict")
-        parts.append(_table(head, rows, "llrrrl"))
+        parts.append(markdown_table(head, rows, "llrrrl"))
     if found.interactions:
-        parts.append("\n".join(f"- Interaction: {_escaped(sentence)}." for sentence in found.interactions))
+        parts.append("\n".join(f"- Interaction: {escaped(sentence)}." for sentence in found.interactions))
     checks = [(check.name, _STATES[check.state], check.value, check.detail) for check in found.checks]
-    parts.append(_table(("check", "state", "value", "detail"), checks, "llll"))
+    parts.append(markdown_table(("check", "state", "value", "detail"), checks, "llll"))
     if found.failures:
         failed = [
             (str(failure.trial), failure.treatment, failure.failure, failure.message) for failure in found.failures
         ]
-        parts.append(_table(("failed trial", "treatment", "class", "message"), failed, "rlll"))
+        parts.append(markdown_table(("failed trial", "treatment", "class", "message"), failed, "rlll"))
     if found.warnings:
-        parts.append("\n".join(f"- {_escaped(warning)}" for warning in found.warnings))
+        parts.append("\n".join(f"- {escaped(warning)}" for warning in found.warnings))
     return "\n\n".join(parts) + "\n"
 
 
@@ -138,13 +138,13 @@ def _change(one: Comparison, digits: int) -> tuple[str, str]:
     return change, words.change_interval(wide, digits)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
     lines = [head, ["--:" if side == "r" else "---" for side in align]]
-    cells = [[_escaped(cell) for cell in row] for row in rows]
+    cells = [[escaped(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *cells])
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that is no markup, no HTML and no mention, in one line."""
     line = " ".join(printable(text.replace("\n", " ")).split())
     line = _MARKS.sub(r"\\\1", line)  # first: an entity's number sign is no heading

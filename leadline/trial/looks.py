@@ -51,6 +51,7 @@ class Looking:
     conditions: Sequence[Condition] = ()
     skipped: set[int] = field(default_factory=set)
     _done: int = 0
+    _open: Sequence[str] = ()  # conditions, as last told
 
     @classmethod
     def at(
@@ -102,7 +103,9 @@ class Looking:
         undecided = [row.condition.text for row in states if row.state is State.UNDECIDED]
         head = f"at interim analysis {number} of {of}"
         if undecided:
-            self.message(f"{head}: {len(undecided)} of {len(states)} conditions are open ({', '.join(undecided)})")
+            if undecided != self._open:
+                self.message(f"{head}: {len(undecided)} of {len(states)} conditions are open ({', '.join(undecided)})")
+            self._open = undecided
             return ""
         broken = [row.condition.text for row in states if row.state is State.BROKEN]
         reason = f"{head}: every condition is decided" + (f", broken: {', '.join(broken)}" if broken else "")

@@ -38,6 +38,8 @@ FILES = (
     ("advise", "none", "--write"),
     ("capacity", "none", "--out"),
     ("command", "true", "--export-json"),
+    ("gate", "false", "true", "--md"),
+    ("gate", "false", "true", "--junit"),
     ("record", "http://127.0.0.1:9", "--out"),
     ("record", "http://127.0.0.1:9", "--har"),
     ("scenario", "from-har", "none", "--out"),

@@ -116,6 +116,12 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("--import-json slower.json --fail wall>3%", FAILED),
         ("--import-json twice.json --fail throughput<-1%", USAGE),
     ],
+    "gate": [
+        ("false true", USAGE),
+        ("true true --budget soon", USAGE),
+        ("true true --budget 1s", USAGE),
+        ("true true --fail p99>3%", USAGE),
+    ],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
     "scenario from-openapi": [("absent.yaml", USAGE)],

@@ -162,7 +162,8 @@ def test_a_condition_at_its_margin_takes_the_whole_plan(tmp_path: Path) -> None:
 
 def test_a_study_that_its_conditions_may_end_is_complete_when_its_budget_is_used_up(tmp_path: Path) -> None:
     text = CONDITIONS + "budget: 2m\n"
-    result, record, _ = run(tmp_path, FakeSystem(FakeHost(), effect=FakeNoise(-0.09, 0, noise=0.02)), text, count().__next__)
+    system = FakeSystem(FakeHost(), effect=FakeNoise(-0.09, 0, noise=0.02))
+    result, record, _ = run(tmp_path, system, text, count().__next__)
     assert (result.complete, result.stopped) == (True, "the budget is used up")
     assert analysis_of(record).judgement.answered
     (effect,) = analysis_of(record).responses[0].effects

@@ -1,0 +1,49 @@
+"""``gate``: a change held against what is there, with a verdict for a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline.cli.conditions import FailOption, Undecided, UndecidedOption
+from leadline.cli.live import watcher
+from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.output import end_with, errors, print_json, say, say_ended
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(epilog="Example: leadline gate './parser-main log.txt' './parser log.txt' --fail 'cpu>3%'")(gate)
+
+
+def gate(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="What is there: a command.")],
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="The same with the change.")],
+    fail: FailOption = None,
+    undecided: UndecidedOption = Undecided.FAIL,
+    budget: Annotated[str, typer.Option(help="Wall time at most: 15m")] = "15m",
+    md: Annotated[Path | None, file_option("Write Markdown for the pull request.")] = None,
+    junit: Annotated[Path | None, file_option("Write JUnit XML.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
+    lab: LabOption = Path("lab"),
+    json: JsonOption = False,
+) -> None:
+    """Tell whether a change does harm: two commands side by side until it is decided or the budget is over."""
+    from leadline.api import gates
+
+    watching = watcher(errors)
+    with watching:
+        ended = gates.gate(base, head, gates.GateOptions(fail or (), budget, seed), lab, watching)
+    undecided_fails = undecided is Undecided.FAIL
+    for path, text in ((md, ended.markdown), (junit, lambda: ended.junit(undecided_fails))):
+        if path is not None:
+            path.write_text(text(), encoding="utf-8")
+    say_ended(ended.run.restored, ended.run.stopped, to=errors)
+    say(ended.gate.error_rate, f"report: {ended.run.page}", to=errors)
+    if json:
+        print_json(ended.document())
+    else:
+        say(ended.gate.line)
+    end_with(ended.exit_code(undecided_fails))
