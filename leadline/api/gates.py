@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leadline.api.results import StudyResult
+from leadline.api.revisions import built
 from leadline.api.running import Run, checked, open_testbed
+from leadline.api.stackfiles import first
 from leadline.api.studies import Study
+from leadline.api.trying import scenario_of
+from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import Gate, gate_of
-from leadline.experiments.gate import command_study
+from leadline.experiments.gate import command_study, of_jars, of_stack_files, server_study
+from leadline.host.scratch import Scratch
 from leadline.model.conditions import exit_code
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.model.ownstack import OwnFile
 from leadline.model.units import parse_duration
 from leadline.places.testbed import Testbed
+from leadline.stack.own.words import beside
 from leadline.trial.command import commands_of
 from leadline.trial.progress import Watcher
+
+_NAMES = {"": "a command", ".jar": "a jar", ".yaml": "a stack file"}
 
 
 @dataclass(frozen=True)
@@ -61,11 +70,18 @@ class GateRun:
 
 @dataclass(frozen=True)
 class GateOptions:
-    """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration."""
+    """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration. ``stack``: of jars, how they
+    are started; ``scenario`` loads servers; ``truth`` simulates them. ``build`` and ``run``: as of ``revisions.built``.
+    """
 
     fail: Sequence[str] = ()
     budget: str = "15m"
     seed: int = 1
+    stack: Path | None = None
+    scenario: Path | None = None
+    truth: Path | None = None
+    build: str = ""
+    run: str = ""
 
     @property
     def seconds(self) -> float:
@@ -77,13 +93,74 @@ class GateOptions:
 
 
 def gate(base: str, head: str, options: GateOptions, lab: Path, watching: Watcher) -> GateRun:
-    """Compare two commands. Raises UsageError for what cannot be compared."""
+    """Compare two commands, jars or stack files, or with ``options.build`` revisions. Raises UsageError for what cannot
+    be compared.
+    """
+    if not options.build:
+        if options.run:
+            raise UsageError("--run says what of two revisions is compared: write --build, too")
+        return _gate(base, head, (base, head), options, lab, watching)
+    if not options.run:
+        raise UsageError("--build: write by --run what it leaves to compare: a jar, a stack file or a command")
+    with built(base, head, options.build, options.run) as (first_side, other_side, tree):
+        inside = {
+            key: tree / path
+            for key in ("stack", "scenario")
+            if (path := getattr(options, key)) is not None and (tree / path).is_file()
+        }
+        return _gate(first_side, other_side, (base, head), replace(options, **inside), lab, watching)
+
+
+def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, lab: Path, watching: Watcher) -> GateRun:
     since = time.monotonic()
-    sides = [commands_of([text], {})[0] for text in (base, head)]
-    keys = command_study(sides[0], sides[1], options.fail, options.seconds, options.seed)
+    kinds = {_kind(side) for side in (base, head)}
+    if len(kinds) > 1:
+        raise UsageError(f"BASE is {_NAMES[_kind(base)]}, HEAD {_NAMES[_kind(head)]}: name two of one kind")
+    if kinds == {""}:
+        if options.stack or options.scenario or options.truth:
+            raise UsageError("--stack, --scenario and --simulate are of jars and stack files; these are two commands")
+        sides = [commands_of([text], {})[0] for text in (base, head)]
+        keys = command_study(sides[0], sides[1], options.fail, options.seconds, options.seed)
+    else:
+        own = _builds(Path(base), Path(head), options)
+        scenario = options.scenario or _scenario(own, lab, watching, options.truth is not None)
+        keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed)
     study = Study.of(keys)
-    place = open_testbed(lab, watcher=watching, subject=study)
-    return run_gate(study, base, head, place, lambda: time.monotonic() - since)
+    place = open_testbed(lab, truth=options.truth, watcher=watching, subject=study)
+    return run_gate(study, *names, place, lambda: time.monotonic() - since)
+
+
+def _kind(side: str) -> str:
+    """``.jar``, ``.yaml``, or empty for a command. Raises UsageError for the name of a file that is not there."""
+    path = Path(side)
+    ending = ".yaml" if path.suffix == ".yml" else path.suffix
+    if ending not in (".jar", ".yaml") or len(side.split()) > 1:
+        return ""
+    if not path.is_file():
+        raise UsageError(f"there is no file {side}" + ("; build it first" if ending == ".jar" else ""))
+    return ending
+
+
+def _builds(base: Path, head: Path, options: GateOptions) -> OwnFile:
+    """One stack file with both builds."""
+    if base.suffix != ".jar":
+        if options.stack is not None:
+            raise UsageError("--stack is of two jars; these are two stack files")
+        return of_stack_files(read_stack(base), read_stack(head))
+    if options.stack is not None:
+        return of_jars(read_stack(options.stack), base, head)
+    with Scratch() as scratch:
+        path, _ = first(base.absolute(), scratch / "gate.stack.yaml")
+        return of_jars(read_stack(path), base, head)
+
+
+def _scenario(own: OwnFile, lab: Path, watching: Watcher, simulated: bool) -> Path:
+    """That of the stack file, or one made from the OpenAPI description of the base, which is started for it."""
+    if own.content.scenario:
+        return beside(own, own.content.scenario)
+    if simulated:
+        raise UsageError("a simulated host serves no OpenAPI description; name what loads it by --scenario")
+    return scenario_of(own, lab, watching.message)
 
 
 def run_gate(study: Study, base: str, head: str, place: Testbed, elapsed: Callable[[], float]) -> GateRun:

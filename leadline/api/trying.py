@@ -181,6 +181,18 @@ def _can_archive(choice: StackChoice) -> bool:
 # the first start ---------------------------------------------------------------------------------------------------
 
 
+def scenario_of(own: OwnFile, lab: Path, message: Callable[[str], None]) -> Path:
+    """A scenario from the OpenAPI description of the application, which is started for it once; kept beside the current
+    directory by its name. Raises as :func:`prepare`.
+    """
+    choice = StackChoice.model_validate({"own": own.model_dump(mode="json", exclude_unset=True)})
+    files = _Files(own.content.stack)
+    path = _first_start(own, choice, None, files, None, lab, message)
+    for note in files.notes:
+        message(note)
+    return path
+
+
 def _first_start(
     own: OwnFile,
     choice: StackChoice,

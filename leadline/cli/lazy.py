@@ -81,7 +81,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "command": ("command", "Time programs as whole processes in a mixed order and compare them, with intervals."),
     "gate": (
         "gate",
-        "Tell whether a change does harm: two commands side by side until it is decided or the budget is over.",
+        "Tell whether a change does harm: two builds side by side, until it is decided or the budget is over.",
     ),
     "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (

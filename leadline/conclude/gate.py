@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leadline.conclude.answer import SIMULATED
 from leadline.model.conditions import Judged, State, changes_of_study, harm_of, judge
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
@@ -35,6 +36,7 @@ class Gate:
     blocks: int
     of: int
     seconds: float
+    simulated: bool = False
 
     @property
     def verdict(self) -> GateVerdict:
@@ -44,7 +46,8 @@ class Gate:
     def line(self) -> str:
         """The verdict and what it rests on, in one line."""
         took = f"{self.blocks} of {self.of} blocks in {format_duration(round(self.seconds))}"
-        return f"{self.verdict.value}: {'; '.join(change_of(row) for row in self.judged)} ({took})"
+        simulated = SIMULATED if self.simulated else ""
+        return f"{simulated}{self.verdict.value}: {'; '.join(change_of(row) for row in self.judged)} ({took})"
 
     @property
     def error_rate(self) -> str:
@@ -119,4 +122,5 @@ def gate_of(record: StudyRecord, analysis: StudyAnalysis, base: str, head: str, 
         len(set(ended)),
         of,
         seconds,
+        record.simulated,
     )

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from leadline.host import here
 from leadline.host.timing import Stopwatch
 from leadline.model.conditions import parse
 from leadline.model.errors import UsageError, quoted
+from leadline.model.ownstack import BUILD, Build, OwnFile
 from leadline.model.result import PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
 from leadline.planning.watched import FEWEST
+from leadline.stack.own.words import beside, command_files, full, line_of
 from leadline.trial.command import Command
 
 NAME, FACTOR, BASE, HEAD = "gate", "build", "base", "head"
 OF_COMMANDS = ("wall>10%", "cpu>3%")  # conditions where none are given
+OF_SERVERS = ("cpu>3%", "p90>10%")
 LOAD_RESPONSES = tuple(name for name in RESPONSES if name not in PROCESS_RESPONSES)
 _MOST_BLOCKS = 100
 _LONG_ENOUGH = 1.0  # seconds of a trial of a program: a shorter one runs several times
 _MOST_RUNS = 10
 _BESIDE = 0.4  # seconds of a trial beside its runs
 _TIMEOUT = 600.0
+_START = 12.0  # seconds in which a server starts, stops and has its data put back
+_SIZES = ((10, 28), (5, 20), (5, 12))  # seconds of warm-up and of load; the first of which a budget holds enough blocks
+_ENOUGH = 12  # blocks
+_ALIKE = ("command", "environment", "directory", "stack", "builds", "scenario", "audits", "knobs")  # or may differ
 
 
 def command_study(base: Command, head: Command, fail: Sequence[str], budget: float, seed: int) -> dict[str, Any]:
@@ -80,3 +89,70 @@ def _common(
         "fail": [condition.text for condition in conditions],
         "budget": format_duration(budget),
     }
+
+
+def server_study(own: OwnFile, scenario: Path, fail: Sequence[str], budget: float, seed: int) -> dict[str, Any]:
+    """The keys of a study of the two builds of a stack file, side by side. Raises UsageError."""
+    fail = fail or OF_SERVERS
+    ramp_up, steady = next((size for size in _SIZES if budget / _block(*size) >= _ENOUGH), _SIZES[-1])
+    return {
+        "question": f"Does a change of {own.content.stack} do harm?",
+        "stack": {"own": own.model_dump(mode="json", exclude_unset=True)},
+        "workload": {
+            "scenario": str(scenario),
+            "users": 8 * here.cpus(),
+            "ramp_up": f"{ramp_up}s",
+            "steady": f"{steady}s",
+            "ramp_down": "1s",
+        },
+        **_common(BUILD, fail, ("cpu_per_transaction", "throughput", "p50", "p90"), LOAD_RESPONSES, budget),
+        "design": {
+            **_watched(blocks_within(budget, _block(ramp_up, steady)), seed),
+            "rotation": {"otherwise": "one-by-one"},
+        },
+    }
+
+
+def _block(ramp_up: float, steady: float) -> float:
+    return 2 * (ramp_up + steady + _START)
+
+
+def with_builds(own: OwnFile, builds: Mapping[str, Build]) -> OwnFile:
+    """The stack file with these builds."""
+    return own.model_copy(update={"content": own.content.model_copy(update={"builds": dict(builds)})})
+
+
+def of_jars(own: OwnFile, base: Path, head: Path) -> OwnFile:
+    """A stack file whose command runs one jar or the other. Raises UsageError where it runs none."""
+    words = own.content.words
+    places = [at for at in command_files(words) if words[at].endswith(".jar")]
+    if not places:
+        raise UsageError(f"{line_of(own, 'command')}: two jars are compared, and this command runs no jar")
+
+    def run(jar: Path) -> Build:
+        return Build(command=[str(jar.absolute()) if at == places[0] else word for at, word in enumerate(words)])
+
+    return with_builds(own, {BASE: run(base), HEAD: run(head)})
+
+
+def of_stack_files(base: OwnFile, head: OwnFile) -> OwnFile:
+    """The first stack file, which also starts what the second does. Raises UsageError where they differ elsewhere."""
+    mine, other = (own.content.model_dump(exclude=set(_ALIKE)) for own in (base, head))
+    differing = [key for key in mine if mine[key] != other[key]]
+    if differing or not (base.content.command and head.content.command):
+        problem = f"they differ in `{differing[0]}`" if differing else "one has no `command`"
+        allowed = "a gate compares command, environment and directory of two stack files"
+        raise UsageError(f"{base.file} and {head.file}: {problem}; {allowed}")
+    return with_builds(base, {BASE: _build(base), HEAD: _build(head)})
+
+
+def _build(own: OwnFile) -> Build:
+    """With the paths of its own folder."""
+    stack, folder = own.content, str(Path(own.file).parent)
+    if kept := [name for name, text in stack.environment.items() if "${secret:" in text]:
+        raise UsageError(f"{line_of(own, 'environment', kept[0])}: of a gate write {kept[0]}: ${{env:{kept[0]}}}")
+    return Build(
+        command=[word.replace("${folder}", folder) for word in full(own, stack.words)],
+        environment={name: text.replace("${folder}", folder) for name, text in stack.environment.items()},
+        directory=str(beside(own, stack.directory)) if stack.directory else None,
+    )

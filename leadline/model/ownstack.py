@@ -57,6 +57,17 @@ def _database(found: object) -> object:
     return {"kind": found} if isinstance(found, str) else found
 
 
+BUILD = f"{PREFIX}build"  # the knob of ``builds``
+
+
+class Build(Strict):
+    """How one of several builds is started: what it says stands in place of the stack file's own."""
+
+    command: Command
+    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] | None = Field(default=None, max_length=200)
+    directory: FilePath | None = None
+
+
 class OwnStack(Strict):
     """An application of one's own as a stack file tells it (docs/tutorials/own-application.md)."""
 
@@ -119,6 +130,11 @@ class OwnStack(Strict):
         default=None, description="copied to a fresh one in which it runs, at every start; empty if absent"
     )
     environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(default_factory=dict, max_length=200)
+    builds: dict[Label, Build] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="with `command`: name: how this build is started; the knob `app.build`",
+    )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
     catalogue: Literal["spring-boot", "quarkus"] | None = Field(
@@ -132,6 +148,14 @@ class OwnStack(Strict):
     def java_program(self) -> bool:
         """Whether the first word of the command is the JVM itself."""
         return bool(self.command) and self.words[0].rpartition("/")[2] == "java"
+
+    def of_build(self, name: object) -> OwnStack:
+        """As one of ``builds`` is started; itself for any other name."""
+        build = self.builds.get(str(name))
+        if build is None:
+            return self
+        changed = {key: text for key in ("command", "environment", "directory") if (text := getattr(build, key))}
+        return self.model_copy(update=changed)
 
     @property
     def words(self) -> list[str]:
@@ -296,6 +320,8 @@ class OwnStack(Strict):
             if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
                 problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
                 raise KeyedError(("knobs", name, "read_back"), problem)
+        if self.builds and (self.command is None or BUILD in self.knobs):
+            raise KeyedError(("builds",), f"builds are of a `command`, and their knob is {BUILD}")
         if self.catalogue is not None and not self.jvm:
             raise KeyedError(("catalogue",), "levels are read in the JVM: write ${jvm} where its options go")
         names = [audit.name for audit in self.audits]

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
+from leadline.conclude.answer import SIMULATED
 from leadline.conclude.gate import Gate, change_of
 from leadline.model.conditions import State
 from leadline.model.errors import printable
@@ -51,7 +52,7 @@ def gate_markdown(gate: Gate, summary: Summary) -> str:
         ends = f"[{signed(interval.low, 3)}, {signed(interval.high, 3)}] %" if interval else "–"
         rows.append((row.condition.text, row.state.value, percent, ends))
     parts = [
-        f"## leadline gate: {gate.verdict.value}",
+        f"## leadline gate: {SIMULATED if gate.simulated else ''}{gate.verdict.value}",
         escaped(f"{gate.head} against {gate.base}, {gate.blocks} of {gate.of} blocks."),
         markdown_table(("fails where", "state", "change", "interval at any moment, 95 %"), rows, "llrr"),
         escaped(gate.error_rate),

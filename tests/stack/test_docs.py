@@ -59,6 +59,7 @@ ELSEWHERE = {
     "leadline capacity": "tests/unit/capacity/test_capacity_command.py",
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/places/simulated/test_simulate_run.py",
+    "leadline gate": "tests/unit/experiments/test_gate.py",
     "leadline soak": "tests/stack/test_soak_real.py",
     "leadline ui": "tests/browser/test_ui_browser.py",
     "leadline up": "tests/stack/test_commands.py",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.host.base import Process
+from leadline.host.base import PROC, Process
 from leadline.host.jvm import agent_jar
 from leadline.model.blame import Evidence
 from leadline.model.errors import TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownparts import PREFIX, knob_of
-from leadline.model.ownstack import filled
+from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import frameworks
@@ -42,7 +43,12 @@ class CommandServer(Parameters):
 
     def knobs(self) -> Sequence[Knob]:
         knobs = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
-        return [*knobs, *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
+        return [*knobs, *builds(self._spec), *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
+
+    @property
+    def _build(self) -> OwnStack:
+        """The stack file, as the build says that is started."""
+        return self._spec.of_build(self._settings.get(BUILD))
 
     @property
     def _properties(self) -> Mapping[str, Knob]:
@@ -74,10 +80,10 @@ class CommandServer(Parameters):
         """A copy of the stack file's directory: what the application writes there goes with it."""
         del settings
         context.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._spec.directory is None:
+        if self._build.directory is None:
             context.directory.mkdir(mode=0o700)
         else:
-            shutil.copytree(beside(self._own, self._spec.directory), context.directory, symlinks=True)
+            shutil.copytree(beside(self._own, self._build.directory), context.directory, symlinks=True)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         options = self._options(context) if self._spec.jvm else []
@@ -94,8 +100,8 @@ class CommandServer(Parameters):
             **database_words(context),
         }
         words: list[str] = []
-        placed = [word for word in self._spec.words if word in ("${jvm}", "${args}")]
-        for word in full(self._own, self._spec.words, context.directory):
+        placed = [word for word in self._build.words if word in ("${jvm}", "${args}")]
+        for word in full(self._own, self._build.words, context.directory):
             words += (
                 options
                 if word == "${jvm}"
@@ -108,7 +114,7 @@ class CommandServer(Parameters):
             if not any("${jvm}" in text for _, text in self._spec.texts()):
                 words[1:1] = options
         words += [] if "${args}" in placed else arguments
-        environment = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
+        environment = {name: filled(text, Words(self._own, values)) for name, text in self._build.environment.items()}
         environment |= dict(assignment.split("=", 1) for assignment in self._given("environment"))
         self.keep("command.txt", f"{shlex.join(words)}\n")
         return words, environment
@@ -134,7 +140,7 @@ class CommandServer(Parameters):
         return super().owns(context) if self._spec.jvm else [context.directory, self.own_artefacts(context)]
 
     def reads(self, context: ServiceContext) -> list[Path]:
-        files = [Path(word) for word in full(self._own, self._spec.words, context.directory) if word.startswith("/")]
+        files = [Path(word) for word in full(self._own, self._build.words, context.directory) if word.startswith("/")]
         paths = [*files, artifact(self._own), self._exchange(context), context.raw]
         paths += [self.java_home(context), agent_jar()] if self._spec.jvm else []
         paths += [Path(level) for level in self._settings.values() if isinstance(level, str) and level.startswith("/")]
@@ -195,12 +201,31 @@ class CommandServer(Parameters):
         return changes
 
     def read_back(self, name: str) -> Level:
+        if name == BUILD:
+            return self._running_build()
         knob = self._spec.knobs.get(name)
         if knob is None and (property_ := self._properties.get(name)) is not None:
             return self._property(property_)
         if knob is None:
             return super().read_back(name)
         return self._own_level(name)
+
+    def _running_build(self) -> str:
+        """The build whose own words the command line and the environment of the running process have."""
+        files, context = self.context.host.files, self.context
+        words: set[str] = set()
+        for pid in {self.process.pid, *self.process.pids()}:
+            for texts in files.read_many([f"{PROC}/{pid}/cmdline", f"{PROC}/{pid}/environ"]).values():
+                words |= set(texts.decode(errors="replace").split("\0"))
+        told = {name: _fixed_words(self._own, self._spec.of_build(name), context) for name in self._spec.builds}
+        common = set.intersection(*told.values())
+        running = [name for name, own in told.items() if own - common <= words]
+        if not running:
+            raise LookupError(f"the command line of {self.title} is that of no build")
+        most = max(len(told[name]) for name in running)
+        likely = [name for name in running if len(told[name]) == most]
+        started = str(self._settings.get(BUILD))
+        return started if started in likely else likely[0]
 
     def _property(self, knob: Knob) -> Level:
         name = knob.name.removeprefix(PREFIX)
@@ -211,3 +236,17 @@ class CommandServer(Parameters):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         raise LookupError(f"{self.title} has no knob {name} in {len(answer)} parts of an answer")
+
+
+def builds(spec: OwnStack) -> list[Knob]:
+    """The knob of a stack file's builds, where it has any."""
+    names = tuple(spec.builds)
+    summary = "which build of the application runs"
+    knob = Knob(BUILD, Kind.CHOICE, ApplyCost.RESTART, summary, next(iter(names), None), choices=names)
+    return [replace(knob, owner=Owner.APPLICATION, source="the stack file")] if names else []
+
+
+def _fixed_words(own: OwnFile, spec: OwnStack, context: ServiceContext) -> set[str]:
+    """Of a build's command and environment: all without a placeholder, and the file its program is told to run."""
+    variables = [f"{name}={text}" for name, text in spec.environment.items()]
+    return {word for word in (*full(own, spec.words, context.directory), *variables) if "${" not in word}

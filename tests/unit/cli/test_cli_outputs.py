@@ -25,6 +25,7 @@ READ = {
     "--lab",
     "--scenario",
     "--simulate",
+    "--stack",
     "--to",
     "--token-file",
     "--truth",

@@ -121,6 +121,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("true true --budget soon", USAGE),
         ("true true --budget 1s", USAGE),
         ("true true --fail p99>3%", USAGE),
+        ("absent.jar absent.jar", USAGE),
     ],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],

@@ -1,16 +1,18 @@
 """The action of examples/ci: its shell steps run as a runner would run them, on a simulated study."""
 
-import importlib
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from ruamel.yaml import YAML
+
+from leadline.cli.main import app
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TRUTH = """\
@@ -18,7 +20,20 @@ truth:
   seed: 4
   noise: { trials: 1%, latency_trials: 2% }
   effects:
-    - { when: { app.version: head }, percent: { p90: 30% } }
+    - { when: { app.build: head }, percent: { cpu_per_transaction: 12% } }
+"""
+HARMLESS = TRUTH.partition("  effects:")[0]
+STACK = """\
+stack: shop
+command: [java, -jar, target/shop.jar, "--server.port=${port}"]
+scenario: shop.scenario.yaml
+"""
+SCENARIO = """\
+scenario: shop
+mix: { item: 1 }
+transactions:
+  item:
+    - get: /items/1
 """
 
 
@@ -39,7 +54,6 @@ def run(step: dict[str, Any], place: Path, inputs: dict[str, str]) -> subprocess
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "GITHUB_ACTION_PATH": str(place / "ci"),
         "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
         "GITHUB_OUTPUT": str(place / "output"),
         **own,
@@ -48,57 +62,39 @@ def run(step: dict[str, Any], place: Path, inputs: dict[str, str]) -> subprocess
     return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.mark.timeout(1800)
-def test_a_change_that_does_harm_fails_the_build_and_says_by_how_much(tmp_path: Path) -> None:
-    for name in ("ci", "shop"):
-        shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("target"))
-    (tmp_path / "truth.yaml").write_text(TRUTH)
-    for name in ("old.jar", "new.jar"):
-        (tmp_path / name).write_text(name)
-    inputs = {"base": "old.jar", "head": "new.jar", "study": "gate.study.yaml", "policy": "regression"}
-    inputs |= {"options": f"--simulate {tmp_path}/truth.yaml"}
-    install, place, compare = steps()
-    assert install["run"] == 'python3 -m pip install --quiet "$PACKAGE"', "needs a registry: not run here"
-    placed = run(place, tmp_path, inputs)
-    assert placed.returncode == 0, placed.stderr
-    assert (tmp_path / "ci" / "head" / "app.jar").read_text() == "new.jar"
-    done = run(compare, tmp_path, inputs)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search(r"^p90, app\.version = head: worse, \[\+\d+\.\d, \+\d+\.\d\] %$", done.stdout, re.MULTILINE)
-    assert (tmp_path / "output").read_text() == "outcome=failed\n"
-    assert "| p90 | app.version = head | +" in (tmp_path / "summary.md").read_text()
-    assert "<failure" in (tmp_path / "leadline-report.xml").read_text()
-    assert (tmp_path / "leadline-report.html").stat().st_size > 10_000
-
-
 @pytest.mark.parametrize(
-    ("reported", "outcomes", "policy", "told"),
-    [
-        ("passed", ["passed", "skipped"], "regression", "passed"),
-        ("passed", ["passed", "skipped"], "equivalence", "inconclusive"),
-        ("passed", ["passed", "passed"], "equivalence", "passed"),
-        ("failed", ["passed", "failed"], "equivalence", "failed"),
-        ("error", ["error"], "regression", "error"),
-    ],
+    ("truth", "code", "verdict"), [(TRUTH, 1, "regression"), (HARMLESS, 0, "no change")], ids=("harm", "none")
 )
-def test_what_a_policy_makes_of_a_report(
-    monkeypatch: pytest.MonkeyPatch, reported: str, outcomes: list[str], policy: str, told: str
+def test_the_action_fails_the_build_where_harm_is_shown(
+    truth: str, code: int, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES / "ci")
-    gate: Any = importlib.import_module("gate")
-    one = {"response": "p90", "setting": "app.version = head", "verdict": "v", "simultaneous": {"low": -1, "high": 2}}
-    compared = [{**one, "outcome": each} for each in outcomes]
-    report = {"outcome": reported, "answer": "So it is.", "comparisons": compared}
-    assert gate.outcome(report, policy) == told
-    lines = gate.told(report, policy)
-    assert lines[0] == "p90, app.version = head: v, [-1.0, +2.0] %"
-    assert lines[-1] == f"{policy}: {told}. So it is."
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "truth.yaml").write_text(truth)
+    (tmp_path / "shop.scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "shop.stack.yaml").write_text(STACK)
+    (tmp_path / "target").mkdir()
+    for name in ("old.jar", "new.jar", "target/shop.jar"):
+        (tmp_path / name).write_text(name)
+    inputs = {"base": "old.jar", "head": "new.jar", "fail": "cpu>3%\np90>20%\n", "undecided": "pass"}
+    inputs |= {"budget": "15m", "options": "--stack shop.stack.yaml --simulate truth.yaml"}
+    install, gate = steps()
+    assert install["run"] == 'python3 -m pip install --quiet "$PACKAGE"', "needs a registry: not run here"
+    done = run(gate, tmp_path, inputs)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.startswith(f"SIMULATED: {verdict}")
+    assert (tmp_path / "output").read_text().startswith(f"verdict={verdict}")
+    assert "| cpu&gt;3% | " in (tmp_path / "summary.md").read_text()
+    assert ("<failure" in (tmp_path / "leadline-gate.xml").read_text()) == bool(code)
 
 
-def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
-    gate = EXAMPLES / "ci" / "gate.sh"
-    done = subprocess.run(["bash", gate, "x", "y"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "policy 'y': write regression or equivalence\n")
+def test_the_job_for_gitlab_calls_a_gate_as_it_is() -> None:
+    job = YAML(typ="safe").load(EXAMPLES / "ci" / "gitlab.yml")["performance"]
+    (call,) = [line for line in job["script"] if line.startswith("leadline gate")]
+    command: Any = typer.main.get_command(app)
+    gate = command.get_command(typer.Context(command), "gate")
+    words = shlex.split(call)[2:]
+    known = {option for parameter in gate.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_the_image_is_made_of_what_the_wheel_needs() -> None:
@@ -111,5 +107,5 @@ def test_the_image_is_made_of_what_the_wheel_needs() -> None:
         assert done.returncode == 0, done.stderr
     assert re.search(r"^COPY dist/leadline-\*\.whl /opt/$", text, re.MULTILINE)
     assert 'ENTRYPOINT ["leadline"]' in text
-    (ran,) = re.findall(r"^#   docker run .* leadline run (\S+)$", text, re.MULTILINE)
+    (ran,) = re.findall(r"^#   docker run .* leadline gate base.jar head.jar --stack (\S+)$", text, re.MULTILINE)
     assert (EXAMPLES.parent / ran).is_file(), "from the directory that is mounted"

@@ -27,6 +27,11 @@ def plain(text: str) -> str:
 
 
 def said(command: str) -> str:
+    command, fails, told = command.partition(" || echo ")
+    if fails:
+        done = CliRunner().invoke(app, command.split()[1:])
+        assert done.exit_code == 1, f"{command}: {done.output}{done.exception}"
+        return f"{done.output} {told}"
     if command.startswith("leadline "):
         done = CliRunner().invoke(app, command.split()[1:])
         assert done.exit_code == 0, f"{command}: {done.output}{done.exception}"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from leadline.api.gates import GateRun, run_gate
+from leadline.api.gates import GateOptions, GateRun, gate, run_gate
+from leadline.api.revisions import built
 from leadline.api.studies import Study
+from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import GateVerdict
-from leadline.experiments.gate import blocks_within, command_study
+from leadline.experiments.gate import blocks_within, command_study, of_jars, of_stack_files, server_study
 from leadline.host.local import LocalHost
-from leadline.model.errors import UsageError
+from leadline.model.errors import LeadlineError, UsageError
 from leadline.places.testbed import LocalTestbed
 from leadline.trial.command import Command, commands_of
+from leadline.trial.progress import SilentWatcher
 
 NAP = "sleep 0.03"
 
@@ -71,6 +76,94 @@ def test_what_is_too_close_to_call_is_undecided(bed: LocalTestbed) -> None:
     assert run.gate.verdict is GateVerdict.UNDECIDED
     assert (run.exit_code(True), run.exit_code(False)) == (4, 0)
     assert run.gate.blocks == run.gate.of == 3
+
+
+@pytest.fixture
+def stacks(tmp_path: Path) -> tuple[Path, Path]:
+    paths = (tmp_path / "main" / "shop.stack.yaml", tmp_path / "change" / "shop.stack.yaml")
+    for path in paths:
+        path.parent.mkdir()
+        (path.parent / "shop.jar").write_text("")
+        path.write_text('stack: shop\ncommand: [java, -jar, shop.jar, "${port}"]\nenvironment: { AT: "${folder}" }\n')
+    return paths
+
+
+def test_two_jars_are_two_builds_of_one_stack_file(stacks: tuple[Path, Path]) -> None:
+    own = of_jars(read_stack(stacks[0]), Path("old.jar"), Path("new.jar"))
+    commands = [build.command for build in own.content.builds.values()]
+    assert list(own.content.builds) == ["base", "head"]
+    assert commands == [["java", "-jar", str(Path(jar).absolute()), "${port}"] for jar in ("old.jar", "new.jar")]
+    study = Study.of(server_study(own, Path("shop.scenario.yaml"), ["p99>10%"], 900.0, 1)).file.study
+    assert study.stack.own == own
+    assert study.responses[0] == "p99"
+    assert study.factors == {"app.build": ["base", "head"]}
+    assert study.design.layout == "rotation"
+    assert 12 <= study.design.replicates <= 20
+
+
+def test_two_stack_files_keep_the_paths_of_their_folders(stacks: tuple[Path, Path]) -> None:
+    own = of_stack_files(*map(read_stack, stacks))
+    for path, build in zip(stacks, own.content.builds.values(), strict=True):
+        assert build.command[2] == str(path.parent / "shop.jar")
+        assert build.environment == {"AT": str(path.parent)}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("port: 8080", "they differ in `port`; a gate compares command, environment and directory"),
+        ("environment: { PASSWORD: x, AT: here }", "of a gate write PASSWORD: ${env:PASSWORD}"),
+    ],
+)
+def test_stack_files_that_differ_elsewhere_are_refused(line: str, told: str, stacks: tuple[Path, Path]) -> None:
+    lines = [kept for kept in stacks[1].read_text().splitlines() if kept[:4] != line[:4]]
+    stacks[1].write_text("\n".join([*lines, line]))
+    with pytest.raises(UsageError, match=re.escape(told)):
+        of_stack_files(*map(read_stack, stacks))
+
+
+def test_sides_of_two_kinds_are_refused(stacks: tuple[Path, Path], tmp_path: Path) -> None:
+    jar, stack = str(stacks[0].parent / "shop.jar"), str(stacks[0])
+    for sides, options, told in (
+        ((jar, stack), GateOptions(), "BASE is a jar, HEAD a stack file"),
+        ((jar, "absent.jar"), GateOptions(), "there is no file absent.jar; build it first"),
+        (("true", "false"), GateOptions(stack=stacks[0]), "these are two commands"),
+        ((stack, stack), GateOptions(stack=stacks[0]), "--stack is of two jars"),
+        ((jar, jar), GateOptions(run="x.jar"), "write --build, too"),
+        (("a", "b"), GateOptions(build="make"), "write by --run what it leaves"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(told)):
+            gate(*sides, options, tmp_path / "lab", SilentWatcher())
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        (tmp_path / "source").write_text(f"version {number}\n")
+        for words in ("init -q", "add source", "-c user.name=n -c user.email=e commit -qm change"):
+            subprocess.run(["git", *words.split()], check=True)
+    return tmp_path
+
+
+def test_two_revisions_are_built_beside_each_other_and_removed(repository: Path) -> None:
+    with built("HEAD~1", "HEAD", "cp source app.jar", "app.jar") as (base, head, tree):
+        assert [Path(side).read_text() for side in (base, head)] == ["version 1\n", "version 2\n"]
+        assert head == str(tree / "app.jar")
+    with built("HEAD~1", "HEAD", "true", "cat source") as (base, _, tree):
+        assert subprocess.run(["sh", "-c", base], capture_output=True, check=True).stdout == b"version 1\n"
+    for build, run, told in (
+        ("false", "x", "of HEAD~1 ended with exit code 1"),
+        ("true", "x.jar", "left no such file"),
+    ):
+        with pytest.raises((LeadlineError, UsageError), match=told), built("HEAD~1", "HEAD", build, run):
+            pass
+    with pytest.raises(UsageError, match="'gone' is no revision"), built("gone", "HEAD", "true", "x"):
+        pass
+    assert not tree.exists()
+    left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout
+    assert left.count("\n") == 1, left
+    assert [path.name for path in repository.iterdir() if path.name != ".git"] == ["source"]
 
 
 def test_a_base_that_fails_is_refused() -> None:

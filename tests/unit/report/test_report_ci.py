@@ -2,29 +2,18 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from report_fixture import HEAP, NASTY, POOL, fake_study
-from typer.testing import CliRunner
 
-from leadline.cli.main import app
 from leadline.conclude import conclude
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.result import Verdict
 from leadline.report.ci import document, junit, markdown, text
 from leadline.report.summary import Outcome, Summary, summary
-from leadline.report.text import one_line
-
-GUIDE = (
-    (Path(__file__).parents[3] / "docs" / "guides" / "ci.md")
-    .read_text(encoding="utf-8")
-    .partition("\n## A change that does none")[0]
-)
 
 
 @pytest.fixture(scope="module")
@@ -99,27 +88,3 @@ def test_json_has_the_documented_keys(found: Summary) -> None:
 def test_an_unknown_format_names_the_nearest(found: Summary) -> None:
     with pytest.raises(UsageError, match="unknown format 'jnuit'; did you mean junit"):
         text(found, "jnuit")
-
-
-def test_the_guide_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for file, content in re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', GUIDE, re.M | re.S):
-        Path(file).write_text(content, encoding="utf-8")
-    outputs = {}
-    for command, line in re.findall(r"^\$ leadline (.+)\n([^$`\n].*)$", GUIDE, re.M):
-        result = CliRunner().invoke(app, command.split())
-        assert result.exit_code == 0, result.output
-        assert line in result.output
-        outputs[command] = result.output
-    assert len(outputs) == 4
-    shown = one_line(CliRunner().invoke(app, ["show", "gate", "--lab", "lab/simulated"]).output.splitlines()[0])
-    told = json.loads(Path("report.json").read_text())
-    assert told["answer"].startswith(shown)
-    assert "hurts: p99 +29 %" in told["answer"]
-    assert told["outcome"] == "failed"
-    gate = subprocess.run([sys.executable, "gate.py"], capture_output=True, text=True, check=False)
-    assert (gate.returncode, gate.stdout.strip()) == (1, told["answer"])
-    suite = ElementTree.parse("junit.xml").getroot()[0]
-    assert [one.get("classname") for one in suite.findall("testcase") if one.find("failure") is not None] == [
-        "gate.p99"
-    ]

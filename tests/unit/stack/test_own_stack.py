@@ -27,6 +27,7 @@ from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
 from leadline.stack.options import StackOptions
 from leadline.stack.own import quarkus, spring
+from leadline.stack.own.server import CommandServer
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
 POOL = "spring.datasource.hikari.maximum-pool-size"
@@ -58,6 +59,31 @@ def test_it_is_started_varied_read_back_audited_and_put_back(stack_file: Path, t
         assert [(audit.name, audit.passed) for audit in audits] == [("one-start", True), ("counted", trial == 0)]
     assert list((tmp_path / "data").iterdir()) == []
     assert "4 found, 8 wanted" in audits[1].detail
+
+
+def test_the_build_that_runs_is_read_from_the_process(stack_file: Path, tmp_path: Path) -> None:
+    stack_file.write_text(
+        stack_file.read_text()
+        + f"""builds:
+  base: {{ command: [{sys.executable}, app.py, "${{port}}"] }}
+  longer: {{ command: [{sys.executable}, app.py, "${{port}}", --size=9] }}
+  slower: {{ command: [{sys.executable}, app.py, "${{port}}"], environment: {{ WAIT: "900" }} }}
+"""
+    )
+    choice = choice_of(str(stack_file))
+    for name, size, wait in (("longer", 9, 0.25), ("slower", 4, 0.9), ("base", 4, 0.25)):
+        stack = Stack(choice, LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+        stack.reset_data(tmp_path / name)
+        stack.up({"app.build": name}, tmp_path / name)
+        try:
+            read = [stack.read_back(knob) for knob in ("app.build", "app.size", "app.wait")]
+            assert read == [name, size, wait]
+            server = stack.server
+            assert isinstance(server, CommandServer)
+            server._settings = {"app.build": "base"}  # whatever was asked for: the process tells
+            assert server.read_back("app.build") == name
+        finally:
+            assert stack.down() == []
 
 
 def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path, tmp_path: Path) -> None:
