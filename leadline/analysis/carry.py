@@ -37,6 +37,14 @@ class CarriedFit(MixedFit):
     weights: tuple[float, ...] = ()
     open: tuple[bool, ...] = ()
 
+    @property
+    def separate(self) -> bool:
+        return self.chosen is not None and self.chosen.separate
+
+    def scatter(self, contrasts: Floats) -> Floats:
+        assert self.chosen is not None
+        return self.chosen.scatter(contrasts)
+
     def estimates(self, contrasts: Floats) -> Floats:
         return np.asarray(np.array(self.weights) @ self._values(contrasts), dtype=np.float64)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
-from leadline.analysis.strata import Strata, block_columns, centred, innermost, strata_of
+from leadline.analysis.strata import Strata, block_columns, centred, in_groups, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
 from leadline.analysis.two_strata import two_strata
 from leadline.analysis.unequal import UnequalFit, unequal
@@ -178,11 +178,14 @@ def fitted_with_strata(
 def _alike(model: Model, sample: Sample, values: Floats) -> bool:
     """Whether slots of one number, which meet the same arrivals in all trials of a block, have something in common: by
     an F test inside trials, at a level at which pooling costs no error rates (Bancroft 1964; Bozivich et al. 1956).
+    Each trial has its own effects of levels in it: what these differ by would be taken for something in common.
     """
     order, starts = innermost(sample)
     figures = centred(values[order][:, None], starts)[:, 0]
+    mains = slice(model.leading, model.leading + len(model.mains))
+    own = in_groups(centred(model.rows(sample)[order][:, mains], starts), starts)
     plain, wide = (
-        fit(centred(each.rows(sample)[order], starts), figures, len(starts))
+        fit(np.column_stack([centred(each.rows(sample)[order], starts), own]), figures, len(starts))
         for each in (replace(model, places=()), model)
     )
     gained = plain.df - wide.df

@@ -470,8 +470,7 @@ def _components(scale: Scale, sample: Sample, chosen: _Fitted, level: float) -> 
     if not isinstance(chosen.inside, MixedFit):
         return ()
     components = components_of(scale, sample, chosen.inside, chosen.strata, level)
-    differing = chosen.instances.component if chosen.instances is not None else None
-    return components if differing is None else (*components, differing)
+    return components if chosen.instances is None else (*components, *chosen.instances.components)
 
 
 def _hopeless(table: StudyTable, sample: Sample, response: str) -> str:

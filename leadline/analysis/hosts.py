@@ -93,7 +93,7 @@ class HostsFit(Fit):
 
     @property
     def separate(self) -> bool:
-        return self.random
+        return self.random or any(part.fit.separate for part in self.parts)
 
     def estimable(self, contrasts: Floats) -> list[bool]:
         by_host = on_hosts(self.model, self.parts, contrasts, noise="none")

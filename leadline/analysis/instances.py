@@ -1,24 +1,32 @@
-"""A live factor's effect differs between server instances (trials), by how much is not known beforehand.
+"""A live factor's effect differs between server instances (trials), each factor's by its own amount.
 
-With slots a treatment is compared inside every instance. The error of a new instance's effect is that of
-treatment x instance, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959,
-chapter 8). It is used wherever there are two instances, whether an F test sees a difference or not: the test misses
-differences that are as large as the error.
+With slots a treatment is compared inside every instance. The error of a new instance's effect is that of this treatment
+x instance, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959, chapter 8). One
+factor's says nothing of another's: in a pooled one a factor that differs much hides among those that do not. It is used
+wherever there are two instances, whether a test sees a difference or not: the test misses differences that are as large
+as the error.
+
+Instances are the clusters of a sandwich variance with the bias-reduced squares of Bell and McCaffrey (2002, Survey
+Methodology 28, 169-181) and Satterthwaite's degrees of freedom (Pustejovsky and Tipton 2018, Journal of Business and
+Economic Statistics 36, 672-683). In balanced slots this is the t test on the instances' own effects, with one degree of
+freedom less than instances.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from leadline.analysis.carry import changing_factors
-from leadline.analysis.columns import Model
+from leadline.analysis.columns import Main, Model
 from leadline.analysis.linear import Fit, fit
-from leadline.analysis.mixed import MixedFit, mixed_fit
+from leadline.analysis.mixed import MixedFit
 from leadline.analysis.scale import Scale
-from leadline.analysis.strata import Strata, Stratum
-from leadline.analysis.table import Floats, Sample
+from leadline.analysis.strata import Strata, centred, in_groups, innermost
+from leadline.analysis.table import Floats, Ints, Sample
 from leadline.analysis.whitening import whiten
 from leadline.model import distributions
 from leadline.model.result import Component
@@ -27,102 +35,186 @@ from leadline.model.units import format_number
 ALPHA = 0.05
 LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
 UNTESTED = "Whether effects differ between server instances cannot be tested: "
+_NOTHING = 1e-9  # of a contrast's variance: instances that tell less of it tell nothing
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Groups of independent figures, whose first rows are ``starts`` (g). ``basis`` (n, r) spans a model's columns with
+    orthonormal vectors, ``half`` (p, r) takes contrasts there.
+    """
+
+    basis: Floats
+    half: Floats
+    starts: Ints
+
+    @cached_property
+    def adjusted(self) -> Floats:
+        """(n, r): the basis times the root of the inverse of what a cluster's residuals keep of its errors."""
+        adjusted = np.empty_like(self.basis)
+        for part in self._parts:
+            left, values, right = np.linalg.svd(self.basis[part], full_matrices=False)
+            kept = 1 - values**2
+            adjusted[part] = (left * np.where(kept > 1e-8, values / np.sqrt(np.maximum(kept, 1e-8)), 0.0)) @ right
+        return adjusted
+
+    def weights(self, contrasts: Floats) -> Floats:
+        """(k, n): weights of residuals, whose sums over each cluster, squared, add up to a contrast's variance."""
+        return np.asarray(contrasts @ self.half @ self.adjusted.T, dtype=np.float64)
+
+    def squares(self, weights: Floats, residuals: Floats) -> Floats:
+        """Variances (k) of contrasts, in the square of the unit of ``residuals`` (n)."""
+        sums = np.add.reduceat(weights * residuals, self.starts, axis=1)
+        return np.asarray(np.sum(sums**2, axis=1), dtype=np.float64)
+
+    def expected(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Means (k) of :meth:`squares` and their degrees of freedom (k) where errors are independent with variance 1;
+        both are 0 where no two clusters tell of a contrast.
+        """
+        lengths = np.array([np.sum(weights[:, part] ** 2, axis=1) for part in self._parts])  # (g, k)
+        moved = np.array([weights[:, part] @ self.basis[part] for part in self._parts])  # (g, k, r)
+        means, degrees = np.zeros(len(weights)), np.zeros(len(weights))
+        for place in range(len(weights)):
+            products = np.diag(lengths[:, place]) - moved[:, place] @ moved[:, place].T
+            mean = float(np.trace(products))
+            if mean > _NOTHING * float(np.sum(weights[place] ** 2)):
+                means[place], degrees[place] = mean, mean**2 / float(np.sum(products**2))
+        return means, degrees
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        ends = [*self.starts[1:], len(self.basis)]
+        return [slice(int(start), int(end)) for start, end in zip(self.starts, ends, strict=True)]
 
 
 @dataclass(frozen=True)
 class InstancesFit(MixedFit):
-    """A fit whose contrasts of live columns are those of a new instance: errors from treatment x instance.
-
-    ``live`` (p) tells the columns; ``within`` is the fit with treatment x instance out of the noise; ``inflation`` is
-    the root of the F ratio and ``between`` its numerator's degrees of freedom.
+    """A fit whose contrasts of live columns are those of a new instance: each has an error of its own, from how it
+    differs between instances. ``live`` (p) tells the columns; ``residuals`` (n) are those of the clusters' figures.
     """
 
     live: tuple[bool, ...] = ()
-    within: Fit | None = None
-    inflation: float = 1.0
-    between: float = 1.0
+    clusters: Clusters | None = None
+    residuals: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def separate(self) -> bool:
+        return True
 
     def errors(self, contrasts: Floats) -> Floats:
-        assert self.within is not None
-        new_instance = self.inflation * self.within.errors(contrasts)
-        return np.where(self._asked(contrasts), new_instance, super().errors(contrasts))
+        return self._judged(contrasts)[0]
 
     def degrees(self, contrasts: Floats) -> Floats:
-        plain = super().degrees(contrasts)
-        return np.where(self._asked(contrasts), np.minimum(self.between, plain), plain)
+        return self._judged(contrasts)[1]
 
-    def _asked(self, contrasts: Floats) -> Floats:
-        return np.asarray(np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1))
+    def scatter(self, contrasts: Floats) -> Floats:
+        """(k, r): as of any fit, in the lengths that go with :meth:`errors`."""
+        scatter = super().scatter(contrasts)
+        lengths = self.sigma * np.maximum(np.linalg.norm(scatter, axis=1), 1e-300)
+        return np.asarray(scatter * (self.errors(contrasts) / lengths)[:, None], dtype=np.float64)
+
+    def _judged(self, contrasts: Floats) -> tuple[Floats, Floats]:
+        assert self.clusters is not None
+        weights = self.clusters.weights(contrasts)
+        means, free = self.clusters.expected(weights)
+        squares = self.clusters.squares(weights, self.residuals)
+        own = np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1) & (means > 0) & (squares > 0)
+        errors, degrees = np.sqrt(squares), np.clip(free, 1.0, float(self.df))
+        if not own.all():
+            errors[~own], degrees[~own] = super().errors(contrasts[~own]), super().degrees(contrasts[~own])
+        return errors, degrees
 
 
 @dataclass(frozen=True)
 class Instances:
-    """The test's outcome. ``p_value`` is adjusted for the study's responses (Bonferroni). ``fit`` is the one to judge
-    effects by; ``component`` the spread of an effect between instances, None where it was not found.
+    """``fit`` is the one to judge effects by. ``p_value``: the smallest of any effect's test of no difference between
+    instances, adjusted (Bonferroni) for effects and the study's responses. ``spreads``: standard deviations in percent
+    of the effects that were seen to differ, which ``components`` have as variances.
     """
 
     fit: Fit
     p_value: float | None
-    detected: bool
     sentence: str
-    component: Component | None = None
+    spreads: Mapping[Main, float | None] = field(default_factory=dict)
+    components: tuple[Component, ...] = ()
+
+    @property
+    def detected(self) -> bool:
+        return bool(self.components)
+
+
+def planned_degrees(model: Model, sample: Sample, planned: Fit) -> Floats:
+    """Degrees of freedom (k) that the estimable main effects of a plan will have, from ``planned`` (``within``): those
+    between instances of live levels, the fit's own of the others.
+    """
+    order, starts = innermost(sample)
+    contrasts = np.array([model.effect(main) for main in model.mains])
+    contrasts = contrasts[planned.estimable(contrasts)]
+    clusters = Clusters(centred(model.rows(sample)[order], starts) @ planned.half, planned.half, starts)
+    means, free = clusters.expected(clusters.weights(contrasts))
+    return np.where(means > 0, np.minimum(free, planned.df), float(planned.df))
 
 
 def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, strata: Strata) -> Instances:
-    """F test of live levels x instances beside ``fitted``, and the fit for a new instance."""
-    instances = len(np.unique(sample.trials))
-    changing = changing_factors(model.table, sample)
-    live = _live_columns(model, changing)
-    if instances < 2 or not live.any():
-        return Instances(fitted, None, False, "")
+    """The fit for a new instance, and an F test of each live level x instances."""
+    count = len(np.unique(sample.trials))
+    live = _live_columns(model, changing_factors(model.table, sample))
+    if count < 2 or not live.any():
+        return Instances(fitted, None, "")
     if not isinstance(fitted, MixedFit):
-        return Instances(fitted, None, False, UNTESTED + "there are too few slots.")
-    design, values = model.rows(sample), scale.into(sample.values)
-    extra = _crossed(design[:, live], sample)
-    if len(extra) * extra.shape[1] ** 2 > LARGEST:
-        return Instances(fitted, None, False, UNTESTED + f"{instances} instances with so many slots are too many.")
-    inside = _inside_instances(sample, strata)
-    wide = mixed_fit(np.column_stack([design, extra]), values, inside)
-    if wide.df < 4 or wide.sigma == 0 or not isinstance(wide, MixedFit):
-        return Instances(fitted, None, False, UNTESTED + "too few slots of each level are in an instance.")
-    rows = whiten(inside, np.column_stack([design, values])[inside.order], wide.parameters).columns
-    within = fit(rows[:, :-1], rows[:, -1], instances)
-    between = within.df - wide.df
-    if between < 1:
-        return Instances(fitted, None, False, UNTESTED + "no level is in more than one instance.")
-    ratio = (within.sigma**2 * within.df - wide.sigma**2 * wide.df) / between / wide.sigma**2
-    p_value = min(1.0, model.table.responses * float(distributions.f.sf(ratio, between, wide.df)))
-    exact = replace(within, sigma=wide.sigma)
+        return Instances(fitted, None, UNTESTED + "there are too few slots.")
+    design, values = model.rows(sample)[strata.order], scale.into(sample.values)[strata.order]
+    rows = whiten(strata, np.column_stack([design, values]), fitted.parameters).columns
+    starts = _starts(sample.trials[strata.order])
     chosen = InstancesFit(
-        **{name: getattr(fitted, name) for name in fitted.__dataclass_fields__},
+        **{name: getattr(fitted, name) for name in MixedFit.__dataclass_fields__},
         live=tuple(bool(flag) for flag in live),
-        within=exact,
-        inflation=float(np.sqrt(ratio)),
-        between=float(between),
+        clusters=Clusters(rows[:, :-1] @ fitted.half, fitted.half, starts),
+        residuals=rows[:, -1] - rows[:, :-1] @ fitted.beta,
     )
-    if p_value >= ALPHA:
-        text = f"Effects do not differ visibly between the {instances} server instances (p = {p_value:.2g})"
-        return Instances(chosen, p_value, False, f"{text}; intervals are for a new instance all the same.")
-    units = np.eye(model.width)[live]
-    estimable = [row for row, good in zip(units, fitted.estimable(units), strict=True) if good]
-    spread = float(np.median(exact.errors(np.array(estimable))))
-    variance = (ratio - 1) * spread**2 * instances
-    percent = scale.percent(float(np.sqrt(variance)))
-    size = "" if percent is None else f", with a standard deviation of {format_number(percent, 2)} %"
+    crossed = in_groups(rows[:, :-1][:, live], starts)
+    if len(crossed) * crossed.shape[1] ** 2 > LARGEST:
+        return Instances(chosen, None, UNTESTED + f"{count} instances with so many slots are too many.")
+    wide = fit(np.column_stack([rows[:, :-1], crossed]), rows[:, -1], strata.swept.groups if strata.swept else 0)
+    if wide.df < 4 or wide.sigma == 0:
+        return Instances(chosen, None, UNTESTED + "too few slots of each level are in an instance.")
+    return _tested(model, scale, chosen, wide, count)
+
+
+def _tested(model: Model, scale: Scale, chosen: InstancesFit, wide: Fit, count: int) -> Instances:
+    """With the tests of each live main effect; ``wide`` has treatment x instance out of its noise."""
+    assert chosen.clusters is not None
+    mains = [main for number, main in enumerate(model.mains) if chosen.live[model.leading + number]]
+    contrasts = np.array([model.effect(main) for main in mains])
+    weights = chosen.clusters.weights(contrasts)
+    means, free = chosen.clusters.expected(weights)
+    told = np.flatnonzero(np.array(chosen.estimable(contrasts)) & (means > 0))
+    if not len(told):
+        return Instances(chosen, None, UNTESTED + "no level is in more than one instance.")
+    expected = wide.sigma**2 * means[told]
+    squares = chosen.clusters.squares(weights[told], chosen.residuals)
+    tests = len(told) * model.table.responses
+    p_values = np.minimum(1.0, tests * distributions.f.sf(squares / expected, free[told], wide.df))
+    smallest = float(p_values.min())
+    spreads, components = dict[Main, float | None](), list[Component]()
+    for at in np.flatnonzero(p_values < ALPHA):
+        main, degrees = mains[told[at]], float(free[told[at]])
+        variance = float(squares[at] - expected[at]) * (degrees + 1)
+        spreads[main] = scale.percent(float(np.sqrt(variance)))
+        name = f"instances in the effect of {model.table.level_name(*main)}"
+        components.append(Component(name, variance, spreads[main], degrees))
+    if not components:
+        text = f"Effects do not differ visibly between the {count} server instances (p = {smallest:.2g})"
+        return Instances(chosen, smallest, f"{text}; intervals are for a new instance all the same.")
+    named = ", ".join(
+        model.table.level_name(*main) + ("" if spread is None else f" by {format_number(spread, 2)} %")
+        for main, spread in spreads.items()
+    )
     text = (
-        f"Effects differ between the {instances} server instances{size} (p = {p_value:.2g}): intervals are for a new "
-        f"instance and rest on {between} degrees of freedom; more trials, rather than more slots, would narrow them."
+        f"Effects differ between the {count} server instances (standard deviations; p = {smallest:.2g}): {named}. "
+        "Intervals are for a new instance; more trials, rather than more slots, would narrow them."
     )
-    return Instances(
-        chosen, p_value, True, text, Component("instances in a level's effect", variance, percent, float(between))
-    )
-
-
-def _inside_instances(sample: Sample, strata: Strata) -> Strata:
-    """The strata with instances swept out: products with them could else take their own noise for themselves."""
-    instance = sample.trials[strata.order]
-    starts = np.flatnonzero(np.r_[True, instance[1:] != instance[:-1]]).astype(np.int64)
-    return Strata(strata.order, (), Stratum("trial", starts), strata.lags)
+    return Instances(chosen, smallest, text, spreads, tuple(components))
 
 
 def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -134,9 +226,5 @@ def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np
     return live
 
 
-def _crossed(columns: Floats, sample: Sample) -> Floats:
-    """Products (n, instances * m) of the columns (n, m) with the indicators of instances, without empty ones."""
-    trials = np.unique(sample.trials)
-    products = [columns * (sample.trials == trial)[:, None] for trial in trials]
-    crossed = np.column_stack(products)
-    return np.asarray(crossed[:, np.any(crossed != 0, axis=0)], dtype=np.float64)
+def _starts(trials: Ints) -> Ints:
+    return np.flatnonzero(np.r_[True, trials[1:] != trials[:-1]]).astype(np.int64)

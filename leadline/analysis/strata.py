@@ -147,6 +147,15 @@ def centred(columns: Floats, starts: Ints) -> Floats:
     return np.asarray(columns - np.repeat(means, sizes, axis=0), dtype=np.float64)
 
 
+def in_groups(columns: Floats, starts: Ints) -> Floats:
+    """(n, g * m): the columns (n, m) of each group by itself, without empty ones."""
+    crossed = np.zeros((len(columns), len(starts), columns.shape[1]))
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(columns)], strict=True)):
+        crossed[start:end, number] = columns[start:end]
+    flat = crossed.reshape(len(columns), -1)
+    return np.asarray(flat[:, np.any(flat != 0, axis=0)], dtype=np.float64)
+
+
 def _starts(label: Ints) -> Ints:
     return np.flatnonzero(np.r_[True, label[1:] != label[:-1]]).astype(np.int64)
 

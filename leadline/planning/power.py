@@ -14,6 +14,7 @@ import numpy as np
 from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.columns import Model, fitted_with_strata, own_noise
 from leadline.analysis.comparisons import KNOWN
+from leadline.analysis.instances import planned_degrees
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.power import detectable
@@ -125,9 +126,9 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
     groups = len(innermost(sample)[1])
     rest = sample.size - groups
     precision = Precision(errors, plain.df, max_t(scatter), level, rest, rest - plain.df, float(plain.df))
-    if instances > 1:  # between which effects differ
-        between = float(len(errors) * (instances - 1))
-        return replace(precision, own=min(between, precision.own), lent=-len(errors))
+    if instances > 1:  # between which each effect differs by its own amount
+        own = float(np.median(planned_degrees(model, sample, plain)))
+        return replace(precision, law=max_t(np.eye(len(errors))), own=own, lent=own - instances)
     if strata.mixed:
         return precision
     if fitted.separate:  # by how a contrast varies between worlds

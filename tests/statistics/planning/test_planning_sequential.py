@@ -218,17 +218,19 @@ def test_null_studies_keep_the_error_rate_and_end_early(null_looks: list[list[Lo
 def test_intervals_at_every_look_are_as_wide_as_their_estimates_err(null_looks: list[list[Look]]) -> None:
     """Null estimates in units of their repeated intervals, times the textbook bound of the look, have a spread of 1 at
     most. Less where few instances say how much effects differ between them: each look judges with the degrees of
-    freedom of its instances, two at the first, so that its intervals say nothing yet. A look that forgot its wider
+    freedom of its instances, one at the first, so that its intervals say nothing yet. A look that forgot its wider
     bound would give 1.9 and 1.3 times as much at the first two.
     """
     for number, bound in enumerate(spending_bounds([1 / 3, 2 / 3, 1.0], 1 - math.sqrt(0.95))):
         sizes = []
         for each in (settling for looks in null_looks for settling in looks[number].settlings):
-            assert each.interval is not None
             assert each.percent is not None
+            if each.interval is None:  # beyond all percentages
+                assert number == 0
+                continue
             half = math.log((100 + each.interval.high) / (100 + each.interval.low)) / 2
             sizes.append(bound * math.log1p(each.percent / 100) / half)
-        assert math.sqrt(np.mean(np.square(sizes))) < 1.1
+        assert math.sqrt(np.mean(np.square([0.0, *sizes]))) < 1.1
     assert math.sqrt(np.mean(np.square(sizes))) > 0.2, "at the end they say something"
 
 
@@ -241,7 +243,7 @@ def test_large_effects_are_found_with_fewer_instances() -> None:
     model = Model(truth, LOAD)
     found = [played(plan, truth, model, seed) for seed in range(3)]
     assert all(states == {"vm.k1": State.BETTER, "vm.k2": State.WORSE} for states, _ in found)
-    assert sum(instances for _, instances in found) <= 0.7 * 6 * 3
+    assert sum(instances for _, instances in found) <= 0.8 * 6 * 3
 
 
 def test_factors_between_trials_and_whole_plots_are_refused_with_what_would_do() -> None:
@@ -257,7 +259,7 @@ def test_forecasts_have_the_standard_errors_that_slots_turn_out_to_have() -> Non
     noise = NOISE | {"autocorrelation": 0.0}
     plan, truth = plan_of(LIVE), Truth.model_validate({"noise": noise})
     model, sizes = Model(truth, LOAD), []
-    for seed in range(8):
+    for seed in range(24):
         seen = simulate_observations(plan, truth, LOAD, seed, model=model, wash_out=1)
         for effect in analyse(plan, seen, ["throughput"], verdicts_only=True).responses[0].effects:
             assert effect.interval is not None
