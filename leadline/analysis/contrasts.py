@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.instances import between_instances
+from leadline.analysis.instances import InstancesFit, between_instances
 from leadline.analysis.linear import Fit
 from leadline.analysis.pooled import Residual, pooled
 from leadline.analysis.scale import Scale, response_kind, scale_of
@@ -107,6 +107,9 @@ def mean_contrasts(
         fit = pooled(fit, others)
     measured = [at for at, why in enumerate(missing) if not why]
     rows = [_mean_row(model, table, index, groups[at]) for at in measured]
+    if isinstance(fit, InstancesFit):  # configurations of one step: the same knobs in each mode
+        told = fit.estimable(np.array(rows))
+        fit = replace(fit, family=np.array(rows)[told])
     family = Family.of(fit, rows, level if family_level is None else family_level)
     sign = 1.0 if kind.higher_is_better else -1.0
     changes = [_nothing(count, why) for count, why in zip(counts, missing, strict=True)]

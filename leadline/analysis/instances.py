@@ -81,6 +81,21 @@ class Clusters:
                 means[place], degrees[place] = mean, mean**2 / float(np.sum(products**2))
         return means, degrees
 
+    def shared(self, weights: Floats, residuals: Floats) -> tuple[float, float]:
+        """The mean ratio of :meth:`squares` to their means over contrasts (k) of one factor, and its degrees of freedom
+        where errors are independent; both are 0 where no two clusters tell of any.
+        """
+        means, _ = self.expected(weights)
+        told = weights[means > 0] / np.sqrt(means[means > 0])[:, None]
+        if not len(told):
+            return 0.0, 0.0
+        moved = np.array([told[:, part] @ self.basis[part] for part in self._parts])  # (g, k, r)
+        spread = np.einsum("gkr,hmr->gkhm", moved, moved)
+        for number, part in enumerate(self._parts):
+            spread[number, :, number, :] -= told[:, part] @ told[:, part].T
+        ratio = float(np.mean(self.squares(told, residuals)))
+        return ratio, len(told) ** 2 / float(np.sum(spread**2))
+
     @cached_property
     def _parts(self) -> list[slice]:
         ends = [*self.starts[1:], len(self.basis)]
@@ -91,11 +106,13 @@ class Clusters:
 class InstancesFit(MixedFit):
     """A fit whose contrasts of live columns are those of a new instance: each has an error of its own, from how it
     differs between instances. ``live`` (p) tells the columns; ``residuals`` (n) are those of the clusters' figures.
+    ``family`` (k, p): contrasts of one factor, which differ alike between instances and share their error.
     """
 
     live: tuple[bool, ...] = ()
     clusters: Clusters | None = None
     residuals: Floats = field(default_factory=lambda: np.zeros(0))
+    family: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def separate(self) -> bool:
@@ -118,6 +135,9 @@ class InstancesFit(MixedFit):
         weights = self.clusters.weights(contrasts)
         means, free = self.clusters.expected(weights)
         squares = self.clusters.squares(weights, self.residuals)
+        if len(self.family):
+            ratio, together = self.clusters.shared(self.clusters.weights(self.family), self.residuals)
+            squares, free = ratio * means, np.full(len(means), together)
         own = np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1) & (means > 0) & (squares > 0)
         errors, degrees = np.sqrt(squares), np.clip(free, 1.0, float(self.df))
         if not own.all():

@@ -322,9 +322,9 @@ def test_effects_that_differ_between_instances_are_found_and_their_intervals_are
             covered.append(effect.interval.contains(100 * truth["vm.dirty_ratio", effect.level] - 100))
     assert found >= 28
     assert np.mean(covered) > 0.95 - 4 * math.sqrt(0.05 * 0.95 / 30)
-    spread = [part for part in first.components if part.name == "instances in a level's effect"]
+    spread = [part for part in first.components if part.name.startswith("instances in the effect of ")]
     assert spread[0].percent == pytest.approx(3 * math.sqrt(2), rel=0.6)
-    assert spread[0].df == 10
+    assert spread[0].df == pytest.approx(5, abs=0.1)
 
 
 def test_effects_that_are_the_same_in_all_instances_are_seldom_told_to_differ() -> None:
