@@ -35,6 +35,7 @@ from leadline.model.units import format_number
 ALPHA = 0.05
 LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
 UNTESTED = "Whether effects differ between server instances cannot be tested: "
+_HIGH = 0.975  # of the distribution by which the errors of instances and of slots are compared
 _NOTHING = 1e-9  # of a contrast's variance: instances that tell less of it tell nothing
 
 
@@ -105,8 +106,9 @@ class Clusters:
 @dataclass(frozen=True)
 class InstancesFit(MixedFit):
     """A fit whose contrasts of live columns are those of a new instance: each has an error of its own, from how it
-    differs between instances. ``live`` (p) tells the columns; ``residuals`` (n) are those of the clusters' figures.
-    ``family`` (k, p): contrasts of one factor, which differ alike between instances and share their error.
+    differs between instances, and is never surer than slots alone make it. ``live`` (p) tells the columns;
+    ``residuals`` (n) are those of the clusters' figures. ``family`` (k, p): contrasts of one factor, which differ alike
+    between instances and share their error.
     """
 
     live: tuple[bool, ...] = ()
@@ -140,9 +142,11 @@ class InstancesFit(MixedFit):
             squares, free = ratio * means, np.full(len(means), together)
         own = np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1) & (means > 0) & (squares > 0)
         errors, degrees = np.sqrt(squares), np.clip(free, 1.0, float(self.df))
-        if not own.all():
-            errors[~own], degrees[~own] = super().errors(contrasts[~own]), super().degrees(contrasts[~own])
-        return errors, degrees
+        plain, plain_degrees = super().errors(contrasts), super().degrees(contrasts)
+        widths = [side * distributions.t.ppf(_HIGH, df) for side, df in ((errors, degrees), (plain, plain_degrees))]
+        agree = widths[0] < widths[1]  # by luck more than their slots let them
+        own &= ~agree
+        return np.where(own, errors, plain), np.where(own, degrees, plain_degrees)
 
 
 @dataclass(frozen=True)
