@@ -106,11 +106,12 @@ class Clusters:
 @dataclass(frozen=True)
 class InstancesFit(MixedFit):
     """A fit whose contrasts of live columns are those of a new instance: each has an error of its own, from how it
-    differs between instances, and is never surer than slots alone make it. ``live`` (p) tells the columns;
+    differs between instances, and is never surer than ``plain``, the fit of the slots. ``live`` (p) tells the columns;
     ``residuals`` (n) are those of the clusters' figures. ``family`` (k, p): contrasts of one factor, which differ alike
     between instances and share their error.
     """
 
+    plain: Fit | None = None
     live: tuple[bool, ...] = ()
     clusters: Clusters | None = None
     residuals: Floats = field(default_factory=lambda: np.zeros(0))
@@ -133,7 +134,7 @@ class InstancesFit(MixedFit):
         return np.asarray(scatter * (self.errors(contrasts) / lengths)[:, None], dtype=np.float64)
 
     def _judged(self, contrasts: Floats) -> tuple[Floats, Floats]:
-        assert self.clusters is not None
+        assert self.clusters is not None and self.plain is not None
         weights = self.clusters.weights(contrasts)
         means, free = self.clusters.expected(weights)
         squares = self.clusters.squares(weights, self.residuals)
@@ -142,7 +143,7 @@ class InstancesFit(MixedFit):
             squares, free = ratio * means, np.full(len(means), together)
         own = np.any(np.abs(contrasts[:, np.array(self.live)]) > 1e-12, axis=1) & (means > 0) & (squares > 0)
         errors, degrees = np.sqrt(squares), np.clip(free, 1.0, float(self.df))
-        plain, plain_degrees = super().errors(contrasts), super().degrees(contrasts)
+        plain, plain_degrees = self.plain.errors(contrasts), self.plain.degrees(contrasts)
         widths = [side * distributions.t.ppf(_HIGH, df) for side, df in ((errors, degrees), (plain, plain_degrees))]
         agree = widths[0] < widths[1]  # by luck more than their slots let them
         own &= ~agree
@@ -192,6 +193,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     starts = _starts(sample.trials[strata.order])
     chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in MixedFit.__dataclass_fields__},
+        plain=fitted,
         live=tuple(bool(flag) for flag in live),
         clusters=Clusters(rows[:, :-1] @ fitted.half, fitted.half, starts),
         residuals=rows[:, -1] - rows[:, :-1] @ fitted.beta,
