@@ -134,7 +134,8 @@ class InstancesFit(MixedFit):
         return np.asarray(scatter * (self.errors(contrasts) / lengths)[:, None], dtype=np.float64)
 
     def _judged(self, contrasts: Floats) -> tuple[Floats, Floats]:
-        assert self.clusters is not None and self.plain is not None
+        assert self.clusters is not None
+        assert self.plain is not None
         weights = self.clusters.weights(contrasts)
         means, free = self.clusters.expected(weights)
         squares = self.clusters.squares(weights, self.residuals)

@@ -5,8 +5,9 @@ and what stays open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from leadline.analysis.claims import Key, claimed, key
 from leadline.analysis.contrasts import Change
 from leadline.analysis.returns import Returns
 from leadline.analysis.scale import response_kind
@@ -35,7 +36,6 @@ from leadline.model.workload import is_load
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
 _SAME = (Verdict.EQUIVALENT, Verdict.IDENTICAL)
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Facts:
     loads: tuple[str, ...] = ()  # of a study that varies its load alone: sentences that tell how far it goes
     factors: tuple[Factor, ...] = ()
     returns: tuple[Returns, ...] = ()
+    repeated: bool = False  # several analyses: only adjusted p values hold
+    claims: frozenset[Key] = frozenset()  # made by ``answer``
 
     @classmethod
     def of(
@@ -69,6 +71,7 @@ class Facts:
             loads=tuple(of_loads(record, describe)),
             factors=tuple(factors),
             returns=tuple(returns),
+            repeated=record.study.design.looked_at,
         )
 
 
@@ -87,9 +90,9 @@ class _Setting:
     def of(self, *verdicts: Verdict) -> list[tuple[ResponseAnalysis, Effect]]:
         return [(pair, effect) for pair, effect in self.effects if effect.verdict in verdicts]
 
-    def where(self, holds: bool, analysis: StudyAnalysis) -> _Setting:
+    def where(self, holds: bool, facts: Facts) -> _Setting:
         """Of the changes only those that hold beside all others, or only those that do not."""
-        pairs = [pair for pair in self.effects if pair[1].verdict not in _TOLD or _holds(pair[1], analysis) is holds]
+        pairs = [pair for pair in self.effects if pair[1].verdict not in _TOLD or _holds(pair[1], facts) is holds]
         return _Setting(self.name, tuple(pairs))
 
 
@@ -108,7 +111,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     """The question's answer in plain words, then the figures: the first response leads only where it has something to
     say. What puts the figures in doubt comes before them, what was taken out of them after them.
     """
-    judgement = facts.judgement
+    judgement, facts = facts.judgement, replace(facts, claims=claimed(analysis, facts.repeated))
     simulated = SIMULATED if analysis.simulated else ""
     if judgement.standing == NO_ANSWER:
         return Answer(f"{simulated}{judgement.sentence}.", f"{simulated}{judgement.sentence}.")
@@ -127,7 +130,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     caveats: list[str] = []
     if analysis.confirmations:
         sentences += [confirmation.sentence.removesuffix(".") for confirmation in analysis.confirmations]
-        sentences += _elsewhere(analysis, settings)
+        sentences += _elsewhere(analysis, settings, facts)
     elif not analysis.responses:
         sentences.append("The study has no response to analyse")
     elif judgement.figures:
@@ -157,23 +160,23 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     first = analysis.responses[0]
     questions = _asked(analysis, facts)
     settings_moved = [setting for setting in settings if setting.of(*_TOLD)]
-    moved = [firm for setting in settings_moved if (firm := setting.where(True, analysis)).of(*_TOLD)]
+    moved = [firm for setting in settings_moved if (firm := setting.where(True, facts)).of(*_TOLD)]
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
-    plain = _plain(questions, moved, analysis)
+    plain = _plain(questions, moved, analysis, facts)
     failures = _of_failures(settings)
     if not plain and not any(effect.verdict in _SAME for effect in first.effects):
         known = {effect.factor for effect in first.effects if effect.verdict is Verdict.FAILED}
         asked = [one for one in questions if one.question is not Question.HOW_FAR and one.factor.name not in known]
         plain, failures = [*failures, *unknown(asked)], []
-    plain += [_matters(setting, first, analysis) for setting in moved[:MOST]]
+    plain += [_matters(setting, first, analysis, facts) for setting in moved[:MOST]]
     plain += on_hosts(analysis, facts.describe)
     if len(moved) > MOST:
         plain.append(f"Changed as well: {listed(setting.name for setting in moved[MOST:])}")
     plain += _of_cold(facts) if moved else []
     plain += (luck := _luck(moved))
-    plain += [text for text in _of_interactions(analysis) if text not in plain]
+    plain += [text for text in _of_interactions(analysis, facts) if text not in plain]
     plain += failures
-    plain += (perhaps := _perhaps(settings_moved, analysis))
+    plain += (perhaps := _perhaps(settings_moved, analysis, facts))
     still = [setting for setting in settings if setting not in settings_moved]
     if len(questions) == 1 and len(questions[0].factor.levels) == 2:
         still = [_Setting(instead(questions[0], setting.effects[0][1]), setting.effects) for setting in still]
@@ -192,14 +195,14 @@ def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:
     questions = []
     for factor in facts.factors:
         ranked = tuple(
-            ranking(one, factor, returns.get((factor.name, one.response)), lambda effect: _holds(effect, analysis))
+            ranking(one, factor, returns.get((factor.name, one.response)), lambda effect: _holds(effect, facts))
             for one in judged
         )
         questions.append(Asked(factor, names[factor.name], ranked, facts.describe))
     return questions
 
 
-def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
+def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAnalysis, facts: Facts) -> list[str]:
     """A sentence for each factor of which something is known: those that move most first, at most three."""
     by_factor = {setting.effects[0][1].factor: setting for setting in reversed(moved)}
     order = [setting.effects[0][1].factor for setting in moved]
@@ -208,7 +211,7 @@ def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAna
         setting = by_factor.get(one.factor.name)
         if one.question is Question.HOW_FAR or not one.rankings:
             continue
-        joint = [pair.sentence for pair in _interactions(analysis) if one.factor.name in pair.factors]
+        joint = [pair.sentence for pair in _interactions(analysis, facts) if one.factor.name in pair.factors]
         if joint:
             sentences.append(joint[0])
         elif len(one.factor.levels) > 2:
@@ -218,17 +221,14 @@ def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAna
     return list(dict.fromkeys(text for text in sentences if text))[:MOST]
 
 
-def _holds(effect: Effect, analysis: StudyAnalysis) -> bool:
-    """Whether a verdict holds beside those on all other responses (Bonferroni over families of comparisons), so that at
-    most 5 in 100 answers have a false one. Each response has a family of effects, and one of interactions.
-    """
-    families = sum(bool(response.effects) + bool(response.interactions) for response in analysis.responses)
-    return families == 1 or effect.p_adjusted is None or families * effect.p_adjusted <= _ALPHA
+def _holds(effect: Effect, facts: Facts) -> bool:
+    """Whether a verdict holds beside those on all other responses: at most 5 in 100 answers have a false one."""
+    return effect.p_adjusted is None or key(effect) in facts.claims
 
 
-def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis) -> list[str]:
+def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis, facts: Facts) -> list[str]:
     """What differs among the comparisons of its own response, and not when all responses are taken together."""
-    weak = [(setting.name, setting.where(False, analysis).of(*_TOLD)) for setting in settings]
+    weak = [(setting.name, setting.where(False, facts).of(*_TOLD)) for setting in settings]
     names = [f"{name} ({_changes(effects)})" for name, effects in weak if effects]
     if not names:
         return []
@@ -252,7 +252,7 @@ def _judged(one: ResponseAnalysis) -> bool:
     return any(effect.verdict not in (Verdict.UNDETERMINED, Verdict.FAILED) for effect in one.effects)
 
 
-def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis) -> str:
+def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis, facts: Facts) -> str:
     """``a=1 helps: throughput +9 % [+5, +13], at the cost of p99 +40 % [+31, +50]``. What the first response loses is
     told first, whatever others gain. Where the effect depends on other factors it is the mean over their levels.
     """
@@ -265,16 +265,16 @@ def _matters(setting: _Setting, first: ResponseAnalysis, analysis: StudyAnalysis
         text = f"{setting.name} helps: {_changes(gains)}; at the cost of {_changes(losses)}"
     else:
         text = f"{setting.name} {'helps' if gains else 'hurts'}: {_changes(gains or losses)}"
-    if others := _partners(setting, analysis):
+    if others := _partners(setting, analysis, facts):
         text += f", averaged over the levels of {listed(others)}"
     same = [response for response, _ in setting.of(Verdict.EQUIVALENT) if response is first]
     return text + (f"; {noun(first.response)} stays within {first.margin:g} %" if same else "")
 
 
-def _partners(setting: _Setting, analysis: StudyAnalysis) -> list[str]:
+def _partners(setting: _Setting, analysis: StudyAnalysis, facts: Facts) -> list[str]:
     """Factors on whose levels the setting's effects depend."""
     effect = setting.effects[0][1]
-    pairs = _interactions(analysis)
+    pairs = _interactions(analysis, facts)
     both = [
         (pair.factors, pair.factors[side]) for pair in pairs for side in (0, 1) if pair.levels[side] == effect.level
     ]
@@ -314,16 +314,16 @@ def _luck(moved: Sequence[_Setting]) -> list[str]:
     ]
 
 
-def _of_interactions(analysis: StudyAnalysis) -> list[str]:
+def _of_interactions(analysis: StudyAnalysis, facts: Facts) -> list[str]:
     sentences: dict[tuple[object, ...], str] = {}
-    for pair in _interactions(analysis):
+    for pair in _interactions(analysis, facts):
         sentences.setdefault((*pair.factors, *pair.levels), pair.sentence)
     return list(sentences.values())[:MOST]
 
 
-def _interactions(analysis: StudyAnalysis) -> list[Interaction]:
+def _interactions(analysis: StudyAnalysis, facts: Facts) -> list[Interaction]:
     every = [pair for response in analysis.responses for pair in response.interactions]
-    return [pair for pair in every if pair.sentence and _holds(pair, analysis)]
+    return [pair for pair in every if pair.sentence and _holds(pair, facts)]
 
 
 def _of_failures(settings: Sequence[_Setting]) -> list[str]:
@@ -427,7 +427,7 @@ def _nothing(silent: Sequence[ResponseAnalysis]) -> list[str]:
     return [f"Nothing can be said about {listed(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[str]:
+def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting], facts: Facts) -> list[str]:
     """What a confirmed setting does to the other responses."""
     confirmed = {confirmation.response for confirmation in analysis.confirmations}
     sentences, others = [], []
@@ -435,10 +435,10 @@ def _elsewhere(analysis: StudyAnalysis, settings: Sequence[_Setting]) -> list[st
         others.append(
             _Setting(setting.name, tuple(pair for pair in setting.effects if pair[0].response not in confirmed))
         )
-        if firm := others[-1].where(True, analysis).of(*_TOLD):
+        if firm := others[-1].where(True, facts).of(*_TOLD):
             who = f" of {setting.name}" if len(settings) > 1 else ""
             sentences.append(f"Elsewhere{who}: {_changes(firm)}")
-    return sentences + _perhaps(others, analysis)
+    return sentences + _perhaps(others, analysis, facts)
 
 
 def _by_settings(
