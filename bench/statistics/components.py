@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -81,7 +81,7 @@ SOURCES = {
 
 
 @cache
-def plan_of(layout: str, gain: bool = False) -> Plan:
+def plan_of(layout: str) -> Plan:
     live = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in range(3)]
     restart = [Factor(f"server.k{number}", (0, 1), 0) for number in range(3)]
     load = Workload(users=20, ramp_up=12, steady=112)
