@@ -55,8 +55,7 @@ def test_studies_without_an_effect_seldom_name_a_frame(noise: str, blocks: bool)
 
 def test_a_planted_loop_is_named_long_before_the_total_moves() -> None:
     rng, studies, pairs = np.random.default_rng(7), 60, 8
-    named = totals = covered = right = 0
-    wrong = 0
+    named = totals = covered = right = wrong = 0
     for _ in range(studies):
         effects = frame_effects(study(rng, pairs, blocks=True, plant=0.01, common=0.02))
         method = next(effect for effect in effects.paths if effect.name.endswith(f".m{PLANTED}"))
@@ -65,13 +64,13 @@ def test_a_planted_loop_is_named_long_before_the_total_moves() -> None:
         right += method.named and method.change > 0 and method in effects.carriers
         totals += effects.total.named
         covered += method.interval.contains(0.01 * SAMPLES)
-        others = [effect for effect in effects.named if f".m{PLANTED}" not in effect.path[-1]]
-        wrong += any("handle" not in effect.name and "loop" not in effect.name for effect in others if effect.path)
+        frames = {name for effect in effects.named for name in effect.path} - {"java.util.X.get"}
+        wrong += any(".m" in name and not name.endswith((f".m{PLANTED}", ".main")) for name in frames)
     assert named >= 0.9 * studies
     assert right >= 0.9 * named, "as a carrier: its caller may stand for it"
     assert totals <= 0.3 * studies, "the total needs ten times as many recordings"
     assert covered >= 0.9 * studies
-    assert wrong <= 0.15 * studies, "callers of the planted method and what it calls aside"
+    assert wrong <= 0.1 * studies, "another method of the application"
 
 
 def test_intervals_hold() -> None:
