@@ -97,6 +97,7 @@ SLOW = {
     "test_simulate_hosts",
     "test_simulate_run",
     "test_simulate_soak",
+    "test_stacks",
     "test_tutorials",
     "test_verdicts_agree",
 }

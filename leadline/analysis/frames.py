@@ -138,12 +138,13 @@ def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
     effects = {node: effect(row, tree.path(node)) for row, node in enumerate(paths)}
     of_methods = [effect(len(paths) + row, (name,)) for row, name in enumerate(methods)]
     total = effects.pop(0)
+    rest = total.change - sum(method.change for method in of_methods)
     return FrameEffects(
         total,
         tuple(sorted(of_methods, key=_largest)),
         tuple(sorted(effects.values(), key=_largest)),
         tuple(sorted(_carriers(tree, effects, total), key=_largest)),
-        total.change - sum(method.change for method in of_methods),
+        0.0 if abs(rest) < 1e-9 * float(np.abs(means).max()) else rest,
         len(family),
         (sum(not recording.treated for recording in compared), sum(recording.treated for recording in compared)),
         len(complete - {None}),

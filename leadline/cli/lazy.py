@@ -88,6 +88,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "scenario",
         "Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
     ),
+    "explain": (
+        "explain",
+        "Which frames carry the difference between recordings before and after a change, with intervals.",
+    ),
     "gc": (
         "gc",
         "What happened by JVM GC logs, then pauses, shares of time, rates, heap after collection and leak test.",
@@ -111,7 +115,7 @@ GROUPS = {
     ),
     "Results": ("demo", "show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
-    "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc"),
+    "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc", "explain"),
 }
 
 

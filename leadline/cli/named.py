@@ -139,6 +139,7 @@ VALUES = {
     "fail": "CONDITION",
     "file": "FILE",
     "files": "FILE",
+    "folded": "FILE",
     "finding": "FINDING",
     "format": "FORMAT",
     "from": "SETTINGS",

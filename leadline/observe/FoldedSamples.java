@@ -1,6 +1,7 @@
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -12,12 +13,22 @@ import jdk.jfr.consumer.RecordedStackTrace;
 import jdk.jfr.consumer.RecordingFile;
 
 /**
- * The execution samples of a flight recording, one line a second and stack: unix second, tab, samples, tab, methods
- * from the outermost on with semicolons between. Of a long recording every n-th sample stands for n.
+ * What flight recordings hold by stack: arguments "seconds" and one file, or a kind of events and files.
+ *
+ * <p>"seconds": CPU samples, one line a second and stack: unix second, tab, samples, tab, methods from the outermost on
+ * with semicolons between. Of a long recording every n-th sample stands for n. A kind ("cpu", "allocation", "wait"): of
+ * each file a line "#", tab, its events' name, tab, their number, tab, nanoseconds of CPU that a sample stands for (0
+ * where it is not known), then its stacks in the same form with the number of the file, from 0, in place of the second.
  */
 public final class FoldedSamples {
-    private static final String EVENT = "jdk.ExecutionSample";
+    /** By kind; of CPU samples the first that a file has. */
+    private static final Map<String, List<String>> EVENTS = Map.of(
+            "cpu", List.of("jdk.CPUTimeSample", "jdk.ExecutionSample"),
+            "allocation", List.of("jdk.ObjectAllocationSample"),
+            "wait", List.of("jdk.JavaMonitorEnter", "jdk.ThreadPark"));
+
     private static final long MOST = 30_000; // samples, which is enough to know shares within 0.3 %
+    private static final int MOST_STACKS = 100_000; // of a file; the others are one
     private static final String DEEPER = "(deeper than was recorded)";
 
     /** What differs from one JVM to the next in the names of generated classes. */
@@ -26,35 +37,71 @@ public final class FoldedSamples {
 
     private FoldedSamples() {}
 
-    public static void main(String[] args) throws Exception {
-        Path file = Path.of(args[0]);
-        long step = 1 + count(file) / MOST;
-        Map<Long, Map<String, Long>> seconds = new TreeMap<>();
-        long seen = 0;
-        try (RecordingFile events = new RecordingFile(file)) {
-            while (events.hasMoreEvents()) {
-                RecordedEvent event = events.readEvent();
-                if (!event.getEventType().getName().equals(EVENT) || seen++ % step != 0) {
-                    continue;
-                }
-                seconds.computeIfAbsent(event.getStartTime().getEpochSecond(), second -> new TreeMap<>())
-                        .merge(stack(event.getStackTrace()), step, Long::sum);
-            }
-        }
+    public static void main(String[] args) {
+        boolean seconds = args[0].equals("seconds");
         try (PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8)) {
-            seconds.forEach((second, stacks) ->
-                    stacks.forEach((stack, samples) -> out.print(second + "\t" + samples + "\t" + stack + "\n")));
+            for (int number = 1; number < args.length; number++) {
+                try {
+                    print(Path.of(args[number]), seconds ? "cpu" : args[0], seconds ? -1 : number - 1, out);
+                } catch (Exception error) { // of whatever kind a damaged file brings about
+                    System.err.println(Path.of(args[number]).getFileName() + ": " + error);
+                    System.exit(1);
+                }
+            }
         }
     }
 
-    private static long count(Path file) throws Exception {
-        long found = 0;
-        try (RecordingFile events = new RecordingFile(file)) {
-            while (events.hasMoreEvents()) {
-                found += events.readEvent().getEventType().getName().equals(EVENT) ? 1 : 0;
+    private static void print(Path file, String kind, long number, PrintStream out) throws Exception {
+        Map<String, Long> counts = count(file);
+        List<String> events = EVENTS.get(kind).stream().filter(counts::containsKey).toList();
+        if (kind.equals("cpu") && events.size() > 1) {
+            events = events.subList(0, 1);
+        }
+        long all = events.stream().mapToLong(counts::get).sum();
+        long step = number < 0 ? 1 + all / MOST : 1;
+        Map<Long, Map<String, Long>> lines = new TreeMap<>();
+        long seen = 0;
+        long period = 0;
+        try (RecordingFile recording = new RecordingFile(file)) {
+            while (recording.hasMoreEvents()) {
+                RecordedEvent event = recording.readEvent();
+                if (!events.contains(event.getEventType().getName()) || seen++ % step != 0) {
+                    continue;
+                }
+                period += event.hasField("samplingPeriod") ? event.getDuration("samplingPeriod").toNanos() : 0;
+                Map<String, Long> stacks = lines.computeIfAbsent(
+                        number < 0 ? event.getStartTime().getEpochSecond() : number, key -> new HashMap<>());
+                String stack = stack(event.getStackTrace());
+                stacks.merge(
+                        stacks.size() < MOST_STACKS || stacks.containsKey(stack) ? stack : "(other stacks)",
+                        step * value(kind, event),
+                        Long::sum);
             }
         }
-        return found;
+        if (number >= 0) {
+            out.print("#\t" + String.join(",", events) + "\t" + all + "\t" + period / Math.max(1, seen) + "\n");
+        }
+        lines.forEach((key, stacks) -> new TreeMap<>(stacks)
+                .forEach((stack, value) -> out.print(key + "\t" + value + "\t" + stack + "\n")));
+    }
+
+    /** Samples, bytes, or microseconds. */
+    private static long value(String kind, RecordedEvent event) {
+        return switch (kind) {
+            case "allocation" -> event.getLong("weight");
+            case "wait" -> event.getDuration().toNanos() / 1000;
+            default -> 1;
+        };
+    }
+
+    private static Map<String, Long> count(Path file) throws Exception {
+        Map<String, Long> counts = new HashMap<>();
+        try (RecordingFile events = new RecordingFile(file)) {
+            while (events.hasMoreEvents()) {
+                counts.merge(events.readEvent().getEventType().getName(), 1L, Long::sum);
+            }
+        }
+        return counts;
     }
 
     private static String stack(RecordedStackTrace trace) {

@@ -113,12 +113,18 @@ def recording(directory: Path) -> Path:
 
 def folded(raw: Path) -> list[str]:
     """Lines of second, samples and stack of a flight recording. Raises LeadlineError."""
-    java, raw = find_java(), raw.absolute()
-    command = [str(java / "bin" / "java"), "-Xmx1g", "-XX:TieredStopAtLevel=1", str(_SOURCE), str(raw)]
-    done = here.alone(command, [java, _SOURCE], [raw], timeout=_PATIENCE, env=java_environment())
+    return events_of("seconds", [raw])
+
+
+def events_of(kind: str, files: Sequence[Path]) -> list[str]:
+    """What ``FoldedSamples.java`` says of flight recordings, by the JDK's reader. Raises LeadlineError."""
+    java, paths = find_java(), [file.absolute() for file in files]
+    command = [str(java / "bin" / "java"), "-Xmx1g", "-XX:TieredStopAtLevel=1", str(_SOURCE), kind, *map(str, paths)]
+    done = here.alone(command, [java, _SOURCE], paths, timeout=_PATIENCE, env=java_environment())
     if done.returncode:
         messages = [line for line in done.stderr.splitlines() if line.strip()]
-        raise LeadlineError(f"{raw.name} cannot be read: {messages[0] if messages else f'exit code {done.returncode}'}")
+        name, _, reason = (messages or [f"{paths[0].name}: exit code {done.returncode}"])[0].partition(": ")
+        raise LeadlineError(f"{name} cannot be read: {reason}")
     return done.stdout.splitlines()
 
 
