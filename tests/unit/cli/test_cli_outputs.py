@@ -48,6 +48,7 @@ FILES = (
     ("scenario", "export", "none", "--to", "k6", "--out"),
     ("stack", "init", "none", "--out"),
     ("soak", "none", "--for", "1m", "--out"),
+    ("explain", "none", "--", "none", "--folded"),
 )
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
 FILES += ((*LOAD, "--html"),)
