@@ -7,13 +7,14 @@ in percent is a change against the baseline; any other unit, and a share of erro
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.model.knob import Level
 from leadline.model.result import RESPONSES, Effect, Interval, StudyAnalysis, Verdict
 from leadline.model.units import parse_duration, signed
 
@@ -184,10 +185,12 @@ def exit_code(judged: Sequence[Judged], undecided_fails: bool = True) -> int:
     return NO_ANSWER_CODE if undecided_fails and State.UNDECIDED in states else 0
 
 
-def changes_of_study(analysis: StudyAnalysis) -> list[Change]:
-    """Of every level, and of programs that were compared."""
+def changes_of_study(
+    analysis: StudyAnalysis, describe: Callable[[str, Level], str] = lambda _factor, level: str(level)
+) -> list[Change]:
+    """Of every level, as ``describe`` writes it, and of programs that were compared."""
     return [
-        _of_effect(effect, f"{effect.factor}={effect.level}")
+        _of_effect(effect, f"{effect.factor}={describe(effect.factor, effect.level)}")
         for response in analysis.responses
         for effect in response.effects
     ]

@@ -18,6 +18,7 @@ from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.live import watcher
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
 from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.model.naming import describing
 from leadline.model.units import format_duration
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ def present(run: Run, *, json: bool, verbose: bool = False, failing: Failing | N
     code 4 where there is no answer, else with that of the conditions in ``failing``.
     """
     result, failing = run.result, failing or Failing()
-    judged = failing.judge(changes_of_study(result.analysis)) if isinstance(result, StudyResult) else ()
+    changes = (
+        changes_of_study(result.analysis, describing(result.record.study)) if isinstance(result, StudyResult) else ()
+    )
+    judged = failing.judge(changes)
     if json:
         result.report(run.page)
         print_json({**result.document(), **conditions_document(judged), "run": run.document()})

@@ -6,6 +6,7 @@ import pytest
 from command_line import Command
 
 import leadline
+from leadline.model.judgement import NO_ANSWER_CODE
 
 KEYS = {
     "study": "heap",
@@ -50,6 +51,32 @@ def test_two_runs_of_one_truth_differ_in_nothing(place: Path) -> None:
     assert {(row["response"], row["what"]) for row in rows} == {
         (response, what) for response in ("throughput", "p50") for what in ("baseline", "jvm.heap=512m")
     }
+
+
+@pytest.mark.parametrize(
+    ("runs", "condition", "code", "state"),
+    [
+        ((1, 8), "p50>5%", 1, "broken"),
+        ((1, 8), "p50>500%", 0, "kept"),
+        ((1, 2), "throughput<-50%", 0, "kept"),
+        ((1, 2), "p50>0%", 4, "undecided"),
+    ],
+)
+def test_conditions_are_held_against_what_moved(
+    place: Path, runs: tuple[int, int], condition: str, code: int, state: str
+) -> None:
+    words = ("compare", *runs, "--lab", place, "--fail", condition)
+    assert f"--fail {condition}: {state}: baseline: " in COMMAND(*words, code=code)
+    if code == NO_ANSWER_CODE:
+        COMMAND(*words, "--undecided", "pass")
+
+
+@pytest.mark.parametrize(("condition", "state"), [("throughput<-5%", "kept"), ("p50>0%", "undecided")])
+def test_conditions_are_held_against_a_confirmation(place: Path, condition: str, state: str) -> None:
+    truth = place.parent.parent / "truth.yaml"
+    words = ("confirm", "heap@8", "--setting", "jvm.heap=512m", "--simulate", truth, "--lab", place.parent, "--new")
+    code = 0 if state == "kept" else NO_ANSWER_CODE
+    assert f"--fail {condition}: {state}: jvm.heap=512m: " in COMMAND(*words, "--fail", condition, code=code)
 
 
 @pytest.mark.parametrize("words", [(), ("--response", "p50"), ("--level", "jvm.heap=512m")], ids=" ".join)

@@ -92,6 +92,16 @@ def test_results_are_compared_without_a_run(loads: Path) -> None:
     assert rows["p50"]["before"] < 15 < 20 <= rows["p50"]["now"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "code", "state"), [("p50>20%", 1, "broken"), ("p50>9000%", 0, "kept"), ("throughput<-10%", 4, "")]
+)
+def test_conditions_are_held_against_the_changes(loads: Path, condition: str, code: int, state: str) -> None:
+    words = ["load", "--against", str(loads / "fast"), "--out", str(loads / "slow"), "--fail", condition]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, done.output
+    assert f"--fail {condition}: {state}" in done.output
+
+
 def test_what_cannot_be_compared_is_said_before_a_run(loads: Path, tmp_path: Path) -> None:
     for before, message in (
         (tmp_path, "holds no results of a load"),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.model.conditions import Change, exit_code, judge, parse
+from leadline.analysis.soak import Drift, Series, Soak
+from leadline.api.conditions import changes_of_soak
+from leadline.conclude.soak import SoakAnswer
+from leadline.model.conditions import SOAK_RESPONSES, Change, exit_code, judge, parse
 from leadline.model.errors import UsageError
 from leadline.model.result import Interval
 
@@ -92,3 +95,18 @@ def test_harm_of_throughput_is_its_fall() -> None:
         for low, high in ((-9, -6), (-9, -4), (-4, 9), (6, 9))
     ]
     assert states == ["broken", "undecided", "kept", "kept"]
+
+
+@pytest.mark.parametrize(
+    ("percent", "low", "high", "state"),
+    [(20.0, 4.0, 16.0, "broken"), (20.0, 0.0, 20.0, "undecided"), (-1.0, -2.0, 0.0, "kept"), (2.0, 0.5, 1.5, "kept")],
+)
+def test_a_trend_of_a_soak_is_a_change_over_the_run(percent: float, low: float, high: float, state: str) -> None:
+    """``low`` and ``high`` are a day; the run changed by ``percent``, which is their middle."""
+    drift = Drift(
+        Series("memory of server (start 1)", "MiB", (), ()), "degrading", "", (low + high) / 2, low, high, percent
+    )
+    other = Drift(Series("threads", "", (), ()), "degrading", "", 1.0, 0.5, 1.5, 50.0)
+    answer = SoakAnswer(Soak("degrading", (drift, other)), (), (), 1.0, 1.0, 1, 0)
+    (judged,) = judge(parse(["memory>5%"], SOAK_RESPONSES), changes_of_soak(answer))
+    assert judged.state.value == state
