@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,6 +61,7 @@ class FrameEffect:
     change: float
     interval: Interval | None
     p_value: float | None
+    own: bool = False  # a method's own samples, on all paths
 
     @property
     def name(self) -> str:
@@ -136,7 +137,7 @@ def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
         return FrameEffect(path, float(means[at]), float(change[at]), interval, p_value)
 
     effects = {node: effect(row, tree.path(node)) for row, node in enumerate(paths)}
-    of_methods = [effect(len(paths) + row, (name,)) for row, name in enumerate(methods)]
+    of_methods = [replace(effect(len(paths) + row, (name,)), own=True) for row, name in enumerate(methods)]
     total = effects.pop(0)
     rest = total.change - sum(method.change for method in of_methods)
     return FrameEffects(

@@ -35,8 +35,9 @@ def sentence(effects: FrameEffects, unit: Unit) -> str:
     """Which frames carry which share of the difference, or that none is distinguishable."""
     total = effects.total
     head = f"{unit.what}: " if unit.shares else f"{unit.what}: {_change(total, unit)}"
-    parts = [_part(effect, total, unit) for effect in effects.carriers[:MOST_TOLD]]
-    more = len(effects.carriers) - len(parts)
+    carriers = effects.carriers or [method for method in effects.methods if method.named]
+    parts = [_part(effect, total, unit) for effect in carriers[:MOST_TOLD]]
+    more = len(carriers) - len(parts)
     if effects.pair:
         frames = f"most of the difference is {', '.join(parts)}" if parts else "no frame differs much"
         return f"{head}{'' if unit.shares else '; '}{frames}. One pair of recordings: what of it is noise is not known."
@@ -54,7 +55,9 @@ def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
 
 
 def _below(effect: FrameEffect) -> str:
-    """A path by its last two frames: what a method costs is mostly its caller's doing."""
+    """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
+    if len(effect.path) == 1 and effect.own:
+        return f"{short(effect.name)} itself"
     return f"{' > '.join(short(name) for name in effect.path[-2:])} and below"
 
 

@@ -1,8 +1,11 @@
 """Effects of frames: closure, carriers, one pair, what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from leadline.analysis.frames import Recording, frame_effects
+from leadline.report.frames_text import Unit, sentence
 
 USUAL = {"a.Main.run;a.Orders.price;java.util.Map.get": 300, "a.Main.run;a.Orders.price": 100, "a.Main.run": 600}
 SLOW = {**USUAL, "a.Main.run;a.Orders.price": 300}
@@ -74,3 +77,14 @@ def test_small_frames_are_counted_in_the_rest() -> None:
     effects = frame_effects(recordings)
     assert not any("Rare" in method.name for method in effects.methods)
     assert effects.rest == pytest.approx(60.0)
+
+
+def test_a_method_that_is_named_on_no_path_is_told_all_the_same() -> None:
+    """Its samples are in two paths, too few in each; the method has them all."""
+    effects = frame_effects(_recordings(4))
+    method = replace(effects.methods[0], path=("a.Orders.price",))
+    assert method.own
+    assert method.named
+    text = sentence(replace(effects, carriers=(), methods=(method,)), Unit("CPU", "samples"))
+    assert "a.Orders.price" not in text
+    assert "100 % in Orders.price itself" in text
