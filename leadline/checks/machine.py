@@ -17,6 +17,7 @@ from leadline.host.base import HERE, PROC, Ability, Host, PlannedHost
 from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
+from leadline.layouts import must_fit
 from leadline.load.presets import source_address
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
@@ -208,8 +209,7 @@ def check_side_by_side(file: StudyFile, plan: Plan, settings: Mapping[str, Level
         path, problem = lack
         raise UsageError(f"{file.where(path)}: {problem}")
     room = room_for(plan, settings, machine)
-    rotation = file.study.design.rotation
-    if room.refused and (rotation is None or rotation.otherwise == "refuse"):
+    if room.refused and must_fit(file.study.design):
         fewer = f"take {room.fit} at a time by `blocks: incomplete, block_size: {room.fit}`"
         mend = fewer if room.fit >= 2 else "lower jvm.heap"
         hint = "" if "jvm.heap" in settings else "; set jvm.heap (a quarter of memory where it is not set)"

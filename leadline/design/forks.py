@@ -12,7 +12,7 @@ from leadline.design.arrange import Arrangement, Entry
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
 
-WORLDS = "worlds"  # what the blocks of such a plan are (``Plan.forks``)
+WORLDS = "worlds"  # what the blocks of such a plan are
 _BOOT = (ApplyCost.KERNEL, ApplyCost.REBOOT)
 _START = (*_BOOT, ApplyCost.REMOUNT, ApplyCost.RESTART)
 _State = tuple[Level, ...]

@@ -17,10 +17,6 @@ def size(value: float) -> str:
     return f"{value:.{min(digits, 6)}f}" if abs(value) >= 1e-4 else rounded(value, 2)
 
 
-def percent(value: float) -> str:
-    return f"{value:+.2f} %"
-
-
 def between(interval: Interval | None) -> str:
     return "" if interval is None else f" [{size(interval.low)}, {size(interval.high)}]"
 

@@ -12,7 +12,7 @@ from typing import get_args
 from leadline.layouts.check import BLOCKS, check_plan, plan_problems
 from leadline.layouts.forks import booted, warmed, work
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
-from leadline.layouts.rotation import measured, one_by_one, phases_of, rotation_plan
+from leadline.layouts.rotation import idle_cpus, measured, must_fit, one_by_one, phases_of, rotation_plan
 from leadline.layouts.switchback import latest_change, steady_seconds, switchback_plan
 from leadline.layouts.whole_host import between_blocks
 from leadline.model.design import Design, LayoutName
@@ -42,9 +42,11 @@ __all__ = [
     "between_blocks",
     "booted",
     "check_plan",
+    "idle_cpus",
     "latest_change",
     "layout_of",
     "measured",
+    "must_fit",
     "one_by_one",
     "phases_of",
     "plan_problems",

@@ -19,6 +19,9 @@ class ForkLayout(Layout):
     words = Words("forked", "world", _BETWEEN, _BETWEEN, "worlds")
     exact = True
 
+    def instances(self, design: Design) -> int:
+        return design.worlds or 1
+
     def fresh(self, design: Design, kind: str, replicates: int, live: Collection[bool]) -> dict[str, Any]:  # noqa: ARG002
         return {"kind": FORKS, "of": kind, "worlds": replicates}
 

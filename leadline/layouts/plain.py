@@ -59,6 +59,10 @@ class Layout:
         """The layout as ``--set`` takes it."""
         return {}
 
+    def instances(self, design: Design) -> int:
+        """How often each treatment is tried."""
+        return design.replicates
+
     def with_instances(self, design: Design, instances: int) -> Design:
         """So many instances of each treatment."""
         return design.model_copy(update={"replicates": instances})

@@ -400,3 +400,13 @@ class RotationLayout(Layout):
 
 
 LAYOUT = RotationLayout()
+
+
+def idle_cpus(design: Design) -> float:
+    """CPUs that all instances without load together may use."""
+    return (design.rotation or Rotation()).idle
+
+
+def must_fit(design: Design) -> bool:
+    """Whether instances that do not fit into memory side by side are refused, in place of run one by one."""
+    return (design.rotation or Rotation()).otherwise == "refuse"

@@ -59,7 +59,6 @@ _NAMES = 1_000  # transactions of a scenario
 _PACKED = 8  # bytes before what is packed of a histogram
 _HEAD = struct.Struct(">II4xIQQ8x")  # of it: cookie, bytes of its counts, digits, lowest and highest value
 _COUNTS = 1 << 16  # of a histogram; the driver's have half of them
-_CURVE = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 97.5, 98.0, 99.0)
 _Item = TypeVar("_Item")
 
 
@@ -311,25 +310,6 @@ def by_transaction(directory: Path, from_s: float, until_s: float) -> dict[str, 
     seconds = some_seconds(from_s, until_s)
     found = outcomes_in(directory, [seconds], None)[0]
     return {name: outcomes.over(len(seconds)) for name, outcomes in found.items() if name != ALL}
-
-
-def percentile_curve(
-    directory: Path, transaction: str, from_s: float, until_s: float, log: str = "response"
-) -> list[tuple[float, float]]:
-    """(percentile, ms) from 0 to 100, dense towards the end as far as the count carries; ``all`` merges every
-    transaction. ``log`` is ``response`` or ``service``. Empty when none succeeded.
-    """
-    outcomes = outcomes_in(directory, [some_seconds(from_s, until_s)], transaction, log)[0]
-    merged = outcomes[transaction].histogram
-    count = merged.get_total_count()
-    if count == 0:
-        return []
-    points = list(_CURVE)
-    rest = 1.0
-    while rest * count > 100:  # at least one value beyond the point
-        points += [100 - rest * step for step in (0.5, 0.25, 0.1)]
-        rest /= 10
-    return [*((p, _value(merged, p)) for p in points), (100.0, merged.get_max_value() / _MS)]
 
 
 def _value(histogram: HdrHistogram, percentile: float) -> float:

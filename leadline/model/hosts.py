@@ -14,6 +14,7 @@ from leadline.model.errors import quoted
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner, Risk
 
 SSH, SSH_SUDO = "ssh:", "ssh+sudo:"
+SSH_NAMES = "an alias of ~/.ssh/config or user@host"
 KERNEL = "kernel.release"  # the knob of a host that can boot several kernels
 _NAME = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_][\w.-]*(?::[0-9]{1,5})?", re.ASCII)
 PATTERN = rf"^ssh(\+sudo)?:{_NAME.pattern}$"
@@ -21,8 +22,8 @@ PATTERN = rf"^ssh(\+sudo)?:{_NAME.pattern}$"
 
 @dataclass(frozen=True)
 class SshHost:
-    """``name``: an alias of ~/.ssh/config, or ``user@host``, with ``:port`` or without. ``sudo``: leadline's agent runs
-    by sudo there.
+    """``name``: an alias of the SSH client's or ``user@host``, with ``:port`` or without. ``sudo``: leadline's agent
+    runs by sudo there.
     """
 
     name: str
@@ -43,14 +44,12 @@ def ssh_host(word: str) -> SshHost | None:
     prefix = next((prefix for prefix in (SSH, SSH_SUDO) if word.startswith(prefix)), None)
     if prefix is None:
         if word in ("ssh", "ssh+sudo"):
-            raise ValueError(f"{quoted(word)} names no host; write {word}:NAME, an alias of ~/.ssh/config or user@host")
+            raise ValueError(f"{quoted(word)} names no host; write {word}:NAME, {SSH_NAMES}")
         return None
     name = word.removeprefix(prefix)
     port = name.partition(":")[2]
     if not _NAME.fullmatch(name) or (port and not 1 <= int(port) <= 65_535):
-        raise ValueError(
-            f"{quoted(word)}: {quoted(name)} is no host; write an alias of ~/.ssh/config, or user@host, or user@host:22"
-        )
+        raise ValueError(f"{quoted(word)}: {quoted(name)} is no host; write {SSH_NAMES}, or user@host:22")
     return SshHost(name, prefix == SSH_SUDO)
 
 
@@ -73,9 +72,7 @@ class OrSsh:
         if isinstance(found, str) and ssh_host(found) is not None:
             return found
         if self.kinds is None:
-            raise ValueError(
-                f"{quoted(found)} is no host over SSH; write ssh:NAME, an alias of ~/.ssh/config or user@host"
-            )
+            raise ValueError(f"{quoted(found)} is no host over SSH; write ssh:NAME, {SSH_NAMES}")
         return kind(found)
 
 

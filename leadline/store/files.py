@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from leadline.store.lab import Store
 
 _AT_ONCE = 100  # contents that are removed while nobody adds rows
-_IN_QUERY = 500  # values
 
 
 def digest_of(path: Path) -> str:

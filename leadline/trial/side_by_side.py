@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from leadline.layouts import measured, wash_out_of
+from leadline.layouts import idle_cpus, measured, wash_out_of
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import AuditRecord
@@ -92,7 +92,7 @@ def _rest(attempts: Sequence[Attempt]) -> None:
     if not attempts:
         return
     runner = attempts[0].runner
-    bound = _AT_REST * _idle_bound(attempts[0])
+    bound = _AT_REST * idle_cpus(runner.study.design)
     with attempts[0].failing():
         for _ in range(_LONGEST_REST // _LOOK):
             before = sum(attempt.system.cpu_seconds() for attempt in attempts)
@@ -101,12 +101,6 @@ def _rest(attempts: Sequence[Attempt]) -> None:
                 runner.host.busy(1.0)
             if sum(attempt.system.cpu_seconds() for attempt in attempts) - before <= bound * _LOOK:
                 return
-
-
-def _idle_bound(attempt: Attempt) -> float:
-    rotation = attempt.runner.study.design.rotation
-    assert rotation is not None
-    return rotation.idle
 
 
 def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> None:
@@ -198,7 +192,7 @@ def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[
     """Windows in which the others were not idle, and why they are left out; audited. Raises TrialFailure where too many
     are.
     """
-    bound, used = _idle_bound(attempt), attempt.system.idle_cpu(attempt.directory, others, windows)
+    bound, used = idle_cpus(attempt.runner.study.design), attempt.system.idle_cpu(attempt.directory, others, windows)
     idle = [math.nan if cpu is None else cpu for cpu in used]
     gone = {
         at: f"idle instances used {cpu:.2f} CPUs" if math.isfinite(cpu) else "the CPU of idle instances is not known"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "report"))
 
+from simulated_soak import Leak, SimulatedSoak
 from test_load_page import write_load
 
 from leadline.api import bisecting, knee
@@ -16,7 +17,6 @@ from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
 from leadline.conclude.soak import conclude_soak
 from leadline.experiments.soak.record import SoakRecord, evened
-from leadline.experiments.soak.simulated import Leak, SimulatedSoak
 from leadline.model.soak import DAY, HOUR, SoakTimes
 from leadline.report import soak
 from leadline.store.lab import Store

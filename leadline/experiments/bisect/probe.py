@@ -14,9 +14,10 @@ from leadline.experiments import probes
 from leadline.experiments.bisect.span import Span
 from leadline.experiments.confirm import kept_keys
 from leadline.experiments.probes import NO_SENTINEL_INSIDE, search_name, seed_of, settings_of
+from leadline.layouts import layout_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import FailureClass, UsageError
-from leadline.model.guest import FORKS, KERNEL
+from leadline.model.guest import KERNEL
 from leadline.model.record import StudyRecord
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
@@ -114,8 +115,9 @@ def _kept(question: Question) -> dict[str, Any]:
 
 def _design(study: Study, replicates: int) -> dict[str, Any]:
     """In virtual time a probe is made in all worlds of the study."""
-    if study.design.kind == FORKS:
-        return {"kind": FORKS, "of": "configurations", "worlds": study.design.worlds}
+    layout = layout_of(study.design)
+    if layout.exact:
+        return layout.fresh(study.design, "configurations", layout.instances(study.design), ())
     sentinels = NO_SENTINEL_INSIDE if replicates == 1 else None
     return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
 
@@ -136,7 +138,7 @@ def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> 
                 treatments_.append(treatment)
                 values.append(_scaled(question, value))
         blocks.append(Given(Block(tuple(treatments_), tuple(values)) if len(treatments_) > 1 else None, failed))
-    return [_over_worlds(blocks)] if question.study.design.kind == FORKS else blocks
+    return [_over_worlds(blocks)] if layout_of(question.study.design).exact else blocks
 
 
 def _over_worlds(worlds: Sequence[Given]) -> Given:

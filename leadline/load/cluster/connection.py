@@ -62,7 +62,6 @@ class Connection:
         self.driver = driver
         words = shlex.split(driver.via)
         self.local = words == ["local"]
-        self.ssh = bool(driver.destination)
         self._words = [] if self.local else words
         self._socket = sockets / "%C"
 
@@ -75,7 +74,7 @@ class Connection:
         """The command line that runs a shell script there, with its input and output. One that ``keeps`` carries the
         sessions after it, and takes their directory away when it ends.
         """
-        if not self.ssh:
+        if not self.driver.destination:
             return [*self._words, "sh", "-c", script]
         keep = ("sh", "-c", '"$@"; code=$?; rmdir "$0" 2> /dev/null; exit $code', str(self._socket.parent))
         shared = ["-o", f"ControlMaster={'yes' if keeps else 'no'}", "-o", f"ControlPath={self._socket}"]
@@ -116,7 +115,7 @@ class Connection:
         lines = [line for line in said.strip().splitlines() if line.strip()]
         last = lines[-1].strip() if lines else f"exit code {code}"
         evidence = said if len(lines) > 1 else ""
-        if self.ssh and code == 255:
+        if self.driver.destination and code == 255:
             return self.failure(f"cannot be reached: {last}", evidence)
         return self.failure(last, evidence)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -68,9 +68,6 @@ def _ssh(name: str) -> SshHost:
     host = ssh_host(name) or ssh_host(f"ssh:{name}")
     assert host is not None
     return host
-
-
-Kind = Literal["slurm", "ssh"]
 
 
 def read_pool(word: str) -> SshHosts | Partition:

@@ -21,7 +21,7 @@ from leadline.load.generators.registry import GENERATORS, find_generator
 from leadline.load.generators.run import Plan, Ran, latency_of, plan_from, plan_text, write_files
 from leadline.load.generators.run import main as run_as_a_process
 from leadline.load.result import NOTHING, read_summary
-from leadline.load.series import by_transaction, percentile_curve, responses_between, steady_series
+from leadline.load.series import by_transaction, responses_between, steady_series
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import Generator, Workload
 
@@ -278,7 +278,6 @@ def test_names_are_the_same_in_all_files(tmp_path: Path) -> None:
     assert set(window) == {"HTTP_Request", "a__b", "caf\\xe9", "all_", "plain"}
     for name, part in window.items():
         assert (part.ok > 10, part.errors) == (True, pytest.approx(0.5, abs=0.02)), name
-        assert percentile_curve(tmp_path, name, 0, 3), name
     assert responses_between(tmp_path, 0, 3).ok == sum(part.ok for part in window.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from leadline.load.result import read_summary
-from leadline.load.series import by_transaction, percentile_curve, responses_between, seconds_between, steady_series
+from leadline.load.series import by_transaction, responses_between, seconds_between, steady_series
 from leadline.model.errors import LeadlineError
 from leadline.model.result import AtLeast
 
@@ -155,18 +155,6 @@ def test_the_series_has_one_row_a_second(run: FakeDriverOutput) -> None:
         (2, "steady", 5),
     ]
     assert (series[1].p99, series[1].response_mean_ms) == (4.0, 2.0)
-
-
-def test_a_curve_rises_to_the_maximum(run: FakeDriverOutput) -> None:
-    directory = run.write()
-    curve = percentile_curve(directory, "all", 1, 3)
-    percentiles, values = zip(*curve, strict=True)
-    assert list(percentiles) == sorted(percentiles)
-    assert list(values) == sorted(values)
-    assert percentiles[-1] == 100.0
-    assert values[-1] == pytest.approx(10.0, rel=1e-3)
-    assert percentile_curve(directory, "look", 1, 3)[-1][1] == pytest.approx(4.0, rel=1e-3)
-    assert percentile_curve(directory, "absent", 1, 3) == []
 
 
 def test_the_summary_as_values(tmp_path: Path) -> None:
