@@ -3,25 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from leadline.checks.command import refused
 from leadline.checks.files.study import StudyFile
 from leadline.checks.load import check_load, check_loads
 from leadline.checks.stack import check_levels, located, stack_knobs, starved_calls
 from leadline.checks.web import check_web
 from leadline.host import kvm
-from leadline.host.base import PlannedHost
+from leadline.host.base import Ability, Host, PlannedHost
+from leadline.host.java import find_java
 from leadline.host.registry import is_machine
+from leadline.host.timed import instructions
 from leadline.load.knobs import load_knobs
 from leadline.load.scenario import sent_variables
-from leadline.model.command import CommandLoad
+from leadline.model.command import CACHE, COLD, MOUNT, PLACE, CommandLoad
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob, Level
+from leadline.model.places import MOUNTED
 from leadline.model.plan import Factor, Plan, all_levels
 from leadline.model.study import Study
 from leadline.model.units import format_duration
 from leadline.planning.forecast import BOOT, START
+
+Problem = tuple[tuple[str | int, ...], str]
+
+
+def refused(study: Study, command: CommandLoad, host: Host, levels: Mapping[str, Sequence[Level]]) -> list[Problem]:
+    """Why a study of a command cannot run here, with the key to blame. ``levels``: all of each factor and setting."""
+    problems: list[Problem] = []
+    if command.java is not None:
+        try:
+            find_java(command.java)
+        except UsageError as error:
+            problems.append((("command", "java"), str(error)))
+    for path in command.files:
+        if not Path(path).exists():
+            problems.append((("command", "files"), f"{path} is not there"))
+    key = "factors" if CACHE in study.factors else "settings"
+    if COLD in levels.get(CACHE, ()) and (why := host.lacks(Ability.DROP_PAGE_CACHE)):
+        problems.append(((key, CACHE), f"the page cache cannot be dropped here ({why}); leave cold out"))
+    if "instructions" in study.responses and instructions() is None:
+        sentence = (
+            "this host counts no instructions (a virtual machine without counters, or kernel.perf_event_paranoid)"
+        )
+        problems.append((("responses",), f"{sentence}; leave the response out"))
+    if MOUNT in levels and set(levels.get(PLACE, ())) - set(MOUNTED) != set():
+        of = "factors" if MOUNT in study.factors else "settings"
+        some = ", ".join(MOUNTED)
+        problems.append(
+            ((of, MOUNT), f"{MOUNT} is of a file system of its own: all levels of {PLACE} must be of {some}")
+        )
+    return problems
+
 
 OVERHEAD = 22.0  # seconds a trial needs beside its load before any trial has been timed: restore, starts, audits
 EMULATED = BOOT + START  # of a virtual machine without hardware virtualisation

@@ -164,7 +164,7 @@ def load(
     if scenario is not None and scenario.startswith(("http://", "https://")):
         scenario, context.args = "url", _arguments_for(scenario, context.args, generator or preset)
     if alternate is not None:
-        from leadline.cli.commands.load_against import alternating
+        from leadline.cli.commands.load_generator import alternating
 
         end_with(alternating(scenario, alternate, [*context.args, *own_limits], failing, json))
         return
@@ -215,7 +215,7 @@ def _read_results(
         assert html is not None
         typer.echo(load_page(out, html))
         return 0
-    from leadline.cli.commands.load_against import comparing
+    from leadline.cli.commands.load_generator import comparing
 
     code = comparing(against, out, failing)(json)
     if html is not None:
@@ -303,7 +303,7 @@ def _search(
     dry_run: bool,
 ) -> None:
     """The highest load that keeps the limits; with ``dry_run`` how long its search takes."""
-    from leadline.cli.commands.load_knee import forecast, run_search
+    from leadline.cli.commands.load_generator import forecast, run_search
 
     seconds = math.inf if budget is None else _milliseconds("--budget", budget) / 1000
     if dry_run:
@@ -335,7 +335,7 @@ class _Afterwards:
         """Of the results in ``out``. Raises UsageError for results to compare with that are not there."""
         compare = None
         if against is not None:
-            from leadline.cli.commands.load_against import comparing
+            from leadline.cli.commands.load_generator import comparing
 
             compare = comparing(against, out, failing)
             if json:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.design import make_plan, plan_from_json, plan_to_json
-from leadline.design.incomplete import around_baseline, meetings
+from leadline.design.arrange import around_baseline, meetings
 from leadline.design.plots import dear_changes, dear_levels
 from leadline.design.squares import abba, latin, williams, williams_rows
 from leadline.layouts import check_plan, plan_problems

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli.lazy import COMMANDS, LazyCommands
+from leadline.cli.lazy import ALONE, APART, COMMANDS, NEEDS, LazyCommands
 from leadline.cli.main import app
-from leadline.cli.named import ALONE, APART, NEEDS
 from leadline.model.errors import UsageError
 
 CHOSEN = {"--undecided": "pass", "--order": "latin", "--cache": "warm", "--generator": "k6"}

@@ -23,7 +23,7 @@ import leadline.cli
 from bench.outcomes.server import serving
 from leadline.api.hosts import Finding
 from leadline.api.pools import EndKind
-from leadline.cli.commands import execute, host, labs, load, load_knee, pool, soak, stackfile
+from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.trial.interruption import Interruption
@@ -199,8 +199,8 @@ def driver(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 def knees(monkeypatch: pytest.MonkeyPatch, highest: float | None) -> None:
     knee = SimpleNamespace(highest=highest, limited_by="server")
-    monkeypatch.setattr(load_knee, "find_knee", lambda *_: knee)
-    monkeypatch.setattr(load_knee, "_conclusion", lambda *_: ["so far"])
+    monkeypatch.setattr(load_generator, "find_knee", lambda *_: knee)
+    monkeypatch.setattr(load_generator, "_conclusion", lambda *_: ["so far"])
 
 
 def removals(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
