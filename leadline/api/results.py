@@ -22,8 +22,8 @@ from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecord
 
 if TYPE_CHECKING:
-    from leadline.api.capacities import CapacityResult, ScalingResult
     from leadline.report.advising import Advice
+    from leadline.report.capacities import CapacityResult, ScalingResult
     from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
     from leadline.report.tuning.view import TuningView
@@ -140,14 +140,14 @@ class StudyResult:
         pools: Sequence[int] = (),
     ) -> CapacityResult:
         """The queueing model of a study that varies its load (docs/guides/capacity.md). Raises UsageError."""
-        from leadline.api.capacities import capacity_of
+        from leadline.report.capacities import capacity_of
 
         bring(self.store, self.record.id)
         return capacity_of(self.record, at, cpus, loads, pools)
 
     def scaling(self, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
         """The scalability law over the levels of ``factor`` (docs/guides/capacity.md). Raises UsageError."""
-        from leadline.api.capacities import scaling_result
+        from leadline.report.capacities import scaling_result
 
         bring(self.store, self.record.id)
         return scaling_result(self.record, factor, at)

@@ -95,7 +95,7 @@ def _probe(name: str, folder: Path) -> Path:
     assert isinstance(subject, Study)
     place = simulated(truth, folder / "lab", subject=subject)
     if name == "bisection":
-        bisecting.bisect(bisecting.question(subject), place)
+        bisecting.bisect(bisecting.question(subject.file), place)
     else:
         knee.knee(knee.question_of(subject.file, None, None, None, 1.5, 0.2, 0, False), place)
     return _newest(place.store).report(folder / f"{name}.html")

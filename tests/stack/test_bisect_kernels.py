@@ -81,7 +81,7 @@ def test_kernels_between_two_are_probed_exactly(tmp_path: Path, monkeypatch: pyt
         f"guest.kernel={kernel}" for kernel in releases if kernel in ran
     ]
 
-    asked = question(Study.read("pages.yaml"), first=ENDS[0], last=ENDS[1])
+    asked = question(Study.read("pages.yaml").file, first=ENDS[0], last=ENDS[1])
     place = open_testbed(tmp_path / "lab-2", subject=Study.read("pages.yaml"))
     first = probe_file(asked, next_block(BisectRun(asked, place).begin()), probes[0].study.study)
     assert place.run(first, place.plan(first, idle_settings=True), RunOptions()).complete

@@ -51,7 +51,7 @@ def bisect(
     overrides = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
     subject = Study.read(study, overrides, [f"{factor}={levels}"] if levels is not None else [])
     question_ = question(
-        subject,
+        subject.file,
         factor=factor,
         first=first,
         last=last,

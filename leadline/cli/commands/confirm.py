@@ -55,8 +55,9 @@ def confirm(
     home = load_lab(lab if simulate is None else lab / SIMULATED)
     first = home.study(study)
     place = open_testbed(lab, truth=simulate, disposable=disposable, subject=first)
-    subject = confirmation(
-        first,
+    confirming = confirmation(
+        first.record,
+        first.analysis,
         place,
         settings=setting or [],
         best=best,
@@ -65,6 +66,7 @@ def confirm(
         power=likely,
         budget=budget,
     )
+    subject = Study(confirming)
     failing = Failing.of(fail, undecided, subject.file.study.responses)
     if out is not None:
         _write(out, subject, json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from leadline.api.knee import knee as run_search
-from leadline.api.knee import limited, outline, question_of
+from leadline.api.knee import limit_overrides, outline, question_of
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
@@ -53,7 +53,7 @@ def knee(
     settings = [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])]
     subject = Study.read(study, settings)
     if limits is not None:
-        subject = limited(subject, study, settings, limits)
+        subject = Study.read(study, [*settings, *limit_overrides(subject.file.study, limits)])
     fine = share("--resolution", resolution, 0.1, 100.0) / 100
     question = question_of(subject.file, factor, first, last, step_factor, fine, repeats, critical)
     execute_search(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.api import hosts
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, RestoreError, UsageError
+from leadline.places import hosts
 
 KEYS = {
     "study": "two",

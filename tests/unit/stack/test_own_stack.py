@@ -11,12 +11,12 @@ import pytest
 from ruamel.yaml import YAML
 from toy_application import toy
 
-from leadline.api.stackfiles import Step, check, first
 from leadline.api.stacks import choice_of
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
 from leadline.checks.machine import apart
+from leadline.experiments.stackfiles import Step, check, first
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost

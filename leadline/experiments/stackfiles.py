@@ -1,0 +1,216 @@
+"""Stack files: a first one from a jar, and a check that starts the application once."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leadline.checks.files.stack import check_java, read_stack
+from leadline.checks.files.study import parse_study
+from leadline.checks.load import check_load
+from leadline.host.local import LocalHost
+from leadline.host.textfile import expanded, write_private
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.knob import Knob
+from leadline.model.owners import KnobOwner
+from leadline.model.ownstack import OwnFile
+from leadline.model.study import StackChoice
+from leadline.stack.base import Settings
+from leadline.stack.own.artifact import Artifact, first_file, read_artifact
+from leadline.stack.own.wars import WARS
+from leadline.stack.own.words import line_of
+from leadline.stack.registry import stack_catalogue
+from leadline.stack.running import require_none_running
+from leadline.trial.system import System
+
+_LOAD = "{ users: 1, ramp_up: 0s, steady: 2s, ramp_down: 0s }"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a check with its seconds; ``wrong``: what must be mended before a study can run."""
+
+    name: str
+    seconds: float
+    told: str = ""
+    wrong: str = ""
+
+
+OnStep = Callable[[Step], None]
+
+
+def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[Path, str]:
+    """Path and text of a first stack file for a jar, or for a WAR or EAR on ``server``, ``NAME.stack.yaml`` in the
+    current directory unless ``out`` says another. Raises UsageError, also where that file exists.
+    """
+    artifact_ = read_artifact(artifact)
+    _check_server(artifact_, server)
+    name = name_of(artifact_)
+    path = out or Path(f"{name}.stack.yaml")
+    if path.exists():
+        raise UsageError(f"{path} exists; remove it, or name another file by --out")
+    try:
+        word = str(artifact_.file.resolve().relative_to(path.parent.resolve()))
+    except ValueError:
+        word = str(artifact_.file.resolve())
+    text = first_file(artifact_, name, word, server or "")
+    write_private(path, text)
+    path.chmod(0o644)
+    return path, text
+
+
+def name_of(found: Artifact) -> str:
+    """Of the application, made of its file's name."""
+    stem = found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
+    return words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
+
+
+def _check_server(found: Artifact, server: str | None) -> None:
+    if (found.framework == "war") != (server is not None):
+        kind = found.file.suffix[1:].upper()
+        if server is not None:
+            raise UsageError(f"{found.file} is started by java -jar: leave --server {server} out")
+        raise UsageError(f"{found.file}: a {kind} needs a server: write --server {' or '.join(WARS)}")
+    if server is not None and server not in WARS:
+        near = nearest(server, list(WARS))
+        hint = f"did you mean {near}?" if near else f"there is {', '.join(WARS)}"
+        raise UsageError(f"--server: unknown server {quoted(server)}; {hint}")
+
+
+def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:
+    """Start the application once with its knobs at their defaults, load it for two seconds with one user, read every
+    knob back, run the audits, stop it and put everything back. ``on_step`` hears each step; returns whether a study
+    can run.
+
+    Raises UsageError for what is wrong with the file.
+    """
+    from leadline.places.real import RealSystem  # its libraries take seconds to import
+
+    began = time.monotonic()
+    stack = read_stack(expanded(str(file)))
+    check_java(stack)
+    keys = f"study: check\nquestion: Does it run?\nstack: {stack.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
+    parsed = parse_study(keys, str(file))
+    loads = stack.content.scenario is not None
+    if loads:
+        check_load(parsed)
+    study = parsed.study.model_copy(update={"observe": False})
+    on_step(Step("read the file", time.monotonic() - began, _counted(len(stack.content.knobs), "knob", " of its own")))
+    lab.mkdir(parents=True, exist_ok=True)
+    host, steps = LocalHost(), _Steps(on_step)
+    knobs = own_knobs(study.stack)
+    levels = {
+        knob.name: knob.default
+        for knob in knobs
+        if knob.default is not None and not stack.content.attach and knob.name in stack.content.knobs
+    }
+    with host.lease():
+        require_none_running(lab, host)
+        system = RealSystem(study, host, lab)
+        directory = lab / "check" / f"{stack.content.stack}-{int(time.time())}"
+        try:
+            with steps.step("prepare what it needs"):
+                system.prepare(message)
+            with steps.step("put the data back"):
+                system.reset(directory, 1)
+            with steps.step("find what runs" if stack.content.attach else "start"):
+                system.start_database(levels, directory)
+                system.start_server(levels, directory)
+            _read_knobs(knobs, levels, system.owners()[0], stack, steps)
+            counts = _load(system, directory, steps) if loads else {}
+            if stack.content.audits:
+                with steps.step("audits") as step:
+                    failed = [
+                        f"{line_of(stack, 'audits', audit.name)}: {audit.name}: {audit.detail}"
+                        for audit in system.audit(directory, counts)
+                        if not audit.passed
+                    ]
+                    steps.told = _counted(len(stack.content.audits), "audit")
+                    step.extend(failed)
+        except RestoreError:
+            raise
+        except LeadlineError as failure:  # its step has told it
+            evidence = failure.evidence if isinstance(failure, TrialFailure) else ""
+            if any(line.strip() not in str(failure) for line in evidence.splitlines()):
+                message(evidence)
+        finally:
+            with steps.step("put levels back" if stack.content.attach else "stop") as step:
+                unclean = list(system.stop())
+                if stack.content.attach:
+                    step.extend(unclean)
+                elif unclean:  # slow is not broken
+                    steps.told = f"{'; '.join(unclean)}; `stop: {{ within: 90s }}` gives it longer before it is killed"
+            with steps.step("put the host back"):
+                host.restore()
+    return steps.good
+
+
+def _counted(number: int, what: str, more: str = "") -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}{more}"
+
+
+def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:
+    with steps.step("load of 2 s by one user") as step:
+        counts = {name: dict(counters) for name, counters in system.load(directory, 1, lambda _: None).counts.items()}
+        ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
+        steps.told = f"{ok} transactions"
+        if not ok or failed:
+            step.append(f"{ok} transactions succeeded, {failed} failed")
+    return counts
+
+
+def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, own: OwnFile, steps: _Steps) -> None:
+    for knob in knobs:
+        where = f"{line_of(own, 'knobs', knob.name)}: " if knob.name in own.content.knobs else ""
+        with steps.step(f"read {knob.name}") as step:
+            try:
+                level = stack.read_back(knob.name)
+            except LookupError as error:
+                if knob.name in levels or not knob.name.startswith("server."):
+                    step.append(f"{where}{error}")
+                steps.told = str(error)
+                continue
+            steps.told = knob.format(level)
+            if knob.name in levels and level != levels[knob.name]:
+                step.append(f"{where}{knob.format(level)} is in force, and {knob.format(levels[knob.name])} was set")
+
+
+def own_knobs(choice: StackChoice) -> list[Knob]:
+    """Those that the stack file itself declares, and of a WAR those of its server."""
+    assert choice.own is not None
+    declared = choice.own.content
+    return [
+        knob
+        for knob in stack_catalogue(choice)
+        if knob.name in declared.knobs or (declared.war is not None and knob.name.startswith("server."))
+    ]
+
+
+class _Steps:
+    """Tells each step with its seconds once it is over; what it lists is wrong, and what it raises."""
+
+    def __init__(self, on_step: OnStep) -> None:
+        self._on_step = on_step
+        self.good = True
+        self.told = ""
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[list[str]]:
+        begin, lines, self.told = time.monotonic(), list[str](), ""
+        step = Step(name, 0.0)
+        try:
+            yield lines
+        except RestoreError:
+            raise
+        except LeadlineError as error:
+            lines.append(str(error))
+            raise
+        finally:
+            self.good = self.good and not lines
+            wrong = "; ".join(lines)
+            self._on_step(replace(step, seconds=time.monotonic() - begin, told=self.told, wrong=wrong))
