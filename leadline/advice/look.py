@@ -105,7 +105,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StudyLimits:
     """What the study asks of the steady state: share of errors, seconds."""
 
     errors: float | None = None
@@ -128,7 +128,7 @@ class TrialFacts:
     host: HostUse = HostUse()
     load: Load = Load()
     database: Mapping[str, float] = field(default_factory=dict)  # counters a second, gauges as their mean
-    limits: Limits = Limits()
+    limits: StudyLimits = StudyLimits()
     disturbed: bool = False  # by other programs: what it shows may be theirs
 
 

@@ -10,12 +10,22 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.report.command_text import answer, lines
 from leadline.trial import command as lab
-from leadline.trial.command import Command, Comparison, Timing, commands_of
+from leadline.trial.command import Command, CommandComparison, Timing, commands_of
 
-__all__ = ["Command", "Comparison", "Timing", "answer", "commands_of", "compare", "compared_files", "document", "lines"]
+__all__ = [
+    "Command",
+    "CommandComparison",
+    "Timing",
+    "answer",
+    "commands_of",
+    "compare",
+    "compared_files",
+    "document",
+    "lines",
+]
 
 
-def compare(commands: Sequence[Command], how: Timing, told: Callable[[str], None]) -> Comparison:
+def compare(commands: Sequence[Command], how: Timing, told: Callable[[str], None]) -> CommandComparison:
     """Time the commands and compare them with the first. Raises UsageError."""
     host: Any = LocalHost()
 

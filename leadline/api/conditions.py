@@ -21,7 +21,7 @@ from leadline.model.result import Interval
 if TYPE_CHECKING:
     from leadline.conclude.between import Between
     from leadline.conclude.soak import SoakAnswer
-    from leadline.load.against import Comparison
+    from leadline.load.against import LoadComparison
 
 __all__ = [
     "LOAD_CHANGES",
@@ -42,7 +42,7 @@ __all__ = [
 LOAD_CHANGES = ("throughput", "mean", "p50", "p90", "p95", "p99", "p999")
 
 
-def changes_of_load(comparison: Comparison) -> list[Change]:
+def changes_of_load(comparison: LoadComparison) -> list[Change]:
     """Of every measure; without intervals where the comparison is refused. Errors change in points, not in percent."""
     return [
         Change(

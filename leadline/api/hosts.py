@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.host.checks import Finding
+from leadline.host.checks import HostFinding
 from leadline.places.hosts import before_a_run, doctor, restore, today
 
-__all__ = ["Finding", "before_a_run", "doctor", "restore", "today"]
+__all__ = ["HostFinding", "before_a_run", "doctor", "restore", "today"]

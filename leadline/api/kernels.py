@@ -10,13 +10,13 @@ from leadline.places.guest import kernels
 from leadline.places.guest.configuration import differences, traits
 from leadline.places.guest.kernels import Kernel, Listed
 
-__all__ = ["Comparison", "Kernel", "Listed", "compare", "fetch", "listed", "traits"]
+__all__ = ["Kernel", "KernelComparison", "Listed", "compare", "fetch", "listed", "traits"]
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class KernelComparison:
     """How two kernels differ: ``traits`` in words, ``options`` all of the configuration, levels of first and second."""
 
     first: Kernel
@@ -40,11 +40,11 @@ def fetch(names: Sequence[str], progress: Progress, renew: bool = False) -> list
     return [kernels.provision(name, progress, renew) for name in names]
 
 
-def compare(first: Kernel, second: Kernel) -> Comparison:
+def compare(first: Kernel, second: Kernel) -> KernelComparison:
     """Raises UsageError where a configuration is not known."""
     for kernel in (first, second):
         if not kernel.config:
             raise UsageError(f"the configuration of kernel {kernel.name} is not known: it lies in no file beside it")
     first_traits, other = traits(first.config), traits(second.config)
     told = {trait: (first_traits[trait], other[trait]) for trait in first_traits if first_traits[trait] != other[trait]}
-    return Comparison(first, second, told, differences(first.config, second.config))
+    return KernelComparison(first, second, told, differences(first.config, second.config))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.load.against import Change, Comparison, Load, compare, comparison_document, read_load
+from leadline.load.against import LoadChange, LoadComparison, MeasuredLoad, compare, comparison_document, read_load
 from leadline.load.alternate import run_alternately
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import read_drivers
@@ -12,7 +12,7 @@ from leadline.load.cluster.command import run as run_together
 from leadline.load.command import OUT, check_bounds, judge, of_url, option_value, run_scenario, scenario_schema
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
-from leadline.load.knee import Found, Limits, Range, Step, steps_at_most
+from leadline.load.knee import Found, LoadLimits, LoadStep, Range, steps_at_most
 from leadline.load.knee_run import find_knee, knee_document
 from leadline.load.presets import find_preset, preset_options
 from leadline.load.result import read_document, read_summary
@@ -21,15 +21,15 @@ from leadline.load.within import Bound, read_bound
 __all__ = [
     "OUT",
     "Bound",
-    "Change",
-    "Comparison",
     "Found",
     "Job",
-    "Limits",
-    "Load",
+    "LoadChange",
+    "LoadComparison",
+    "LoadLimits",
+    "LoadStep",
+    "MeasuredLoad",
     "Plan",
     "Range",
-    "Step",
     "check_bounds",
     "check_drivers",
     "compare",

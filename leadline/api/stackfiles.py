@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from leadline.experiments.stackfiles import Step, check, first
+from leadline.experiments.stackfiles import CheckStep, check, first
 
-__all__ = ["Step", "check", "first"]
+__all__ = ["CheckStep", "check", "first"]

@@ -166,7 +166,7 @@ def _separated(columns: Floats, member: Ints, count: int, passes: int) -> tuple[
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArrangedTrial:
     """A trial before it has a position and a seed."""
 
     block: int
@@ -178,7 +178,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Arrangement:
-    entries: tuple[Entry, ...]
+    entries: tuple[ArrangedTrial, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -193,7 +193,7 @@ def arrange(factors: Sequence[Factor], treatments: Sequence[Treatment], cells: b
         rows = blocked_order(treatments, baseline, design.replicates, design.seed)
         if design.sentinels is not None:
             rows = with_sentinels(rows, baseline, design.sentinels)
-        return Arrangement(tuple(Entry(row.block, row.block, row.role, row.treatment) for row in rows))
+        return Arrangement(tuple(ArrangedTrial(row.block, row.block, row.role, row.treatment) for row in rows))
     notes: list[str] = []
     if design.blocks == "by-replicate":
         blocks = _plotted_blocks(factors, [list(treatments)] * design.replicates, design.seed)
@@ -330,21 +330,21 @@ def _square(factors: Sequence[Factor], treatments: Sequence[Treatment], design: 
     return [[treatments[number] for number in row] for row in rows]
 
 
-def _entries(blocks: Sequence[Sequence[Treatment]], baseline: Treatment, complete: bool) -> list[Entry]:
+def _entries(blocks: Sequence[Sequence[Treatment]], baseline: Treatment, complete: bool) -> list[ArrangedTrial]:
     """Complete blocks are replicates; else a treatment's own trials are counted."""
     counts: Counter[str] = Counter()
     entries = []
     for number, block in enumerate(blocks):
         for treatment in block:
             role = Role.BASELINE if treatment == baseline else Role.TREATMENT
-            entries.append(Entry(number, number if complete else counts[treatment.key], role, treatment))
+            entries.append(ArrangedTrial(number, number if complete else counts[treatment.key], role, treatment))
             counts[treatment.key] += 1
     return entries
 
 
-def _with_plots(factors: Sequence[Factor], entries: Sequence[Entry]) -> list[Entry]:
+def _with_plots(factors: Sequence[Factor], entries: Sequence[ArrangedTrial]) -> list[ArrangedTrial]:
     """Whole plots numbered: a new one with every block and every change of a dear factor."""
-    numbered: list[Entry] = []
+    numbered: list[ArrangedTrial] = []
     before: object = None
     plot = -1
     for entry in entries:
@@ -355,15 +355,15 @@ def _with_plots(factors: Sequence[Factor], entries: Sequence[Entry]) -> list[Ent
     return numbered
 
 
-def _sentinel(near: Entry, baseline: Treatment) -> Entry:
+def _sentinel(near: ArrangedTrial, baseline: Treatment) -> ArrangedTrial:
     return replace(near, role=Role.SENTINEL, treatment=baseline)
 
 
-def _sentinels_anywhere(entries: Sequence[Entry], baseline: Treatment, every: int) -> list[Entry]:
+def _sentinels_anywhere(entries: Sequence[ArrangedTrial], baseline: Treatment, every: int) -> list[ArrangedTrial]:
     """No more than ``every`` trials without the baseline, which comes first and last. A sentinel belongs to the
     block of the trial before it.
     """
-    placed: list[Entry] = []
+    placed: list[ArrangedTrial] = []
     since = every
     for entry in entries:
         if entry.role is Role.TREATMENT and since >= every:
@@ -374,15 +374,15 @@ def _sentinels_anywhere(entries: Sequence[Entry], baseline: Treatment, every: in
     return _closed(placed, baseline)
 
 
-def _closed(placed: list[Entry], baseline: Treatment) -> list[Entry]:
+def _closed(placed: list[ArrangedTrial], baseline: Treatment) -> list[ArrangedTrial]:
     if placed[-1].role is Role.TREATMENT:
         placed.append(_sentinel(placed[-1], baseline))
     return placed
 
 
-def _sentinels_between_blocks(entries: Sequence[Entry], baseline: Treatment, every: int) -> list[Entry]:
+def _sentinels_between_blocks(entries: Sequence[ArrangedTrial], baseline: Treatment, every: int) -> list[ArrangedTrial]:
     """Squares are not broken: a sentinel opens a block where the wait for the next baseline trial would be too long."""
-    placed: list[Entry] = []
+    placed: list[ArrangedTrial] = []
     since = every
     for index, entry in enumerate(entries):
         opens = index == 0 or entries[index - 1].block != entry.block
@@ -400,11 +400,11 @@ def _sentinels_between_blocks(entries: Sequence[Entry], baseline: Treatment, eve
 
 
 def _sentinels_in_plots(
-    factors: Sequence[Factor], entries: Sequence[Entry], baseline: Treatment, every: int
-) -> list[Entry]:
+    factors: Sequence[Factor], entries: Sequence[ArrangedTrial], baseline: Treatment, every: int
+) -> list[ArrangedTrial]:
     """At both ends, and inside the plots with the baseline's dear levels so that they see one every so many trials."""
     home = dear_levels(factors, baseline)
-    placed: list[Entry] = []
+    placed: list[ArrangedTrial] = []
     since = every
     for entry in entries:
         at_home = dear_levels(factors, entry.treatment) == home

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.design.arrange import Arrangement, Entry
+from leadline.design.arrange import ArrangedTrial, Arrangement
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role, Treatment
 
@@ -42,7 +42,7 @@ def in_worlds(factors: Sequence[Factor], treatments: Sequence[Treatment], worlds
     starts = list(dict.fromkeys(warmed(factors, treatment) for treatment in by_boot))
     ordered = sorted(by_boot, key=lambda one: starts.index(warmed(factors, one)))
     entries = [
-        Entry(
+        ArrangedTrial(
             world,
             world,
             Role.BASELINE if treatment == baseline else Role.TREATMENT,

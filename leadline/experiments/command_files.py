@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError, quoted, wanted
 from leadline.model.received import from_json
-from leadline.trial.command import Cache, Command, Comparison, Order, Run, Timing, compared, plan_of_runs
+from leadline.trial.command import Cache, Command, CommandComparison, Order, Run, Timing, compared, plan_of_runs
 
 _LARGEST = 64 * 1024**2  # bytes of a file
 _Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -51,7 +51,7 @@ class _File(BaseModel):
     leadline: _Own | None = None
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def document(found: CommandComparison) -> dict[str, Any]:
     """What hyperfine's ``--export-json`` writes, and under ``leadline`` the order, all figures and the conclusions.
     What is not known is absent.
     """
@@ -92,7 +92,7 @@ def document(found: Comparison) -> dict[str, Any]:
     return {"results": results, "leadline": document_}
 
 
-def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = False) -> Comparison:
+def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = False) -> CommandComparison:
     """The comparison of the commands in files that hyperfine or :func:`document` wrote. A run that ended by a signal or
     with another exit code than 0 has failed, unless ``ignore_failure``. The order is known where a single file holds
     it. Raises UsageError.

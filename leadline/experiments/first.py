@@ -14,7 +14,7 @@ FIRST_SERVERS = tuple(name for name in SERVERS if "brokerage" in applications_on
 
 
 @dataclass(frozen=True)
-class Question:
+class FirstQuestion:
     """``factors``: lines of a study file; the first level of each is the baseline."""
 
     asks: str
@@ -22,23 +22,23 @@ class Question:
     responses: str
 
 
-QUESTIONS: Mapping[str, Question] = {
-    "pool": Question(
+QUESTIONS: Mapping[str, FirstQuestion] = {
+    "pool": FirstQuestion(
         "How many pooled connections to the database does this load need?",
         {"server.datasource.max_connections": "[10, 5, 20, 40]"},
         "[throughput, p50, p99, cpu_per_transaction]",
     ),
-    "heap": Question(
+    "heap": FirstQuestion(
         "How large a heap pays?",
         {"jvm.heap": "[512m, 256m, 1g]"},
         "[throughput, p99, gc_share, cpu_per_transaction]",
     ),
-    "collector": Question(
+    "collector": FirstQuestion(
         "Which garbage collector suits this load?",
         {"jvm.collector": "[g1, parallel, serial]"},
         "[throughput, p50, p99, gc_share, cpu_per_transaction]",
     ),
-    "cache": Question(
+    "cache": FirstQuestion(
         "Does a cache of prepared statements pay?",
         {"server.datasource.statement_cache": "[0, 60]"},
         "[throughput, p50, p99, cpu_per_transaction, database_cpu_per_transaction]",

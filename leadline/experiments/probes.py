@@ -27,7 +27,7 @@ NO_SENTINEL_INSIDE = 100  # a probe has fewer trials
 
 
 @dataclass(frozen=True)
-class Question(ABC):
+class SearchQuestion(ABC):
     """What is asked of the study whose stack and load are used."""
 
     file: StudyFile
@@ -90,7 +90,7 @@ class SearchResult:
 class SearchRun:
     """One run of a search on a testbed. ``budget``: seconds after which no probe is started."""
 
-    question: Question
+    question: SearchQuestion
     testbed: Testbed
     budget: float | None = None
     name: str = field(default="", init=False)

@@ -31,7 +31,7 @@ _LOAD = "{ users: 1, ramp_up: 0s, steady: 2s, ramp_down: 0s }"
 
 
 @dataclass(frozen=True)
-class Step:
+class CheckStep:
     """A step of a check with its seconds; ``wrong``: what must be mended before a study can run."""
 
     name: str
@@ -40,7 +40,7 @@ class Step:
     wrong: str = ""
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[CheckStep], None]
 
 
 def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[Path, str]:
@@ -100,7 +100,9 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     if loads:
         check_load(parsed)
     study = parsed.study.model_copy(update={"observe": False})
-    on_step(Step("read the file", time.monotonic() - began, _counted(len(stack.content.knobs), "knob", " of its own")))
+    on_step(
+        CheckStep("read the file", time.monotonic() - began, _counted(len(stack.content.knobs), "knob", " of its own"))
+    )
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
     knobs = own_knobs(study.stack)
@@ -202,7 +204,7 @@ class _Steps:
     @contextmanager
     def step(self, name: str) -> Iterator[list[str]]:
         begin, lines, self.told = time.monotonic(), list[str](), ""
-        step = Step(name, 0.0)
+        step = CheckStep(name, 0.0)
         try:
             yield lines
         except RestoreError:

@@ -33,7 +33,7 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999",
 
 
 @dataclass(frozen=True)
-class Change:
+class LoadChange:
     """One measure of the steady phase in both loads. ``change`` with ``low`` and ``high``: percent, of errors
     percentage points; None where ``reason`` says why.
     """
@@ -54,7 +54,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LoadComparison:
     """``differs``: a sentence for each fact that differs besides the server, or weakens the comparison. ``refused``:
     why there is no verdict, else empty.
     """
@@ -62,14 +62,14 @@ class Comparison:
     before: str
     now: str
     seconds: tuple[int, int]
-    changes: tuple[Change, ...]
+    changes: tuple[LoadChange, ...]
     differs: tuple[str, ...]
     refused: str = ""
     level: float = LEVEL  # at which the intervals hold for all measures together
 
 
 @dataclass(frozen=True)
-class Load:
+class MeasuredLoad:
     """Results of one load: its directory, its summary, whole seconds of its steady phase."""
 
     directory: Path
@@ -78,7 +78,7 @@ class Load:
     others: Others | None = None
 
 
-def read_load(directory: Path) -> Load:
+def read_load(directory: Path) -> MeasuredLoad:
     """Raises UsageError where there is nothing that can be compared, LeadlineError where it is damaged."""
     if not (directory / "summary.json").is_file():
         raise UsageError(f"{directory} holds no results of a load (no summary.json)")
@@ -93,12 +93,12 @@ def read_load(directory: Path) -> Load:
             f"{directory} cannot be compared: its steady phase has {max(whole, 0)} whole seconds, an interval needs at "
             f"least {_FEWEST}: lengthen --steady"
         )
-    return Load(directory, summary, seconds_between(directory, begin, end), read_others(directory))
+    return MeasuredLoad(directory, summary, seconds_between(directory, begin, end), read_others(directory))
 
 
-def compare(before: Load, now: Load, seed: int = 1) -> Comparison:
+def compare(before: MeasuredLoad, now: MeasuredLoad, seed: int = 1) -> LoadComparison:
     """The change from ``before`` to ``now``."""
-    return Comparison(
+    return LoadComparison(
         str(before.directory),
         str(now.directory),
         (len(before.seconds), len(now.seconds)),
@@ -108,7 +108,7 @@ def compare(before: Load, now: Load, seed: int = 1) -> Comparison:
     )
 
 
-def _others(before: Load, now: Load) -> list[str]:
+def _others(before: MeasuredLoad, now: MeasuredLoad) -> list[str]:
     words = [word for word, load in (("before", before), ("now", now)) if load.others is None]
     if words:
         return [f"what other programs did was not recorded {' and '.join(words)}: it may differ"]
@@ -117,13 +117,13 @@ def _others(before: Load, now: Load) -> list[str]:
     return [f"the host was not quiet: other programs took {before.others} of the CPUs before and {now.others} now"]
 
 
-def comparison_document(found: Comparison) -> dict[str, Any]:
+def comparison_document(found: LoadComparison) -> dict[str, Any]:
     """The comparison as JSON (docs/reference/load.md)."""
     rows = [asdict(row) | {"distinguishable": row.distinguishable and not found.refused} for row in found.changes]
     return {"format": FORMAT, **asdict(found), "changes": rows}
 
 
-def _same_arrivals(before: Load, now: Load) -> bool:
+def _same_arrivals(before: MeasuredLoad, now: MeasuredLoad) -> bool:
     """Whether second i of both had the same arrivals: open ones of one seed and scenario."""
     first, other = before.summary, now.summary
     facts = [(run.arrivals, run.seed, run.scenario_sha256, run.phases.steady) for run in (first, other)]
@@ -150,7 +150,7 @@ class _Draws:
 
 def changes(
     before: Sequence[SecondResponses], now: Sequence[SecondResponses], paired: bool = False, seed: int = 1
-) -> tuple[Change, ...]:
+) -> tuple[LoadChange, ...]:
     """Changes with simultaneous intervals: a circular block bootstrap over the seconds of each run (Politis and Romano
     1992) gives the standard errors of the log ratios and the critical value of their largest |t|, widened by Student's
     t for the number of blocks. ``paired``: second i of both is drawn together, since both had the same arrivals.
@@ -176,16 +176,16 @@ def changes(
     for measure, unit in (("throughput", "per_second"), ("mean", "ms"), *((name, "ms") for name, _ in _QUANTILES)):
         first, second = one.value.get(measure), other.value.get(measure)
         if first is None or second is None:
-            changes_.append(Change(measure, unit, first, second, reason=_why(one, other, measure)))
+            changes_.append(LoadChange(measure, unit, first, second, reason=_why(one, other, measure)))
             continue
         bounds = tuple(word for word, run in zip(SIDES, (one, other), strict=True) if run.is_bound(measure))
         if bounds:
             reason = LOWER_BOUND.format(" and ".join(bounds))
-            changes_.append(Change(measure, unit, first, second, reason=reason, at_least=bounds))
+            changes_.append(LoadChange(measure, unit, first, second, reason=reason, at_least=bounds))
             continue
         centre, half = math.log(second / first), critical * deviations[measure][0]
         change, low, high = (100 * math.expm1(value) for value in (centre, centre - half, centre + half))
-        changes_.append(Change(measure, unit, first, second, change, low, high))
+        changes_.append(LoadChange(measure, unit, first, second, change, low, high))
     return (*changes_, _errors(one, other, critical * deviations["errors"][0]))
 
 
@@ -196,11 +196,11 @@ def _why(one: _Draws, other: _Draws, measure: str) -> str:
     return f"too few responses: {_TAIL / (1 - share):.0f} needed in each"
 
 
-def _errors(one: _Draws, other: _Draws, half: float) -> Change:
+def _errors(one: _Draws, other: _Draws, half: float) -> LoadChange:
     """In percentage points; the wider of the bootstrap's interval and Newcombe's (1998, method 10)."""
     counts = [run.count + run.failed for run in (one, other)]
     if min(counts) == 0:
-        return Change("errors", "share", None, None, reason="no transaction ended")
+        return LoadChange("errors", "share", None, None, reason="no transaction ended")
     first, second = (run.failed / count for run, count in zip((one, other), counts, strict=True))
     difference = second - first
     (low_one, high_one), (low_other, high_other) = (
@@ -208,7 +208,7 @@ def _errors(one: _Draws, other: _Draws, half: float) -> Change:
     )
     low = difference - max(half, math.hypot(second - low_other, high_one - first))
     high = difference + max(half, math.hypot(high_other - second, first - low_one))
-    return Change("errors", "share", first, second, 100 * difference, 100 * low, 100 * high)
+    return LoadChange("errors", "share", first, second, 100 * difference, 100 * low, 100 * high)
 
 
 def _wilson(failed: float, count: float) -> tuple[float, float]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from leadline.host import here
 from leadline.host.bystanders import Bystanders
-from leadline.load.against import LEVEL, LOWER_BOUND, SIDES, Change, Comparison
+from leadline.load.against import LEVEL, LOWER_BOUND, SIDES, LoadChange, LoadComparison
 from leadline.load.command import OUT, keep_others, option_value, read_others, server_of
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.scenario import find_scenario
@@ -37,7 +37,7 @@ _MEASURES = (("throughput", "per_second"), ("mean", "ms"), ("p50", "ms"), ("p90"
 _OWN = ("--url", "--windows", "--start-at", "--out", "--steady", "--ramp-up", "--ramp-down", "--progress")
 
 
-def run_alternately(scenario: str, urls: tuple[str, str], options: Sequence[str]) -> Comparison:
+def run_alternately(scenario: str, urls: tuple[str, str], options: Sequence[str]) -> LoadComparison:
     """Loads both servers with ``options`` of leadline-load and compares them. Raises UsageError, LeadlineError."""
     out = Path(option_value("--out", options, OUT))
     order = blocks_of(_seconds(options), int(option_value("--seed", options, "1")))
@@ -62,7 +62,7 @@ def run_alternately(scenario: str, urls: tuple[str, str], options: Sequence[str]
     measured = [[(at + WASH_OUT, at + SLOT) for at in slots_of(order, side)] for side in (0, 1)]
     first, second = (responses_in_windows(out / name, spans) for name, spans in zip("ab", measured, strict=True))
     seconds = len(order) * (SLOT - WASH_OUT)
-    return Comparison(*urls, (seconds, seconds), paired_changes(first, second), _weakens(out, order))
+    return LoadComparison(*urls, (seconds, seconds), paired_changes(first, second), _weakens(out, order))
 
 
 def blocks_of(seconds: float, seed: int) -> list[bool]:
@@ -80,7 +80,9 @@ def slots_of(order: Sequence[bool], side: int) -> list[int]:
     return [2 * SLOT * block + SLOT * (swapped != bool(side)) for block, swapped in enumerate(order)]
 
 
-def paired_changes(first: Sequence[WindowResult | None], second: Sequence[WindowResult | None]) -> tuple[Change, ...]:
+def paired_changes(
+    first: Sequence[WindowResult | None], second: Sequence[WindowResult | None]
+) -> tuple[LoadChange, ...]:
     """From the first server to the second, by Student's t over the blocks; intervals hold for all measures together
     (Bonferroni). Blocks in which one of both had no success count for errors alone. Of lower bounds there is no change.
     """
@@ -91,21 +93,23 @@ def paired_changes(first: Sequence[WindowResult | None], second: Sequence[Window
         values = [(getattr(block_pair, measure), getattr(other, measure)) for block_pair, other in pairs]
         good = np.array([pair for pair in values if min(pair) > 0 and math.isfinite(sum(pair))]).reshape(-1, 2)
         if len(good) < FEWEST:
-            changes.append(Change(measure, unit, None, None, reason=f"only {len(good)} blocks have a figure of both"))
+            changes.append(
+                LoadChange(measure, unit, None, None, reason=f"only {len(good)} blocks have a figure of both")
+            )
             continue
         before, now = (float(value) for value in good.mean(axis=0))
         if bounds := [word for at, word in enumerate(SIDES) if any(isinstance(pair[at], AtLeast) for pair in values)]:
             reason = LOWER_BOUND.format(" and ".join(bounds))
-            changes.append(Change(measure, unit, before, now, reason=reason, at_least=tuple(bounds)))
+            changes.append(LoadChange(measure, unit, before, now, reason=reason, at_least=tuple(bounds)))
             continue
         change, low, high = (100 * math.expm1(value) for value in _interval(np.log(good[:, 1] / good[:, 0]), level))
-        changes.append(Change(measure, unit, before, now, change, low, high))
+        changes.append(LoadChange(measure, unit, before, now, change, low, high))
     if len(pairs) < FEWEST:
-        return (*changes, Change("errors", "share", None, None, reason=f"only {len(pairs)} blocks have figures"))
+        return (*changes, LoadChange("errors", "share", None, None, reason=f"only {len(pairs)} blocks have figures"))
     errors = np.array([(block_pair.errors, other.errors) for block_pair, other in pairs])
     change, low, high = (100 * value for value in _interval(errors[:, 1] - errors[:, 0], level))
     first_mean, second_mean = (float(value) for value in errors.mean(axis=0))
-    return (*changes, Change("errors", "share", first_mean, second_mean, change, low, high))
+    return (*changes, LoadChange("errors", "share", first_mean, second_mean, change, low, high))
 
 
 def _interval(differences: np.ndarray, level: float) -> tuple[float, float, float]:

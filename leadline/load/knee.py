@@ -22,7 +22,7 @@ LimitedBy = Literal["server", "driver", "range", "budget"]
 
 
 @dataclass(frozen=True)
-class Interval:
+class LoadInterval:
     """An estimate with its 95 % interval; None where nothing was measured."""
 
     value: float | None
@@ -31,7 +31,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LoadLimits:
     """What a step must keep: response time of the 99th percentile in ms (None: no such limit), share of failed and
     dropped transactions, further limits of response times.
     """
@@ -47,15 +47,15 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Step:
+class LoadStep:
     """One load, measured. ``load`` is arrivals a second, or users of closed arrivals."""
 
     load: float
     seconds: int
-    throughput: Interval
+    throughput: LoadInterval
     mean_ms: float | None
-    p99_ms: Interval
-    errors: Interval
+    p99_ms: LoadInterval
+    errors: LoadInterval
     kept: bool
     sure: bool  # the intervals leave no doubt about ``kept``
     driver_limit: bool
@@ -76,13 +76,13 @@ class Found:
     highest: float | None
     lowest_failed: float | None
     limited_by: LimitedBy
-    knee: Interval
-    steps: tuple[Step, ...]
+    knee: LoadInterval
+    steps: tuple[LoadStep, ...]
     reason: str
-    confirmation: Step | None = None  # ``highest`` measured once more, with a seed of its own
+    confirmation: LoadStep | None = None  # ``highest`` measured once more, with a seed of its own
     limit: Crossing | None = None  # the load at which the worst figure is at its limit, with its interval
     gave_out: str | None = None  # the limit that was broken first
-    repeats: tuple[Step, ...] = ()  # measured beside the limit, for its interval
+    repeats: tuple[LoadStep, ...] = ()  # measured beside the limit, for its interval
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ class Staircase:
     """Says which load comes next, given what the ones before did."""
 
     range: Range
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LoadStep] = field(default_factory=list)
 
-    def record(self, step: Step) -> None:
+    def record(self, step: LoadStep) -> None:
         """Takes in a measured step; a later one at the same load stands beside it."""
         self.steps.append(step)
 
@@ -204,7 +204,7 @@ class Staircase:
         return None if self._kept in confirmed else self._kept
 
 
-def knee_of(steps: Sequence[Step]) -> Interval:
+def knee_of(steps: Sequence[LoadStep]) -> LoadInterval:
     """Where the mean response time turns up: the step farthest below the chord between the first and the last one,
     with its neighbours as interval (Satopaa, Albrecht, Irwin, Raghavan 2011, without their smoothing). None with
     fewer than four steps, or when the mean did not at least double.
@@ -212,25 +212,25 @@ def knee_of(steps: Sequence[Step]) -> Interval:
     usable = {step.load: step.mean_ms for step in steps if step.mean_ms is not None}
     loads = np.array(sorted(usable))
     if len(loads) < 4:
-        return Interval(None, None, None)
+        return LoadInterval(None, None, None)
     means = np.array([usable[load] for load in loads])
     if means[-1] < 2 * means.min():
-        return Interval(None, None, None)
+        return LoadInterval(None, None, None)
     x = (loads - loads[0]) / (loads[-1] - loads[0])
     y = (means - means.min()) / (means.max() - means.min())
     at = int(np.argmax(x - y))
-    return Interval(float(loads[at]), float(loads[max(at - 1, 0)]), float(loads[min(at + 1, len(loads) - 1)]))
+    return LoadInterval(float(loads[at]), float(loads[max(at - 1, 0)]), float(loads[min(at + 1, len(loads) - 1)]))
 
 
 def measure_step(
     load: float,
     seconds: Sequence[SecondResponses],
-    limits: Limits,
+    limits: LoadLimits,
     driver_limit: bool = False,
     evidence: tuple[str, ...] = (),
     seed: int = 1,
     single: Mapping[str, Sequence[SecondResponses]] | None = None,
-) -> Step:
+) -> LoadStep:
     """Judges a load by its whole seconds; ``single`` has the same seconds of single transactions that are limited.
     Intervals of percentiles come from a bootstrap with seconds as blocks, of the throughput from Student's t over
     seconds, of the share of errors the wider of bootstrap and Clopper-Pearson.
@@ -245,7 +245,7 @@ def measure_step(
     p99 = _quantile(values, table, draws, 0.99)
     errors = _share(failed, ok, draws)
     mean = float((values * table.sum(axis=0)).sum() / table.sum()) if table.any() else None
-    times: list[tuple[str, Interval, float]] = []
+    times: list[tuple[str, LoadInterval, float]] = []
     unanswered: set[str] = set()  # limits whose figures are only known to be at least so long
     for bound in limits.all:
         seconds_of_bound = seconds if bound.transaction == ALL else (single or {}).get(bound.transaction, ())
@@ -253,7 +253,7 @@ def measure_step(
         times.append((bound.name, quantile, bound.ms))
         if quantile.value is not None and quantile.value >= min(second.unanswered_from for second in seconds_of_bound):
             unanswered.add(bound.name)
-    judged = [*times, ("errors", errors if errors.value is not None else Interval(0.0, 0.0, 0.0), limits.errors)]
+    judged = [*times, ("errors", errors if errors.value is not None else LoadInterval(0.0, 0.0, 0.0), limits.errors)]
     ratios = {name: _ratio(estimate.value, limit) for name, estimate, limit in judged if estimate.value is not None}
     ratios |= {name: _BEYOND for name in unanswered if ratios[name] <= 1}
     broken = sorted((name for name, ratio in ratios.items() if ratio > 1), key=lambda name: -ratios[name])
@@ -263,7 +263,7 @@ def measure_step(
     else:  # one limit surely broken is enough
         surely = (estimate.low is not None and estimate.low > limit for _, estimate, limit in judged)
         sure = not total or bool(unanswered.intersection(broken)) or any(surely)
-    return Step(
+    return LoadStep(
         load,
         len(seconds),
         _mean(ok),
@@ -280,7 +280,7 @@ def measure_step(
     )
 
 
-def limit_of(found: Found, steps: Sequence[Step]) -> Crossing | None:
+def limit_of(found: Found, steps: Sequence[LoadStep]) -> Crossing | None:
     """The load at which the worst figure is at its limit, from all runs of ``steps`` (as measured); None unless the
     server was the limit.
     """
@@ -296,7 +296,7 @@ def limit_of(found: Found, steps: Sequence[Step]) -> Crossing | None:
     return limit
 
 
-def gave_out(steps: Sequence[Step], limit: float) -> str | None:
+def gave_out(steps: Sequence[LoadStep], limit: float) -> str | None:
     """The limit that was the worst one most often in steps that broke limits less than 15 % from ``limit``; that of
     the lowest such step where there is none.
     """
@@ -319,13 +319,13 @@ def _ratio(value: float, limit: float) -> float:
     return value / limit if limit else _BEYOND if value else 0.0
 
 
-def _outside(interval: Interval, limit: float, kept: bool) -> bool:
+def _outside(interval: LoadInterval, limit: float, kept: bool) -> bool:
     return kept and interval.high is not None and interval.high <= limit
 
 
-def _quantile(values: np.ndarray, table: np.ndarray, draws: np.ndarray, q: float) -> Interval:
+def _quantile(values: np.ndarray, table: np.ndarray, draws: np.ndarray, q: float) -> LoadInterval:
     if not table.sum():
-        return Interval(None, None, None)
+        return LoadInterval(None, None, None)
 
     def of(weights: np.ndarray) -> np.ndarray:
         sums = np.cumsum(weights @ table, axis=1)
@@ -334,26 +334,26 @@ def _quantile(values: np.ndarray, table: np.ndarray, draws: np.ndarray, q: float
 
     tail = (1 - _LEVEL) / 2
     low, high = np.quantile(of(draws), [tail, 1 - tail])
-    return Interval(float(of(np.ones((1, len(table))))[0]), float(low), float(high))
+    return LoadInterval(float(of(np.ones((1, len(table))))[0]), float(low), float(high))
 
 
-def _share(failed: np.ndarray, ok: np.ndarray, draws: np.ndarray) -> Interval:
+def _share(failed: np.ndarray, ok: np.ndarray, draws: np.ndarray) -> LoadInterval:
     count, bad = float(failed.sum() + ok.sum()), float(failed.sum())
     if not count:
-        return Interval(None, None, None)
+        return LoadInterval(None, None, None)
     tail = (1 - _LEVEL) / 2
     bads, counts = draws @ failed, draws @ (failed + ok)
     low, high = np.quantile(bads[counts > 0] / counts[counts > 0], [tail, 1 - tail])
     exact_low = 0.0 if bad == 0 else float(distributions.beta.ppf(tail, bad, count - bad + 1))
     exact_high = 1.0 if bad == count else float(distributions.beta.ppf(1 - tail, bad + 1, count - bad))
-    return Interval(bad / count, min(float(low), exact_low), max(float(high), exact_high))
+    return LoadInterval(bad / count, min(float(low), exact_low), max(float(high), exact_high))
 
 
-def _mean(ok: np.ndarray) -> Interval:
+def _mean(ok: np.ndarray) -> LoadInterval:
     if not len(ok):
-        return Interval(None, None, None)
+        return LoadInterval(None, None, None)
     mean = float(ok.mean())
     if len(ok) < 2:
-        return Interval(mean, None, None)
+        return LoadInterval(mean, None, None)
     half = float(distributions.t.ppf((1 + _LEVEL) / 2, len(ok) - 1) * ok.std(ddof=1) / math.sqrt(len(ok)))
-    return Interval(mean, max(0.0, mean - half), mean + half)
+    return LoadInterval(mean, max(0.0, mean - half), mean + half)

@@ -17,7 +17,7 @@ from leadline.load import earlier
 from leadline.load.command import OUT
 from leadline.load.crossing import BESIDE, next_load
 from leadline.load.driver import as_own_user, find_binary
-from leadline.load.knee import Found, Limits, Range, Staircase, Step, gave_out, limit_of, measure_step
+from leadline.load.knee import Found, LoadLimits, LoadStep, Range, Staircase, gave_out, limit_of, measure_step
 from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
@@ -36,9 +36,9 @@ _BLOCK = 4  # repeats between two estimates of the limit
 def find_knee(
     scenario: str,
     options: Sequence[str],
-    limits: Limits,
+    limits: LoadLimits,
     loads: Range,
-    tell: Callable[[Step], None],
+    tell: Callable[[LoadStep], None],
     repeats: int = 0,
     budget_s: float = math.inf,
 ) -> Found:
@@ -73,7 +73,7 @@ def find_knee(
     else:
         earlier.refuse(out)
 
-    def measured(load: float, directory: str, rounds: int) -> Step:
+    def measured(load: float, directory: str, rounds: int) -> LoadStep:
         return _Runner(path, values, arrivals, out / directory, load, seeds).measure(limits, rounds)
 
     steps = _Steps(measured, tell, budget_s)
@@ -99,9 +99,9 @@ class _Steps:
     """
 
     def __init__(
-        self, measured: Callable[[float, str, int], Step], tell: Callable[[Step], None], budget_s: float
+        self, measured: Callable[[float, str, int], LoadStep], tell: Callable[[LoadStep], None], budget_s: float
     ) -> None:
-        self.done: list[Step] = []
+        self.done: list[LoadStep] = []
         self._measured, self._tell = measured, tell
         self._end = time.monotonic() + budget_s
         self._longest = 0.0
@@ -110,7 +110,7 @@ class _Steps:
         """Whether one more, as long as the longest so far, would end after the budget."""
         return bool(self.done) and time.monotonic() + self._longest > self._end
 
-    def measure(self, load: float, kind: str) -> Step:
+    def measure(self, load: float, kind: str) -> LoadStep:
         """``kind``: step, confirm or repeat."""
         start = time.monotonic()
         step = self._measured(load, f"{kind}-{len(self.done) + 1:02d}", 1 if kind == "repeat" else _ROUNDS)
@@ -138,7 +138,7 @@ def _with_interval(found: Found, steps: _Steps, repeats: int, whole: bool) -> Fo
     return replace(found, limit=limit, gave_out=None if known is None else gave_out(steps.done, known))
 
 
-def knee_document(found: Found, arrivals: str, limits: Limits) -> dict[str, Any]:
+def knee_document(found: Found, arrivals: str, limits: LoadLimits) -> dict[str, Any]:
     """What knee.json holds (docs/reference/load.md)."""
     return {"format": FORMAT, "arrivals": arrivals, "limits": asdict(limits), **asdict(found)}
 
@@ -158,7 +158,7 @@ class _Runner:
         self._scenario, self._options, self._arrivals, self._out, self._load = scenario, options, arrivals, out, load
         self._seeds = seeds
 
-    def measure(self, limits: Limits, rounds: int) -> Step:
+    def measure(self, limits: LoadLimits, rounds: int) -> LoadStep:
         seconds: list[SecondResponses] = []
         single: dict[str, list[SecondResponses]] = {}
         runs: list[float | None] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from leadline.host.checks import Finding, findings, spoilers
+from leadline.host.checks import HostFinding, findings, spoilers
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, RestoreError, UsageError
 from leadline.model.hosts import SSH_NAMES, SshHost, ssh_host
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from leadline.places.ssh.host import FarHost
 
 
-def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[Finding]:
+def doctor(host: str = "here", tell: Callable[[str], None] = lambda _: None) -> list[HostFinding]:
     """What a machine (``ssh:NAME``) can do and how noisy it is, each finding with the command that mends it."""
     with _far(host, tell) as far:
         return list(findings(LocalHost())) if far is None else list(far.ask("doctor"))

@@ -8,7 +8,7 @@ from statistics import median, quantiles
 from leadline.conclude.wording import listed, signed
 from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
 from leadline.report.words import number
-from leadline.trial.command import Comparison, Relative
+from leadline.trial.command import CommandComparison, Relative
 
 _UNKNOWN = "in an unknown order"
 _ORDERS = {
@@ -28,7 +28,7 @@ _SMALL = 5  # percent of drift that nobody needs to know
 _SHOWN = 5  # failures that are told one by one
 
 
-def lines(found: Comparison) -> list[str]:
+def lines(found: CommandComparison) -> list[str]:
     """How they were timed, a table of the times, what else differs, the order, failures, notes."""
     return [
         *_head(found),
@@ -41,7 +41,7 @@ def lines(found: Comparison) -> list[str]:
     ]
 
 
-def _head(found: Comparison) -> Iterator[str]:
+def _head(found: CommandComparison) -> Iterator[str]:
     counts = sorted({sum(run.command == at for run in found.runs) for at in range(len(found.commands))})
     times = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     alone = len(found.commands) == 1 and not found.unordered
@@ -52,7 +52,7 @@ def _head(found: Comparison) -> Iterator[str]:
     )
 
 
-def _table(found: Comparison) -> Iterator[str]:
+def _table(found: CommandComparison) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
         ("command", "median", "middle half", "user", "system", "change", "95 % interval", "verdict")
     ]
@@ -80,7 +80,7 @@ def _table(found: Comparison) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _others(found: Comparison) -> Iterator[str]:
+def _others(found: CommandComparison) -> Iterator[str]:
     """What besides the time differs."""
     for at, command in enumerate(found.commands):
         parts = []
@@ -94,7 +94,7 @@ def _others(found: Comparison) -> Iterator[str]:
             yield f"Also of {command.text}: {listed(parts)}"
 
 
-def _order(found: Comparison) -> Iterator[str]:
+def _order(found: CommandComparison) -> Iterator[str]:
     for effect in found.order:
         size = f"{signed(effect.percent)} % time {_interval(effect.interval)}"
         mixed = "; random blocks keep it out of the comparison" if len(found.commands) > 1 else ""
@@ -105,7 +105,7 @@ def _order(found: Comparison) -> Iterator[str]:
             yield f"Drift: the last run takes {size} against the first{mixed}"
 
 
-def _outliers(found: Comparison) -> Iterator[str]:
+def _outliers(found: CommandComparison) -> Iterator[str]:
     for at, command in enumerate(found.commands):
         far = [run for run in found.outliers if run.command == at]
         if far:
@@ -115,14 +115,14 @@ def _outliers(found: Comparison) -> Iterator[str]:
             yield f"Outliers of {command.text}: {len(far)} of {len(of)} runs ({places}{more})"
 
 
-def _failures(found: Comparison) -> Iterator[str]:
+def _failures(found: CommandComparison) -> Iterator[str]:
     for run in found.failed[:_SHOWN]:
         yield f"Run {run.position + 1} ({found.commands[run.command].text}) failed: {run.why}"
     if len(found.failed) > _SHOWN:
         yield f"and {len(found.failed) - _SHOWN} more"
 
 
-def answer(found: Comparison) -> str:
+def answer(found: CommandComparison) -> str:
     """The conclusion, one sentence for each command that is compared."""
     if found.nothing:
         return f"No conclusion: {found.nothing}."
@@ -135,7 +135,7 @@ def answer(found: Comparison) -> str:
     return " ".join(sentences)
 
 
-def _said(found: Comparison, at: int, effect: Effect) -> str:
+def _said(found: CommandComparison, at: int, effect: Effect) -> str:
     name, baseline = found.commands[at].text, found.commands[0].text
     if effect.percent is None:
         return f"'{name}' cannot be compared with '{baseline}': {effect.reason or 'its runs failed'}."
@@ -149,13 +149,13 @@ def _said(found: Comparison, at: int, effect: Effect) -> str:
     return f"{open_}; {_takes(found, effect)}."
 
 
-def _robust(found: Comparison, at: int, relative: Relative) -> str:
+def _robust(found: CommandComparison, at: int, relative: Relative) -> str:
     less = "less" if relative.percent < 0 else "more"
     takes = f"'{found.commands[at].text}' takes {signed(abs(relative.percent))[1:]} % {less} time"
     return f"By ranks, which outliers hardly move, {takes} {_interval(relative.interval)}."
 
 
-def _takes(found: Comparison, effect: Effect) -> str:
+def _takes(found: CommandComparison, effect: Effect) -> str:
     """Runs with which the interval would be as narrow as the margin."""
     both = effect.simultaneous
     runs = max(len(found.of(0, "wall")), 2)
@@ -166,7 +166,7 @@ def _takes(found: Comparison, effect: Effect) -> str:
     return f"about {wanted} runs of each would tell {found.how.margin:g} %"
 
 
-def _effects(found: Comparison, response: str) -> dict[int, Effect]:
+def _effects(found: CommandComparison, response: str) -> dict[int, Effect]:
     if found.analysis is None:
         return {}
     of = [analysis for analysis in found.analysis.responses if analysis.response == response]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from leadline.advice.look import Collection, HostUse, Limits, Load, Pool, Statements, Threads, TrialFacts
+from leadline.advice.look import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, TrialFacts
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord, TrialState
@@ -40,7 +40,7 @@ def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> 
         host=host,
         load=_load(record, files),
         database=_database(files),
-        limits=Limits(limits.errors, limits.p90, limits.p99),
+        limits=StudyLimits(limits.errors, limits.p90, limits.p99),
         disturbed=host.others is not None and bool(disturbed({files.trial.id: host.others})),
     )
 

@@ -87,7 +87,7 @@ class Relative:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CommandComparison:
     """Programs compared. ``analysis`` is None where luck cannot be told from a difference, with the reason ``nothing``.
     ``outliers``: runs far from the others of their command; ``by_ranks``: what they hardly move, for each command that
     is compared where there are any. ``notes``: what the reader must know.
@@ -166,7 +166,7 @@ def compare(
     how: Timing,
     drop_caches: Callable[[], None],
     told: Callable[[str], None] = lambda _: None,
-) -> Comparison:
+) -> CommandComparison:
     """Time the commands in a mixed order and compare them with the first. Raises UsageError before anything is timed:
     where a program cannot be started or a first run fails. An interruption ends it with what was measured.
     """
@@ -224,7 +224,7 @@ def _as_said(cache: Cache, runs: Sequence[Run]) -> list[str]:
 
 def compared(
     commands: Sequence[Command], how: Timing, plan: Plan, runs: Sequence[Run], interrupted: bool, notes: tuple[str, ...]
-) -> Comparison:
+) -> CommandComparison:
     """What the runs say; those of a plan may not all be there."""
     good = [run for run in runs if not run.why]
     nothing = ""
@@ -236,7 +236,7 @@ def compared(
             if all(sum(run.command == at for run in runs) == 1 for at in range(len(commands)))
             else "too few runs to tell a difference from luck"
         )
-    comparison = Comparison(
+    comparison = CommandComparison(
         tuple(commands), how, plan, tuple(runs), None, nothing=nothing, interrupted=interrupted, notes=notes
     )
     walls, kinds = [run.figures["wall"] for run in good], [run.command for run in good]

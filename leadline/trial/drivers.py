@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leadline.load.cluster.hosts import Starter
-from leadline.load.cluster.run import Cluster, Job, told
+from leadline.load.cluster.run import Cluster, DriverJob, told
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost
@@ -63,7 +63,7 @@ def load_together(
         driver.model_copy(update={"cpus": run.cpus}) if driver.via == "local" and not driver.cpus else driver
         for driver in drivers
     ]
-    job = Job(find_scenario(run.workload.scenario), [run.url], run.options())
+    job = DriverJob(find_scenario(run.workload.scenario), [run.url], run.options())
     with Cluster(at_home, run.out, logs, start) as cluster:
         cluster.open()
         try:

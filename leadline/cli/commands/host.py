@@ -40,7 +40,7 @@ def _tell(line: str) -> None:
     say(line, to=errors)
 
 
-def _finding(finding: hosts.Finding) -> dict[str, str]:
+def _finding(finding: hosts.HostFinding) -> dict[str, str]:
     return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
 
 

@@ -88,7 +88,7 @@ def show(
         say("its configuration is not known: it lies in no file beside it")
 
 
-def _difference(comparison: kernels.Comparison, json: bool) -> None:
+def _difference(comparison: kernels.KernelComparison, json: bool) -> None:
     first, second = comparison.first, comparison.second
     if json:
         document = {"kernel": _kernel(first), "against": _kernel(second), "traits": comparison.traits}

@@ -14,7 +14,7 @@ import typer
 from leadline.api.conditions import LOAD_CHANGES, limit_example, parse
 from leadline.api.loads import (
     OUT,
-    Limits,
+    LoadLimits,
     Range,
     check_drivers,
     find_preset,
@@ -286,16 +286,16 @@ def _range(first: float, to: float, step_factor: float, resolution: str, argumen
     return loads
 
 
-def _limits(limit: Sequence[str] | None, limit_p99: str | None, limit_errors: str | None) -> Limits:
+def _limits(limit: Sequence[str] | None, limit_p99: str | None, limit_errors: str | None) -> LoadLimits:
     bounds = tuple(read_bound(text) for text in limit or ())
     p99 = None if bounds and limit_p99 is None else _milliseconds("--limit-p99", limit_p99 or "1s")
-    return Limits(p99, _share("--limit-errors", limit_errors or "1%"), bounds)
+    return LoadLimits(p99, _share("--limit-errors", limit_errors or "1%"), bounds)
 
 
 def _search(
     scenario: str,
     arguments: list[str],
-    limits: Limits,
+    limits: LoadLimits,
     loads: Range,
     repeats: int,
     budget: str | None,

@@ -14,15 +14,15 @@ import typer
 from leadline.api.conditions import changes_of_load
 from leadline.api.loads import (
     OUT,
-    Change,
-    Comparison,
     Found,
     Job,
-    Limits,
-    Load,
+    LoadChange,
+    LoadComparison,
+    LoadLimits,
+    LoadStep,
+    MeasuredLoad,
     Plan,
     Range,
-    Step,
     check_bounds,
     compare,
     comparison_document,
@@ -73,12 +73,12 @@ def forecast(options: list[str], loads: Range, repeats: int, budget_s: float, as
 
 
 def run_search(
-    scenario: str, options: list[str], limits: Limits, loads: Range, repeats: int, budget_s: float, as_json: bool
+    scenario: str, options: list[str], limits: LoadLimits, loads: Range, repeats: int, budget_s: float, as_json: bool
 ) -> None:
     """Searches and tells; exit code 4 where no load kept the limits or the budget ended the search."""
     unit = "users" if loads.whole else "/s"
 
-    def tell(step: Step) -> None:
+    def tell(step: LoadStep) -> None:
         (to_stderr if as_json else console).print(_limit_row(step, unit), soft_wrap=True)
 
     knee = find_knee(scenario, options, limits, loads, tell, repeats, budget_s)
@@ -95,7 +95,7 @@ def _number(value: float | None, form: str = ".1f") -> str:
     return "-" if value is None else format(value, form)
 
 
-def _limit_row(step: Step, unit: str) -> str:
+def _limit_row(step: LoadStep, unit: str) -> str:
     verdict = "confirmed" if step.kept and step.confirms else "kept" if step.kept else "broken"
     verdict += f" ({', '.join(step.broken)})" if step.broken else ""
     verdict += "" if step.sure else ", in doubt"
@@ -140,14 +140,16 @@ def comparing(directory: Path, out: Path, failing: Failing) -> Callable[[bool], 
     """What compares the results in ``out`` with those in ``directory``, which are read now, prints it (as JSON) and
     returns the exit code. Raises UsageError.
     """
-    before: Load = read_load(directory)
+    before: MeasuredLoad = read_load(directory)
     if directory.resolve() == out.resolve():
         raise UsageError(f"--against {directory}: the new results would take its place; name another --out")
 
     return lambda as_json: _tell(compare(before, read_load(out)), failing, as_json)
 
 
-def _tell(comparison: Comparison, failing: Failing, as_json: bool, names: tuple[str, str] = ("before", "now")) -> int:
+def _tell(
+    comparison: LoadComparison, failing: Failing, as_json: bool, names: tuple[str, str] = ("before", "now")
+) -> int:
     """The exit code: 4 where the comparison is refused or has no interval, else that of the conditions."""
     changes = changes_of_load(comparison)
     judged = failing.judge(changes)
@@ -182,7 +184,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def table(found: Comparison, names: tuple[str, str] = ("before", "now")) -> list[str]:
+def table(found: LoadComparison, names: tuple[str, str] = ("before", "now")) -> list[str]:
     """Lines: a row for each measure, then what else differs."""
     rows = [["", *names, *_COLUMNS], *(_change_row(change, found.refused) for change in found.changes)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
@@ -202,7 +204,7 @@ def table(found: Comparison, names: tuple[str, str] = ("before", "now")) -> list
     return [*lines, "these are two runs: other instances of the server may differ by more than the intervals say"]
 
 
-def _change_row(change: Change, refused: str) -> list[str]:
+def _change_row(change: LoadChange, refused: str) -> list[str]:
     name = {"throughput": "throughput/s", "p999": "p99.9 ms"}.get(change.measure, f"{change.measure} ms")
     name = "errors" if change.measure == "errors" else name
     runs = (("before", change.before), ("now", change.now))

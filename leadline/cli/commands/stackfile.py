@@ -44,9 +44,9 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Start the application once, load it briefly, read every knob back, run the audits, stop it, put all back."""
-    found: list[stackfiles.Step] = []
+    found: list[stackfiles.CheckStep] = []
 
-    def tell(step: stackfiles.Step) -> None:
+    def tell(step: stackfiles.CheckStep) -> None:
         found.append(step)
         if not json:
             mark = "wrong" if step.wrong else "ok"

@@ -11,7 +11,7 @@ from typing import Any
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import setup_for
 from leadline.conclude.bisection import percent, sentence
-from leadline.experiments.bisect.probe import Question
+from leadline.experiments.bisect.probe import BisectQuestion
 from leadline.experiments.bisect.run import BisectResult, BisectRun, question_of
 from leadline.experiments.bisect.span import Candidates, span_of
 from leadline.experiments.pilot import noise_for, overhead_for
@@ -35,7 +35,7 @@ def question(
     response: str | None = None,
     exact: bool = False,
     all_levels: bool = False,
-) -> Question:
+) -> BisectQuestion:
     """Between the levels ``first`` and ``last`` of a factor, or between two files of settings. Between two kernels of
     Debian lie those that can be had, unless the study names ``all_levels`` in their order. Raises UsageError.
     """
@@ -52,7 +52,7 @@ def _kernels(first: str, last: str) -> Sequence[str]:
 class BisectOutline:
     """What a bisection would be: its candidates, and trials, probes and time by effect (percent)."""
 
-    question: Question
+    question: BisectQuestion
     noise: str
     seconds_per_trial: float
     expected: tuple[Expected, ...]
@@ -97,7 +97,9 @@ class BisectOutline:
         }
 
 
-def outline(asked: Question, place: Testbed, effect: float | None = None, budget: float | None = None) -> BisectOutline:
+def outline(
+    asked: BisectQuestion, place: Testbed, effect: float | None = None, budget: float | None = None
+) -> BisectOutline:
     """Nothing is changed. ``effect`` in percent; noise is that of studies of the same stack in the lab."""
     run = BisectRun(asked, place)
     planned, study = run.check(), asked.study
@@ -222,7 +224,7 @@ class Bisected:
 
 
 def bisect(
-    asked: Question, place: Testbed, *, budget: float | None = None, most: int = MOST, fresh: bool = False
+    asked: BisectQuestion, place: Testbed, *, budget: float | None = None, most: int = MOST, fresh: bool = False
 ) -> Bisected:
     """Run what is left of a bisection, or all of it anew (``fresh``). Raises as a study's run does."""
     run = BisectRun(asked, place, budget, most)

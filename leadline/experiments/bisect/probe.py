@@ -27,7 +27,7 @@ _OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 
 @dataclass(frozen=True)
-class Question(probes.Question):
+class BisectQuestion(probes.SearchQuestion):
     """What is asked: the study whose stack and load are used, what lies between the ends, the response looked at."""
 
     span: Span
@@ -70,7 +70,7 @@ class Given:
 
 
 def probe_file(
-    question: Question,
+    question: BisectQuestion,
     block: Sequence[Changes],
     name: str,
     draw: int = 0,
@@ -105,7 +105,7 @@ def probe_file(
     return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
 
 
-def _kept(question: Question) -> dict[str, Any]:
+def _kept(question: BisectQuestion) -> dict[str, Any]:
     """What all probes have in common; a kernel that is looked for is no longer the guest's."""
     keys = kept_keys(question.study)
     if KERNEL in question.span.factors and "guest" in keys:
@@ -122,7 +122,7 @@ def _design(study: Study, replicates: int) -> dict[str, Any]:
     return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
 
 
-def given(question: Question, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
+def given(question: BisectQuestion, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
     """What the blocks of a finished probe gave. Raises UsageError for figures that have no logarithm."""
     treatments = {_word(at): treatment for at, treatment in enumerate(dict.fromkeys(block))}
     names = configuration_names(record.study, record.plan)
@@ -157,7 +157,7 @@ def _over_worlds(worlds: Sequence[Given]) -> Given:
     )
 
 
-def _scaled(question: Question, value: float) -> float:
+def _scaled(question: BisectQuestion, value: float) -> float:
     if not question.log:
         return value
     if value <= 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
-from leadline.experiments.bisect.probe import Question, given, probe_file
+from leadline.experiments.bisect.probe import BisectQuestion, given, probe_file
 from leadline.experiments.bisect.span import Span
 from leadline.experiments.probes import SearchResult, SearchRun
 from leadline.model.errors import UsageError, nearest
@@ -26,27 +26,27 @@ class BisectResult(SearchResult):
     forks, on the scale of the figures.
     """
 
-    question: Question
+    question: BisectQuestion
     state: Bisection
     failed: Mapping[Changes, str]
     end_differences: tuple[float, ...]
 
 
-def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) -> Question:
+def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) -> BisectQuestion:
     """Raises UsageError for a response that the study does not have."""
     name = response or file.study.responses[0]
     if name not in file.study.responses:
         near = nearest(name, file.study.responses)
         hint = f"did you mean {near}?" if near else f"it has {', '.join(file.study.responses)}"
         raise UsageError(f"--response {name}: {file.study.study} has no such response; {hint}")
-    return Question(file, span, name, exact or file.study.stack.virtual)
+    return BisectQuestion(file, span, name, exact or file.study.stack.virtual)
 
 
 @dataclass
 class BisectRun(SearchRun):
     """One run of a bisection; ``most`` trials in all."""
 
-    question: Question
+    question: BisectQuestion
     most: int = MOST
     _differences: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
 

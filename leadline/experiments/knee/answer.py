@@ -9,11 +9,11 @@ from typing import Any
 
 from leadline.checks.plan import load_seconds
 from leadline.conclude.wording import loaded
-from leadline.experiments.knee.probe import Question, types_of
+from leadline.experiments.knee.probe import KneeQuestion, types_of
 from leadline.experiments.knee.run import MOST, KneeResult, KneeRun
-from leadline.experiments.knee.search import BESIDES, CRITICAL_MS, Limit, Measured, critical
+from leadline.experiments.knee.search import BESIDES, CRITICAL_MS, KneeLimit, KneeTrial, critical
 from leadline.experiments.pilot import noise_for, overhead_for
-from leadline.load.knee import Interval, steps_at_most
+from leadline.load.knee import LoadInterval, steps_at_most
 from leadline.load.within import TypeWithin, limit_set
 from leadline.model.study import Study
 from leadline.model.units import format_duration, rounded
@@ -34,7 +34,7 @@ def limit_overrides(study: Study, name: str) -> list[str]:
 class KneeOutline:
     """What a search would take at most; ``seconds_per_trial`` by earlier trials where there are any."""
 
-    question: Question
+    question: KneeQuestion
     trials: int
     seconds_per_trial: float
     budget: float | None
@@ -70,7 +70,7 @@ class KneeOutline:
         }
 
 
-def outline(asked: Question, place: Testbed, budget: float | None = None) -> KneeOutline:
+def outline(asked: KneeQuestion, place: Testbed, budget: float | None = None) -> KneeOutline:
     """Nothing is changed. Raises UsageError for a load of the range that cannot be run."""
     KneeRun(asked, place).check()
     study = asked.study
@@ -83,7 +83,7 @@ def outline(asked: Question, place: Testbed, budget: float | None = None) -> Kne
     return KneeOutline(asked, min(trials, MOST), load_seconds(study) + overhead, budget)
 
 
-def knee(asked: Question, place: Testbed, *, budget: float | None = None, fresh: bool = False) -> Knee:
+def knee(asked: KneeQuestion, place: Testbed, *, budget: float | None = None, fresh: bool = False) -> Knee:
     """Run what is left of a search, or all of it anew (``fresh``). Raises as a study's run does."""
     run = KneeRun(asked, place, budget)
     run.check()
@@ -161,7 +161,7 @@ class Knee:
         return lines
 
     @property
-    def critical(self) -> Interval | None:
+    def critical(self) -> LoadInterval | None:
         """Of a search that asked for it, where every limit is known."""
         if not self.result.question.critical:
             return None
@@ -221,7 +221,7 @@ class Knee:
         }
 
 
-def _said(trial: Measured) -> str:
+def _said(trial: KneeTrial) -> str:
     if trial.driver_limit:
         return "the driver was the limit"
     if trial.failed:
@@ -230,7 +230,7 @@ def _said(trial: Measured) -> str:
     return f"{worst} at {trial.uses[worst]:.0%} of its limit"
 
 
-def _limit_lines(limit: Limit) -> list[str]:
+def _limit_lines(limit: KneeLimit) -> list[str]:
     estimate = limit.found
     if estimate.highest is None:
         return [f"{limit.target.name}: {estimate.reason}"]
@@ -246,10 +246,10 @@ def _limit_lines(limit: Limit) -> list[str]:
     return [f"{line}; limit at {_bounded(limit.load)} from {drift.probes} trials near it{drift_text}"]
 
 
-def _bounded(found: Interval) -> str:
+def _bounded(found: LoadInterval) -> str:
     value, low, high = ("?" if end is None else rounded(end, 4) for end in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]"
 
 
-def _ends(found: Interval) -> dict[str, float | None]:
+def _ends(found: LoadInterval) -> dict[str, float | None]:
     return {"value": found.value, "low": found.low, "high": found.high}

@@ -9,7 +9,7 @@ from typing import Any
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.experiments import probes
 from leadline.experiments.confirm import kept_keys
-from leadline.experiments.knee.search import Measured
+from leadline.experiments.knee.search import KneeTrial
 from leadline.experiments.probes import NO_SENTINEL_INSIDE, search_name, seed_of, settings_of
 from leadline.load.knee import Range
 from leadline.load.knobs import load_knobs, why_not
@@ -25,7 +25,7 @@ _RESPONSES = ["throughput", "mean", "p90", "p99", "errors"]
 
 
 @dataclass(frozen=True)
-class Question(probes.Question):
+class KneeQuestion(probes.SearchQuestion):
     """The study whose stack and load are used, the load that is varied, between what, to what resolution."""
 
     factor: str
@@ -56,7 +56,7 @@ def load_factor(file: StudyFile, named: str | None) -> tuple[str, bool]:
     return name, knobs[name].kind is Kind.INTEGER
 
 
-def probe_file(question: Question, pair: tuple[float, float], name: str, unset: Collection[str] = ()) -> StudyFile:
+def probe_file(question: KneeQuestion, pair: tuple[float, float], name: str, unset: Collection[str] = ()) -> StudyFile:
     """The study that runs two loads, in an order of its own."""
     study, factor = question.study, question.factor
     one, other = (question.level(load) for load in pair)
@@ -79,7 +79,7 @@ def probe_file(question: Question, pair: tuple[float, float], name: str, unset: 
     return study_of(document)
 
 
-def measured_of(question: Question, record: StudyRecord) -> list[Measured]:
+def measured_of(question: KneeQuestion, record: StudyRecord) -> list[KneeTrial]:
     """What the trials of a probe gave, in the order in which they ran. Raises LeadlineError for one that says nothing
     of the load.
     """
@@ -99,12 +99,12 @@ def types_of(trial: TrialRecord) -> list[TypeWithin]:
     return within_limits(trial.directory / "driver", begin, end, summary.limits)
 
 
-def _measured(question: Question, trial: TrialRecord) -> Measured:
+def _measured(question: KneeQuestion, trial: TrialRecord) -> KneeTrial:
     load = float(trial.planned.treatment.as_dict()[question.factor])
     if trial.failure is FailureClass.WORKLOAD:
-        return Measured(load, {}, failed=trial.failure_message)
+        return KneeTrial(load, {}, failed=trial.failure_message)
     if trial.failure is FailureClass.BOTTLENECK:
-        return Measured(load, {}, driver_limit=True)
+        return KneeTrial(load, {}, driver_limit=True)
     if trial.failure is not None:
         raise LeadlineError(f"the trial at {question.factor} = {load:g} failed: {trial.failure_message}")
     responses, limits = trial.responses, question.study.limits
@@ -119,4 +119,4 @@ def _measured(question: Question, trial: TrialRecord) -> Measured:
     by_type = {f"{type_.transaction} {name}": use for type_ in types_of(trial) for name, use in type_.uses.items()}
     if not by_type and WORST in responses:
         by_type = {"limits of the scenario": responses[WORST]}
-    return Measured(load, uses | by_type, responses.get("throughput"), responses.get("mean"), responses.get("p99"))
+    return KneeTrial(load, uses | by_type, responses.get("throughput"), responses.get("mean"), responses.get("p99"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
-from leadline.experiments.knee.probe import Question, load_factor, measured_of, probe_file
-from leadline.experiments.knee.search import Limit, Measured, limits, next_of, result_of
+from leadline.experiments.knee.probe import KneeQuestion, load_factor, measured_of, probe_file
+from leadline.experiments.knee.search import KneeLimit, KneeTrial, limits, next_of, result_of
 from leadline.experiments.probes import SearchResult, SearchRun
 from leadline.load.knee import Range
 from leadline.load.scenario import limits_response_times
@@ -22,9 +22,9 @@ MOST = 200  # trials of a search
 class KneeResult(SearchResult):
     """``found``: one for each target; ``measured``: trials in the order in which they ran."""
 
-    question: Question
-    found: tuple[Limit, ...]
-    measured: tuple[Measured, ...]
+    question: KneeQuestion
+    found: tuple[KneeLimit, ...]
+    measured: tuple[KneeTrial, ...]
 
 
 def question_of(
@@ -36,7 +36,7 @@ def question_of(
     resolution: float = 0.05,
     repeats: int = 8,
     critical: bool = False,
-) -> Question:
+) -> KneeQuestion:
     """Between ``first`` and ``last``, or the lowest and highest level of the study's load. Raises UsageError for a
     study without a load to vary, or without limits.
     """
@@ -57,14 +57,14 @@ def question_of(
             f"{file.where(('limits',))}: nothing limits response times, so no load breaks a limit: "
             "write `limits: { p90: 2s }`, or limits in the scenario"
         )
-    return Question(file, name, Range(low, high, step_factor, resolution, whole), critical, repeats)
+    return KneeQuestion(file, name, Range(low, high, step_factor, resolution, whole), critical, repeats)
 
 
 @dataclass
 class KneeRun(SearchRun):
     """One run of a search for the largest load."""
 
-    question: Question
+    question: KneeQuestion
 
     def check(self) -> Planned:
         """The plan of a probe at both ends of the range, which are checked as every load is; nothing is changed.
@@ -80,7 +80,7 @@ class KneeRun(SearchRun):
 
     def _probes(self, fresh: bool) -> KneeResult:
         self.open(fresh)
-        question, targets, measured = self.question, limits(self.question.critical), list[Measured]()
+        question, targets, measured = self.question, limits(self.question.critical), list[KneeTrial]()
         while (pair := next_of(targets, measured, question.loads, question.repeats)) is not None:
             if len(measured) >= MOST:
                 self.stopped = f"{MOST} trials have not been enough"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leadline.load.crossing import BESIDE, NEAR, next_load
-from leadline.load.knee import Found, Interval, Range, Staircase, Step, gave_out, limit_of
+from leadline.load.knee import Found, LoadInterval, LoadStep, Range, Staircase, gave_out, limit_of
 
 CRITICAL_MS = (10.0, 25.0, 50.0, 100.0, 200.0)  # limits of p99 over which critical throughput is a geometric mean
 BESIDES = 4  # trials near the limit that steps and bisection have made already
@@ -23,7 +23,7 @@ _ENDS = 2  # trials at the highest load kept and at the lowest one broken, judge
 
 
 @dataclass(frozen=True)
-class Measured:
+class KneeTrial:
     """One trial. ``uses``: figures over their limits, by name; ``failed``: why it has no figures, which breaks every
     limit; ``driver_limit``: the driver could not make this load.
     """
@@ -44,22 +44,22 @@ class Target:
     name: str
     p99_ms: float | None = None
 
-    def uses(self, trial: Measured) -> Mapping[str, float]:
+    def uses(self, trial: KneeTrial) -> Mapping[str, float]:
         if self.p99_ms is None:
             return trial.uses
         return {} if trial.p99_ms is None else {"p99": trial.p99_ms / self.p99_ms}
 
 
 @dataclass(frozen=True)
-class Limit:
+class KneeLimit:
     """The load at which a target is met. ``load`` with its interval; ends that trials do not bound are those of the
     bracket. ``throughput``: transactions a second there. All None where no load kept the limits.
     """
 
     target: Target
     found: Found
-    load: Interval
-    throughput: Interval
+    load: LoadInterval
+    throughput: LoadInterval
 
 
 def limits(critical: bool) -> list[Target]:
@@ -69,7 +69,7 @@ def limits(critical: bool) -> list[Target]:
 
 
 def next_of(
-    targets: Sequence[Target], measured: Sequence[Measured], loads: Range, repeats: int
+    targets: Sequence[Target], measured: Sequence[KneeTrial], loads: Range, repeats: int
 ) -> tuple[float, float] | None:
     """Two loads to measure now, one beside the other in a probe; None when nothing is left."""
     for target in targets:
@@ -78,7 +78,7 @@ def next_of(
     return None
 
 
-def _wanted(target: Target, measured: Sequence[Measured], loads: Range, repeats: int) -> tuple[float, float] | None:
+def _wanted(target: Target, measured: Sequence[KneeTrial], loads: Range, repeats: int) -> tuple[float, float] | None:
     steps = _steps(target, measured)
     stairs = Staircase(loads, _judged(steps))
     result, load = stairs.result(), stairs.next()
@@ -129,7 +129,7 @@ def _distinct(wanted: Sequence[float], ends: Sequence[float]) -> tuple[float, fl
     return (loads[0], loads[1]) if len(loads) > 1 else None
 
 
-def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Limit:
+def result_of(target: Target, measured: Sequence[KneeTrial], loads: Range) -> KneeLimit:
     """What the trials say of one target."""
     steps = _steps(target, measured)
     result = Staircase(loads, _judged(steps)).result()
@@ -137,19 +137,21 @@ def result_of(target: Target, measured: Sequence[Measured], loads: Range) -> Lim
     load_ = limit.load if limit is not None else result.lowest_failed
     result = replace(result, limit=limit, gave_out=None if load_ is None else gave_out(steps, load_))
     if result.highest is None:
-        return Limit(target, result, Interval(None, None, None), Interval(None, None, None))
+        return KneeLimit(target, result, LoadInterval(None, None, None), LoadInterval(None, None, None))
     low, high = result.highest, result.lowest_failed
-    load = Interval(low, low, high)
+    load = LoadInterval(low, low, high)
     if limit is not None:
-        load = Interval(limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high)
+        load = LoadInterval(
+            limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high
+        )
     if target.p99_ms is not None and high is not None:  # of many limits none is looked at closely: the bracket, too
-        load = Interval(load.value, min(low, load.low or low), max(high, load.high or high))
+        load = LoadInterval(load.value, min(low, load.low or low), max(high, load.high or high))
     unit = _per_load(measured, load.value or low)
     scaled = (None if value is None or unit is None else unit * value for value in (load.value, load.low, load.high))
-    return Limit(target, result, load, Interval(*scaled))
+    return KneeLimit(target, result, load, LoadInterval(*scaled))
 
 
-def critical(found: Sequence[Limit]) -> Interval:
+def critical(found: Sequence[KneeLimit]) -> LoadInterval:
     """The geometric mean of the throughputs at the limits of the 99th percentile. Its interval is that of limits
     that err together, as their trials are shared; each holds the loads between which its limit was kept and broken.
     None where a limit is kept at no load, or an end is not known.
@@ -160,35 +162,35 @@ def critical(found: Sequence[Limit]) -> Interval:
         values_ = [value for value in values if value]
         return float(np.exp(np.mean(np.log(values_)))) if values_ and len(values_) == len(values) else None
 
-    return Interval(mean([x.value for x in at]), mean([x.low for x in at]), mean([x.high for x in at]))
+    return LoadInterval(mean([x.value for x in at]), mean([x.low for x in at]), mean([x.high for x in at]))
 
 
-def _per_load(measured: Sequence[Measured], around: float) -> float | None:
+def _per_load(measured: Sequence[KneeTrial], around: float) -> float | None:
     """Transactions a second of one unit of load, of the trials nearest to ``around``."""
     known = [trial for trial in measured if trial.throughput]
     near = [trial for trial in known if abs(math.log(trial.load / around)) <= NEAR]
     return float(np.median([(trial.throughput or 0.0) / trial.load for trial in near or known])) if known else None
 
 
-def _steps(target: Target, measured: Sequence[Measured]) -> list[Step]:
+def _steps(target: Target, measured: Sequence[KneeTrial]) -> list[LoadStep]:
     """One for each trial, in their order."""
     return [_step(target, trial) for trial in measured]
 
 
-def _step(target: Target, trial: Measured) -> Step:
+def _step(target: Target, trial: KneeTrial) -> LoadStep:
     uses = target.uses(trial)
     broken = tuple(sorted((name for name, use in uses.items() if use > 1), key=lambda name: -uses[name]))
     if trial.failed:
         broken = (FAILED,)
     ratio = None if trial.failed else max(uses.values(), default=0.0)
-    none = Interval(None, None, None)
-    return Step(
+    none = LoadInterval(None, None, None)
+    return LoadStep(
         trial.load,
         0,
         replace(none, value=trial.throughput),
         trial.mean_ms,
         replace(none, value=trial.p99_ms),
-        Interval(0.0, None, None),
+        LoadInterval(0.0, None, None),
         not broken,
         True,
         trial.driver_limit,
@@ -198,9 +200,9 @@ def _step(target: Target, trial: Measured) -> Step:
     )
 
 
-def _judged(steps: Sequence[Step]) -> list[Step]:
+def _judged(steps: Sequence[LoadStep]) -> list[LoadStep]:
     """One for each load: that of several trials is the geometric mean of what they used of the limits."""
-    by_load: dict[float, list[Step]] = {}
+    by_load: dict[float, list[LoadStep]] = {}
     for step in steps:
         by_load.setdefault(step.load, []).append(step)
     judged = []

@@ -15,7 +15,7 @@ from leadline.host.local import watched_starts
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import is_file, read_text
 from leadline.load import earlier
-from leadline.load.cluster.run import Cluster, Job, told
+from leadline.load.cluster.run import Cluster, DriverJob, told
 from leadline.load.command import OUT, judge
 from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
@@ -101,7 +101,7 @@ def run(
         raise UsageError(f"--progress {progress}: not one of json, text, none")
     urls = [value for name, value in pairs if name == "--url"]
     rest = [(name, value) for name, value in pairs if name not in ("--out", "--progress", "--url")]
-    job = Job(find_scenario(scenario), urls, rest)
+    job = DriverJob(find_scenario(scenario), urls, rest)
     if earlier.REPLACE not in last:
         earlier.refuse(out)
 

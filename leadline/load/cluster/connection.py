@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.host import here
+from leadline.host import here, ssh
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.received import ReceivedError
@@ -47,12 +47,12 @@ def offset(samples: Iterable[tuple[int, int, int]]) -> Offset | None:
     return Offset((low + high) / 2, (high - low) / 2)
 
 
+def sampled(clock: LabClock, ask: Callable[[], int], samples: int) -> Offset | None:
+    """The offset of the clock that ``ask`` reads from this one; None where a clock was set meanwhile."""
+    return offset([(clock.now_ns(), ask(), clock.now_ns()) for _ in range(samples)])
+
+
 _PATIENCE = 30.0  # seconds a command of leadline's own may take there
-_SSH = (
-    *("-o", "BatchMode=yes"),  # never asks for a password
-    *("-o", "ConnectTimeout=10"),
-    *("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=4"),
-)
 
 
 class Connection:
@@ -63,7 +63,7 @@ class Connection:
         words = shlex.split(driver.via)
         self.local = words == ["local"]
         self._words = [] if self.local else words
-        self._socket = sockets / "%C"
+        self._sockets = sockets
 
     @property
     def title(self) -> str:
@@ -76,13 +76,12 @@ class Connection:
         """
         if not self.driver.destination:
             return [*self._words, "sh", "-c", script]
-        keep = ("sh", "-c", '"$@"; code=$?; rmdir "$0" 2> /dev/null; exit $code', str(self._socket.parent))
-        shared = ["-o", f"ControlMaster={'yes' if keeps else 'no'}", "-o", f"ControlPath={self._socket}"]
+        keep = ("sh", "-c", '"$@"; code=$?; rmdir "$0" 2> /dev/null; exit $code', str(self._sockets))
         return [
             *(keep if keeps else ()),
             self._words[0],
-            *_SSH,
-            *shared,
+            *ssh.options(),
+            *ssh.shared(self._sockets, keeps),
             *self._words[1:],
             f"exec sh -c {shlex.quote(script)}",
         ]
@@ -115,7 +114,7 @@ class Connection:
         lines = [line for line in said.strip().splitlines() if line.strip()]
         last = lines[-1].strip() if lines else f"exit code {code}"
         evidence = said if len(lines) > 1 else ""
-        if self.driver.destination and code == 255:
+        if self.driver.destination and code == ssh.FAILED:
             return self.failure(f"cannot be reached: {last}", evidence)
         return self.failure(last, evidence)
 

@@ -9,13 +9,14 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.received import packed
-from leadline.load.cluster.connection import Connection, LabClock, Offset, offset
+from leadline.load.cluster.connection import Connection, LabClock, Offset, sampled
 from leadline.load.driver import find_binary
 from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
@@ -205,15 +206,8 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
         assert agent.stderr is not None
         try:
             told = from_json(agent.stdout.readline())
-            samples = []
-            for _ in range(_SAMPLES):
-                before = clock.now_ns()
-                agent.stdin.write(b"\n")
-                agent.stdin.flush()
-                answer = int(agent.stdout.readline())
-                samples.append((before, answer, clock.now_ns()))
+            clock_offset = sampled(clock, partial(_clock_there, agent.stdin, agent.stdout), _SAMPLES)
             agent.stdin.close()
-            clock_offset = offset(samples)
             report = HostReport(
                 told["version"], told["cpus"], told["open_files"], told["name"], clock_offset or Offset(0, 0)
             )
@@ -224,3 +218,9 @@ def look(host: DriverPlace, clock: LabClock) -> HostReport:
     if clock_offset is None:
         raise connection.failure("its clock was set while it was read")
     return report
+
+
+def _clock_there(asking: IO[bytes], told: IO[bytes]) -> int:
+    asking.write(b"\n")
+    asking.flush()
+    return int(told.readline())

@@ -30,7 +30,7 @@ from leadline.model.record import LoadSecond
 
 
 @dataclass(frozen=True)
-class Part:
+class DriverPart:
     """One driver's results, in a directory of its name. ``moved_ns``: how far its clock moved against this host's
     during the run.
     """
@@ -51,7 +51,7 @@ def check_results(directory: Path) -> None:
             pass  # none is too long
 
 
-def merge(parts: Sequence[Part], out: Path, started_unix_ns: int) -> None:
+def merge(parts: Sequence[DriverPart], out: Path, started_unix_ns: int) -> None:
     """Write summary.json, seconds.csv, outcomes.csv and the interval logs of all drivers together into ``out``.
 
     Seconds are numbered from the agreed start, which is ``started_unix_ns`` by this host's clock. Raises LeadlineError
@@ -86,7 +86,7 @@ _FILES = ("--replay", "--ca")  # options that name a file
 
 
 @dataclass(frozen=True)
-class Job:
+class DriverJob:
     """What all drivers do together. ``options``: of leadline-load, as name and value, with totals such as users or
     rate, an empty value for a name alone; ``urls``: the values of ``--url``.
     """
@@ -167,7 +167,7 @@ class Cluster:
         for future in futures:
             future.result()
 
-    def begin(self, job: Job, ready: Callable[[], None] = lambda: None) -> int:
+    def begin(self, job: DriverJob, ready: Callable[[], None] = lambda: None) -> int:
         """Start all drivers, agree on a start and tell it; its unix nanoseconds by this host's clock. ``ready`` is
         called before that, once every driver has taken scenario and options.
 
@@ -198,7 +198,7 @@ class Cluster:
             self._check(member)
         return member.progress.ready
 
-    def _launch(self, member: _Member, job: Job) -> None:
+    def _launch(self, member: _Member, job: DriverJob) -> None:
         host = member.host
         sent, options, extra = scenario_files(job.scenario), [], {}
         for at, (name, value) in enumerate(job.options):
@@ -284,11 +284,11 @@ class Cluster:
     def collect(self) -> None:
         """Once none runs: fetch the results, look at the clocks again, merge."""
         assert self.started_unix_ns is not None
-        parts: dict[str, Part] = {}
+        parts: dict[str, DriverPart] = {}
         self._everywhere(lambda member: parts.__setitem__(member.driver.name, self._fetch(member)))
         merge([parts[member.driver.name] for member in self._members], self._out, self.started_unix_ns)
 
-    def _fetch(self, member: _Member) -> Part:
+    def _fetch(self, member: _Member) -> DriverPart:
         directory = self._out / "drivers" / member.driver.name
         member.host.fetch(directory)
         assert member.report is not None
@@ -301,7 +301,7 @@ class Cluster:
             check_results(directory)
         except LeadlineError as error:
             raise member.connection.failure(str(error)) from None
-        return Part(member.driver, directory, member.share, member.report.cpus, before, moved)
+        return DriverPart(member.driver, directory, member.share, member.report.cpus, before, moved)
 
     def close(self) -> None:
         """End what runs, on every host; remove what was made there."""

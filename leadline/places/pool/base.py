@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from leadline.model.errors import LeadlineError, shortened
+from leadline.model.errors import LeadlineError
 
 JOB, OUTPUT = "job.json", "output.txt"  # in a job's directory: what is to be run, what it said
 
@@ -134,11 +134,6 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Let go of what the pool holds here."""
-
-
-def last_line(text: str) -> str:
-    """That is not empty, for a message; of nothing: empty."""
-    return next((shortened(line.strip(), 800) for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def takes_jobs(host: PoolHost) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from leadline.model.errors import UsageError
 from leadline.model.hosts import ssh_host
 from leadline.model.study import Study
-from leadline.places.pool.job import Job
+from leadline.places.pool.job import PoolJob
 
 _BETWEEN = "+"  # in a gang's name: no host's name has it
 
@@ -88,7 +88,7 @@ def _at(word: str, hosts: Mapping[str, str]) -> str:
     return str(replace(host, name=f"{user}{at}{hosts[place]}{colon}{port}"))
 
 
-def on_hosts(job: Job, hosts: Sequence[str]) -> Job:
+def on_hosts(job: PoolJob, hosts: Sequence[str]) -> PoolJob:
     """The job with its study placed. Raises UsageError."""
     study = placed(job.file.study, hosts)
     return replace(job, study=study.model_dump(mode="json", exclude_unset=True))

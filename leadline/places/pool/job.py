@@ -46,7 +46,7 @@ _MOST_END, _LONGEST = 1 << 20, 800  # bytes of an ending, characters of what it 
 
 
 @dataclass(frozen=True)
-class Job:
+class PoolJob:
     """``study``: the effective one, as JSON; ``text``: its file; ``token``: of the run of the block; ``repeats``: how
     many trials may be measured again; ``kernels``: releases that the study asks its pool for.
     """
@@ -85,16 +85,16 @@ def job_of(
     repeats: int = 0,
     disposable: bool = False,
     kernels: Sequence[str] = (),
-) -> Job:
+) -> PoolJob:
     """A block of a study's plan, or those of its trials that share a boot."""
     study = file.study.model_dump(mode="json", exclude_unset=True)
-    return Job(study, file.text, plan_to_json(plan), block, positions, token, repeats, disposable, list(kernels))
+    return PoolJob(study, file.text, plan_to_json(plan), block, positions, token, repeats, disposable, list(kernels))
 
 
-def read_job(text: str) -> Job:
+def read_job(text: str) -> PoolJob:
     """Raises UsageError for what is no job, or one of another version of leadline."""
     try:
-        job = json_as(Job, text, "the job of a pool")
+        job = json_as(PoolJob, text, "the job of a pool")
     except ReceivedError as error:
         raise UsageError(f"no job of a pool: {error}") from None
     if job.leadline != leadline.__version__:
@@ -134,7 +134,7 @@ def read_ending(directory: Path) -> Ending | None:
     return replace(ending, said=reason, restored=restored)
 
 
-def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed]) -> Ending:
+def look_at(job: PoolJob, host: str, place_of: Callable[[Path, StudyFile], Testbed]) -> Ending:
     """How a job would fare on this machine now. Nothing is changed, no lab is made."""
     try:
         place = place_of(state_dir() / _WORK / "look", job.file)
@@ -151,7 +151,7 @@ def look_at(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed])
     return Ending(EndKind.READY, host, f"a job first puts back {changes} of an earlier run" if entries_left else "")
 
 
-def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:
+def run_job(job: PoolJob, host: str, place_of: Callable[[Path, StudyFile], Testbed], target: Path) -> Ending:
     """Run a job on this machine, ``host`` in the pool; ``target`` gets its bundle and ending. ``place_of`` makes the
     testbed of a study with its lab at a path.
     """
@@ -180,7 +180,7 @@ def run_job(job: Job, host: str, place_of: Callable[[Path, StudyFile], Testbed],
     return ending
 
 
-def _run(job: Job, host: str, place: Testbed, target: Path, go_on: Callable[[], None]) -> Ending:
+def _run(job: PoolJob, host: str, place: Testbed, target: Path, go_on: Callable[[], None]) -> Ending:
     file, given_plan = job.file, plan_from_json(job.plan)
     planned = _as_given(place.plan(file), given_plan, host)
     go_on()

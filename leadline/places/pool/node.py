@@ -18,7 +18,7 @@ from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
 from leadline.places.choice import open_node
 from leadline.places.pool.gang import name_of, on_hosts
-from leadline.places.pool.job import Ending, Job, look_at, read_job, run_job
+from leadline.places.pool.job import Ending, PoolJob, look_at, read_job, run_job
 from leadline.places.testbed import Testbed
 from leadline.trial.progress import Watcher
 
@@ -51,7 +51,7 @@ def look(host: str, watcher: Watcher) -> Ending:
     return look_at(ending, host or platform.node(), _place_of(ending, watcher))
 
 
-def _place_of(told: Job, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
+def _place_of(told: PoolJob, watcher: Watcher) -> Callable[[Path, StudyFile], Testbed]:
     def place(lab: Path, file: StudyFile) -> Testbed:
         return open_node(file.study.stack, lab, told.kernels, watcher, told.disposable)
 

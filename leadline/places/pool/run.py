@@ -18,6 +18,7 @@ from pathlib import Path
 import leadline
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, first_guess
+from leadline.host import ssh
 from leadline.host.received import json_file_as, read_text
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.received import ReceivedError
@@ -30,7 +31,6 @@ from leadline.places.pool.base import (
     Pool,
     PoolSilentError,
     Wish,
-    last_line,
     without_hosts,
 )
 from leadline.places.pool.gang import blamed, hosts_of, roles
@@ -339,7 +339,7 @@ class PoolRun:
     def _was_lost(self, flight: _Flight, why: str) -> None:
         """Nothing of this job is stored, now or later."""
         block, place = flight.claim.block, f" on {flight.host}" if flight.host else ""
-        last_word = last_line(_text(flight.directory / OUTPUT))
+        last_word = ssh.last_line(_text(flight.directory / OUTPUT))
         self._give_up(flight.claim)
         if self._ending:
             self.watcher.message(f"block {block + 1}{place} was ended, it will run again")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import resource
 import shlex
-import shutil
 import subprocess
 import threading
 import time
@@ -21,26 +20,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leadline.host import here
+from leadline.host import here, ssh
 from leadline.host.received import unpack
 from leadline.model.errors import UsageError, quoted
 from leadline.model.hosts import SshHost
 from leadline.model.received import ReceivedError
-from leadline.places.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, Wish, last_line
+from leadline.places.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, Wish
 from leadline.places.pool.files import SshHosts
 from leadline.places.pool.job import END, read_ending
 
-OPTIONS = (
-    *("-o", "BatchMode=yes"),  # never asks for a password
-    *("-o", "ConnectTimeout=10"),
-    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
-)
 _ANSWER = 30.0  # seconds until a host must have answered
 _PLANS = 120.0  # seconds that it may take to make a plan
 _AT_ONCE = 64  # hosts that are asked at the same time
 _MOST_LOST = 3  # jobs in a row, after which a host gets no more
 _REST = 15.0  # seconds that a host which lost a job gets none
-_SSH_FAILED = 255  # exit code of the client itself
 
 
 @dataclass
@@ -113,7 +106,7 @@ class SshPool(Pool):
         except OSError as error:
             return PoolHost(host.name, HostState.DOWN, str(error))
         reason = next(
-            filter(None, map(last_line, (done.stdout, done.stderr) if given else (done.stderr, done.stdout))), ""
+            filter(None, map(ssh.last_line, (done.stdout, done.stderr) if given else (done.stderr, done.stdout))), ""
         )
         match done.returncode:
             case 0:
@@ -148,8 +141,7 @@ class SshPool(Pool):
         return any(host.name not in self._drained for host in self.known.machines)
 
     def submit(self, directory: Path, title: str, wish: Wish) -> str:  # noqa: ARG002 - they keep their kernels
-        if shutil.which("ssh") is None:
-            raise UsageError("no program ssh on the path; install OpenSSH's client")
+        ssh.require_client()
         # Those that lost jobs come last, the others in turn.
         host = min(self._free(), key=lambda each: (self._lost.get(each.name, 0), self._given(each)))
         argv = self._argv(host, f"exec {shlex.quote(self.known.leadline)} pool job - --as {shlex.quote(host.name)}")
@@ -172,7 +164,7 @@ class SshPool(Pool):
 
     def _argv(self, host: SshHost, command: str) -> list[str]:
         script = f"sudo -n {command.removeprefix('exec ')}" if host.sudo else command
-        return ["ssh", *OPTIONS, *host.words, "--", script]
+        return ["ssh", *ssh.options(interval=5, count=6), *host.words, "--", script]
 
     def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
         return {name: self._state(self._jobs[name]) for name in names if name in self._jobs}
@@ -188,7 +180,7 @@ class SshPool(Pool):
     def _over(self, job: _Running, code: int) -> JobStatus:
         name = job.host.name
         handed_in = not job.refused and (job.directory / END).exists()
-        lost = "the connection is lost" if code == _SSH_FAILED else f"it ended with code {code} there"
+        lost = "the connection is lost" if code == ssh.FAILED else f"it ended with code {code} there"
         why = "" if handed_in else job.refused or lost
         if job.refused:
             self.drain(name, job.refused)

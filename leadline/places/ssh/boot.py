@@ -41,7 +41,7 @@ class Machine(Protocol):
 
 
 @dataclass(frozen=True)
-class Entry:
+class BootEntry:
     """A kernel in GRUB's menu: ``place`` as ``grub-reboot`` takes it."""
 
     release: str
@@ -49,9 +49,9 @@ class Entry:
     recovery: bool = False
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[BootEntry]:
     """The kernels in a ``grub.cfg``, in its order. Identifiers stand in place of titles where there are any."""
-    entries: list[Entry] = []
+    entries: list[BootEntry] = []
     above: list[tuple[str, int]] = []  # open menus with their depth of braces
     depth, title = 0, ""
     for line in text.splitlines():
@@ -63,7 +63,7 @@ def entries(text: str) -> list[Entry]:
                 title = name
         elif (kernel := _LINUX.match(line)) and title:
             place = ">".join([*(name for name, _ in above), title])
-            entries.append(Entry(kernel[1], place, "recovery" in title))
+            entries.append(BootEntry(kernel[1], place, "recovery" in title))
             title = ""
         depth += _braces(line)
         while above and depth <= above[-1][1]:

@@ -8,7 +8,6 @@ import itertools
 import os
 import queue
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +19,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from leadline.host import here
+from leadline.host import here, ssh
 from leadline.host.received import below, packed
 from leadline.host.scratch import Scratch
-from leadline.load.cluster.connection import LabClock, Offset, offset
+from leadline.load.cluster.connection import LabClock, Offset, sampled
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost
 from leadline.model.received import ReceivedError, reading, whole
@@ -32,16 +31,10 @@ from leadline.places.ssh.agent import kinds
 from leadline.places.ssh.ship import Bundle
 from leadline.places.ssh.wire import ConnectionLost
 
-_SSH = (
-    *("-o", "BatchMode=yes"),  # never asks for a password
-    *("-o", "ConnectTimeout=10"),
-    *("-o", "ServerAliveInterval=3", "-o", "ServerAliveCountMax=4"),
-)
 _OPENING = 30.0  # seconds until a host must have answered
 _SENDING = 1800.0  # seconds that files may take
 _ENDING = 5.0  # seconds for a client to end by itself
 _BEAT = 1.0  # seconds between two signs of life, less where the dead-man time is short
-_SSH_FAILED = 255  # exit code of the client itself
 _DAYS = 30  # after which a package of leadline that nothing has used is removed there
 _SAMPLES = 15  # of the clock
 _MARK = "leadline-answers"
@@ -93,12 +86,11 @@ class Connection:
         if self.alive():
             return
         self.close()
-        if shutil.which("ssh") is None:
-            raise UsageError(f"{self.title}: no program ssh on the path; install OpenSSH's client")
+        ssh.require_client(self.title)
         self._sockets = Scratch()
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         script = _LOOK.format(version=version, mark=_MARK, silence=_SILENCE)
-        argv = self._argv(script, ("-o", "ControlMaster=yes"))
+        argv = self._argv(script, carries=True)
         pipe = subprocess.PIPE
         self._master = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
         self._said.clear()
@@ -135,7 +127,7 @@ class Connection:
         if self.host.sudo and about["user"] != "0":
             done = self._run("sudo -n true", timeout=_OPENING)
             if done.returncode:
-                reason = _last(done.stderr) or f"exit code {done.returncode}"
+                reason = ssh.last_line(done.stderr) or f"exit code {done.returncode}"
                 raise UsageError(
                     f"{self.title}: sudo there does not work without a password ({reason}); allow it for this user,"
                     f" log in as root, or write ssh:{self.host.name}: settings of the kernel are left out then"
@@ -157,10 +149,12 @@ class Connection:
     def run_as_root(self, script: str) -> str:
         """Standard output of a shell script there, as root where leadline is. Raises ConnectionLost, LeadlineError."""
         done = self._run(self._as(script))
-        if done.returncode == _SSH_FAILED:
-            raise ConnectionLost(self.title, f"the connection is lost: {_last(done.stderr)}")
+        if done.returncode == ssh.FAILED:
+            raise ConnectionLost(self.title, f"the connection is lost: {ssh.last_line(done.stderr)}")
         if done.returncode:
-            raise LeadlineError(f"{self.title}: {_last(done.stderr) or f'exit code {done.returncode}'}: {script}")
+            raise LeadlineError(
+                f"{self.title}: {ssh.last_line(done.stderr) or f'exit code {done.returncode}'}: {script}"
+            )
         return done.stdout.decode(errors="replace")
 
     @property
@@ -180,10 +174,10 @@ class Connection:
             self._sockets.close()
             self._sockets = None
 
-    def _argv(self, script: str, options: Sequence[str] = ("-o", "ControlMaster=no")) -> list[str]:
+    def _argv(self, script: str, carries: bool = False) -> list[str]:
         assert self._sockets is not None
-        shared = ("-o", f"ControlPath={self._sockets.path}/%C", *options)
-        return ["ssh", *_SSH, *shared, *self.host.words, "--", f"exec sh -c {shlex.quote(script)}"]
+        options = (*ssh.options(), *ssh.shared(self._sockets.path, carries))
+        return ["ssh", *options, *self.host.words, "--", f"exec sh -c {shlex.quote(script)}"]
 
     def _run(self, script: str, data: bytes = b"", timeout: float = _OPENING) -> subprocess.CompletedProcess[bytes]:
         if not self.alive():
@@ -200,10 +194,10 @@ class Connection:
 
     def _well_ended(self, done: here.Exchanged, what: str) -> bytes:
         """The output of a command there. Raises TrialFailure(infrastructure)."""
-        if done.returncode == _SSH_FAILED:
-            raise ConnectionLost(self.title, f"the connection was lost while {what}: {_last(done.stderr)}")
+        if done.returncode == ssh.FAILED:
+            raise ConnectionLost(self.title, f"the connection was lost while {what}: {ssh.last_line(done.stderr)}")
         if done.returncode:
-            reason = _last(done.stderr) or f"exit code {done.returncode}"
+            reason = ssh.last_line(done.stderr) or f"exit code {done.returncode}"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {reason}")
         return done.stdout
 
@@ -348,11 +342,7 @@ class Channel:
 
     def clock(self) -> Offset:
         """The host's clock against this one's. Raises ConnectionLost, LeadlineError where a clock was set meanwhile."""
-        lab, samples = LabClock(), []
-        for _ in range(_SAMPLES):
-            before = lab.now_ns()
-            samples.append((before, whole(self.ask("about"), "time_ns", self._title), lab.now_ns()))
-        clock_offset = offset(samples)
+        clock_offset = sampled(LabClock(), lambda: whole(self.ask("about"), "time_ns", self._title), _SAMPLES)
         if clock_offset is None:
             raise LeadlineError(f"{self._title}: its clock was set while it was read")
         return clock_offset
@@ -450,8 +440,3 @@ def _lines_until(process: subprocess.Popen[bytes], mark: str, seconds: float) ->
         return lines, False
     finally:
         timer.cancel()
-
-
-def _last(said: bytes) -> str:
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else ""

@@ -19,7 +19,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from leadline.host.base import Ability
-from leadline.host.checks import Finding
+from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Machine
 from leadline.model.received import adapter, from_json
@@ -32,7 +32,7 @@ _LENGTH = struct.Struct(">I")
 _TYPES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        *(Ability, Artefact, AuditResult, Endpoint, FailureClass, Finding, Machine, Placement, StackChoice),
+        *(Ability, Artefact, AuditResult, Endpoint, FailureClass, HostFinding, Machine, Placement, StackChoice),
         Wheel,
     )
 }

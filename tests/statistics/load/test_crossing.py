@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from witnesses import matrix
 
 from leadline.capacity.scaling import scaling
-from leadline.experiments.knee.search import CRITICAL_MS, Limit, Measured, critical, limits, next_of, result_of
+from leadline.experiments.knee.search import CRITICAL_MS, KneeLimit, KneeTrial, critical, limits, next_of, result_of
 from leadline.load.crossing import Crossing, Probe, crossing, next_load
-from leadline.load.knee import Interval, Range
+from leadline.load.knee import LoadInterval, Range
 from leadline.model.workload import RATE, Workload
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.trial import Instance, trial_series
@@ -162,28 +162,28 @@ def true_load(model: Model, p99_ms: float) -> float:
     return float(brentq(lambda load: model.responses({RATE: load})["p99"] - p99_ms, 5.0, 2499.0))
 
 
-def trial(model: Model, load: float, number: int) -> Measured:
+def trial(model: Model, load: float, number: int) -> KneeTrial:
     """As the lab measures one: with drops at the cap on sessions it fails."""
     levels: Mapping[str, float] = {RATE: load}
     if model.lost(levels) * load * WORKLOAD.steady >= 1:
-        return Measured(load, {}, failed="arrivals dropped")
+        return KneeTrial(load, {}, failed="arrivals dropped")
     series = trial_series(model, Instance(model.truth.seed, number, 0, "", 0.0), [(0.0, levels)], WORKLOAD.steady)
     found = series.window(*series.steady)
     assert found is not None
     uses = {"p99": found["p99"] / LIMIT_MS}
-    return Measured(load, uses, found["throughput"], found["mean"], found["p99"])
+    return KneeTrial(load, uses, found["throughput"], found["mean"], found["p99"])
 
 
-def search_knee_searches(seed: int, critical: bool, repeats: int = 8) -> tuple[Sequence[Limit], int]:
+def search_knee_searches(seed: int, critical: bool, repeats: int = 8) -> tuple[Sequence[KneeLimit], int]:
     model = Model(Truth(seed=seed, server=SERVER, noise=NoiseLevels()), WORKLOAD)
-    targets, measured = limits(critical), list[Measured]()
+    targets, measured = limits(critical), list[KneeTrial]()
     while (pair := next_of(targets, measured, LOADS, repeats)) is not None:
         measured += [trial(model, load, len(measured) + at) for at, load in enumerate(pair)]
         assert len(measured) < 200, "the search does not end"
     return [result_of(target, measured, LOADS) for target in targets], len(measured)
 
 
-def covers(found: Interval, truth: float) -> bool:
+def covers(found: LoadInterval, truth: float) -> bool:
     return (found.low or 0) <= truth <= (found.high or math.inf)
 
 

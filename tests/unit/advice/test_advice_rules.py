@@ -7,7 +7,7 @@ import pytest
 
 from leadline.advice import TrialFacts, advise
 from leadline.advice.findings import Finding, written
-from leadline.advice.look import Collection, HostUse, Limits, Load, Pool, Statements, Threads, number, round_up
+from leadline.advice.look import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, number, round_up
 from leadline.advice.rules import LAYERS, RULES
 from leadline.model.knob import ApplyCost, Kind, Knob
 
@@ -42,7 +42,7 @@ HEALTHY = TrialFacts(
     host=HostUse(0.4, 0.01, 0.0, 0.0, 0.0, 0.0, 0.02, 4.0 * GIB, 8.0 * GIB, others=0.02),
     load=Load(19.0, 400.0, 480.0, 0.005, 0.0, 0.02, 0.05, False, "", 0.2, 0),
     database={"blks_read": 15.0, "blks_hit": 7600.0, "temp_bytes": 0.0, "checkpoints": 0.0, "deadlocks": 0.0},
-    limits=Limits(0.001, 2.0, 3.0),
+    limits=StudyLimits(0.001, 2.0, 3.0),
 )
 
 

@@ -21,7 +21,7 @@ import typer
 
 import leadline.cli
 from bench.outcomes.server import serving
-from leadline.api.hosts import Finding
+from leadline.api.hosts import HostFinding
 from leadline.api.pools import EndKind
 from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
 from leadline.cli.main import _run, app
@@ -173,7 +173,7 @@ def stacks(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:
 
 
 def doctors(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    monkeypatch.setattr(host.hosts, "doctor", lambda *_: [Finding("disk", level, "it is full", "rm")])
+    monkeypatch.setattr(host.hosts, "doctor", lambda *_: [HostFinding("disk", level, "it is full", "rm")])
 
 
 def restores(monkeypatch: pytest.MonkeyPatch, error: LeadlineError | None) -> None:

@@ -18,7 +18,7 @@ from leadline.host.timing import Stopwatch
 from leadline.model.errors import UsageError
 from leadline.model.result import Verdict
 from leadline.report.command_text import answer, lines
-from leadline.trial.command import Comparison, Timing, commands_of, compare
+from leadline.trial.command import CommandComparison, Timing, commands_of, compare
 
 SLOW = "import time; memory = bytearray(20_000_000); time.sleep({s})"  # more than who starts it has
 
@@ -27,7 +27,7 @@ def no_drop() -> None:
     raise AssertionError("the page cache was to stay")
 
 
-def compared(*texts: str, how: Timing) -> Comparison:
+def compared(*texts: str, how: Timing) -> CommandComparison:
     return compare(commands_of(texts, {}), how, no_drop)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_files
 
-from leadline.experiments.knee.search import Measured, limits, next_of, result_of
+from leadline.experiments.knee.search import KneeTrial, limits, next_of, result_of
 from leadline.load.knee import Range
 from leadline.model.errors import UsageError
 from leadline.store.lab import Store
@@ -108,14 +108,14 @@ def test_a_dry_run_says_what_it_costs_and_changes_nothing(guide: Path) -> None:
 
 
 def test_whole_loads_end_one_apart_and_failed_trials_break_every_limit() -> None:
-    loads, measured = Range(1, 40, whole=True), list[Measured]()
+    loads, measured = Range(1, 40, whole=True), list[KneeTrial]()
     (target,) = limits(critical=False)
     while (pair := next_of([target], measured, loads, 4)) is not None:
         assert pair[0] != pair[1]
         assert all(load == int(load) for load in pair)
         for load in pair:
-            beyond = Measured(load, {}, failed="all failed")
-            measured.append(beyond if load > 9 else Measured(load, {"p90": 0.1 * load}, load, 1.0, 1.0))
+            beyond = KneeTrial(load, {}, failed="all failed")
+            measured.append(beyond if load > 9 else KneeTrial(load, {"p90": 0.1 * load}, load, 1.0, 1.0))
         assert len(measured) < 60, "the search does not end"
     found = result_of(target, measured, loads)
     assert (found.found.highest, found.found.lowest_failed) == (9, 10)
@@ -125,9 +125,9 @@ def test_whole_loads_end_one_apart_and_failed_trials_break_every_limit() -> None
 def test_a_load_that_one_of_two_trials_breaks_is_judged_by_both() -> None:
     loads, (target,) = Range(10, 100), limits(critical=False)
     seen = [(10, 0.5), (15, 0.6), (22.5, 1.05), (33.75, 3.0)]
-    measured = [Measured(load, {"p90": use}, load, 1.0, 1.0) for load, use in seen]
+    measured = [KneeTrial(load, {"p90": use}, load, 1.0, 1.0) for load, use in seen]
     assert result_of(target, measured, loads).found.lowest_failed == 22.5
-    again = [*measured, Measured(22.5, {"p90": 0.8}, 22.5, 1.0, 1.0)]
+    again = [*measured, KneeTrial(22.5, {"p90": 0.8}, 22.5, 1.0, 1.0)]
     assert result_of(target, again, loads).found.highest == 22.5
 
 

@@ -92,7 +92,7 @@ def test_what_each_check_says(
 
 def test_a_finding_without_a_command_is_refused() -> None:
     with pytest.raises(ValueError, match="'noise' has no command"):
-        checks.Finding("noise", "warn", "loud")
+        checks.HostFinding("noise", "warn", "loud")
 
 
 def test_a_run_is_told_what_would_spoil_it(host: LocalHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

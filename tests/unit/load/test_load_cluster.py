@@ -23,7 +23,7 @@ from leadline.host.local import LocalHost
 from leadline.load.cluster.command import option_pairs, read_drivers
 from leadline.load.cluster.connection import Connection, Offset, offset
 from leadline.load.cluster.hosts import scenario_files
-from leadline.load.cluster.run import Cluster, Job, Part, merge, seen_from
+from leadline.load.cluster.run import Cluster, DriverJob, DriverPart, merge, seen_from
 from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.drivers import DriverHost, Drivers, shares
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -189,8 +189,10 @@ exit {code}
 """
 
 
-def part(name: str) -> Part:
-    return Part(DriverHost(name=name, via="ssh b"), Path("out/drivers") / name, "0-1/2", 2, Offset(1e6, 5e4), 100.0)
+def part(name: str) -> DriverPart:
+    return DriverPart(
+        DriverHost(name=name, via="ssh b"), Path("out/drivers") / name, "0-1/2", 2, Offset(1e6, 5e4), 100.0
+    )
 
 
 def test_the_driver_merges_and_is_told_what_it_cannot_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +267,7 @@ def begin(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("scenario: s\ntransactions: {}\n")
     cluster.open()
-    cluster.begin(Job(scenario, ["http://h"], [("--users", "2")]))
+    cluster.begin(DriverJob(scenario, ["http://h"], [("--users", "2")]))
 
 
 def follow(cluster: Cluster) -> None:

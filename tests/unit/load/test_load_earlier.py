@@ -11,7 +11,7 @@ from leadline.cli.main import app
 from leadline.load import earlier, knee_run
 from leadline.load.cluster import command as cluster_command
 from leadline.load.cluster import hosts
-from leadline.load.knee import Limits, Range
+from leadline.load.knee import LoadLimits, Range
 from leadline.load.result import read_summary
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -54,7 +54,7 @@ def fake_driver(place: Path, words: str) -> Path:
 
 
 def knee(out: Path, *options: str) -> None:
-    knee_run.find_knee("brokerage-json", ["--out", str(out), *options], Limits(1, 0), Range(1, 2), lambda _: None)
+    knee_run.find_knee("brokerage-json", ["--out", str(out), *options], LoadLimits(1, 0), Range(1, 2), lambda _: None)
 
 
 def together(out: Path, *options: str) -> None:

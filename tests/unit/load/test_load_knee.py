@@ -22,13 +22,23 @@ from leadline.cli.main import app
 from leadline.host import here
 from leadline.load import knee_run
 from leadline.load.driver import find_binary
-from leadline.load.knee import Found, Interval, Limits, Range, Staircase, Step, knee_of, measure_step, steps_at_most
+from leadline.load.knee import (
+    Found,
+    LoadInterval,
+    LoadLimits,
+    LoadStep,
+    Range,
+    Staircase,
+    knee_of,
+    measure_step,
+    steps_at_most,
+)
 from leadline.load.result import LimitResult
 from leadline.load.series import SecondResponses
 from leadline.load.within import Bound, check_bounds, read_bound, with_scenario
 from leadline.model.errors import LeadlineError, UsageError
 
-LIMITS = Limits(p99_ms=100, errors=0.01)
+LIMITS = LoadLimits(p99_ms=100, errors=0.01)
 
 
 def queue(load: float, capacity: float, seconds: int = 10, seed: int = 1) -> list[SecondResponses]:
@@ -145,7 +155,7 @@ def test_errors_and_drops_break_the_limit() -> None:
     assert step.sure
     assert step.errors.value == pytest.approx(3 / 103)
     slow = [SecondResponses((1.0, 90.0), (50, 50), failed=50, unanswered=50, unanswered_from=90.0)] * 10
-    step = measure_step(100, slow, Limits(100.0, 0.9))
+    step = measure_step(100, slow, LoadLimits(100.0, 0.9))
     assert (step.kept, step.sure, step.broken, step.at_least) == (False, True, ("p99",), ("p99",))
     assert (step.throughput.value, step.errors.value) == (50, 0.5)
     clean = measure_step(100, [SecondResponses((1.0,), (100,), 0)] * 10, LIMITS)
@@ -157,7 +167,7 @@ def test_errors_and_drops_break_the_limit() -> None:
 
 def test_nothing_measured_is_no_number() -> None:
     step = measure_step(5, [SecondResponses((), (), 0)] * 3, LIMITS)
-    assert step.p99_ms == Interval(None, None, None)
+    assert step.p99_ms == LoadInterval(None, None, None)
     assert not step.kept
     assert step.sure
     stairs = Staircase(Range(first=5, highest=50))
@@ -166,7 +176,9 @@ def test_nothing_measured_is_no_number() -> None:
     assert stairs.result().reason == "at 5 no transaction ended in the steady phase: measure longer (--steady)"
     one = measure_step(5, [SecondResponses((1.0,), (count,), 0) for count in (1, 40)], LIMITS)
     assert one.throughput.low == 0.0
-    flat = [Step(load, 9, step.throughput, 1.0, step.p99_ms, step.errors, True, True, False) for load in range(1, 9)]
+    flat = [
+        LoadStep(load, 9, step.throughput, 1.0, step.p99_ms, step.errors, True, True, False) for load in range(1, 9)
+    ]
     assert knee_of(flat).value is None
 
 
@@ -185,7 +197,7 @@ def test_no_two_runs_of_a_search_have_the_same_seed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(knee_run, "read_summary", lambda _: summary)
     monkeypatch.setattr(knee_run, "seconds_between", lambda *_: queue(5, 200))
     knee_run.find_knee(
-        "brokerage-classic", ["--seed=7", "--out", str(tmp_path)], Limits(1e6, 0.0), Range(4, 5), lambda _: None
+        "brokerage-classic", ["--seed=7", "--out", str(tmp_path)], LoadLimits(1e6, 0.0), Range(4, 5), lambda _: None
     )
     assert len(seeds) > 3  # no error in few transactions is no proof of none: in doubt
     assert seeds == [str(7 + number) for number in range(len(seeds))]
@@ -231,9 +243,9 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_the_transaction_that_gives_out_first_and_the_load_at_its_limit(simulated: Path, tmp_path: Path) -> None:
     """p90 of buy is 3 ln(10) / (100 - load) seconds: 200 ms at 65.5/s, where look has 67 ms."""
-    limits = Limits(None, 0.01, (Bound("look", "p90", 200), Bound("buy", "p90", 200)))
+    limits = LoadLimits(None, 0.01, (Bound("look", "p90", 200), Bound("buy", "p90", 200)))
     out = tmp_path / "out"
-    told: list[Step] = []
+    told: list[LoadStep] = []
     found = knee_run.find_knee(str(simulated), ["--out", str(out)], limits, Range(20, 1000), told.append, repeats=8)
     assert found.limit is not None
     assert found.limit.low is not None
@@ -273,7 +285,7 @@ def test_a_budget_ends_the_search(simulated: Path, tmp_path: Path, monkeypatch: 
     clock = iter(range(0, 100_000, 5))
     monkeypatch.setattr(knee_run, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     found = knee_run.find_knee(
-        str(simulated), ["--out", str(tmp_path / "out")], Limits(1000, 0.01), Range(1, 1000), lambda _: None, 8, 40
+        str(simulated), ["--out", str(tmp_path / "out")], LoadLimits(1000, 0.01), Range(1, 1000), lambda _: None, 8, 40
     )
     assert (found.limited_by, found.repeats) == ("budget", ())
     assert found.reason == "the budget was used up before the search ended"
@@ -289,7 +301,7 @@ def test_the_longest_search_is_no_longer_than_forecast() -> None:
         count = 0
         while (load := stairs.next()) is not None:
             fast = SecondResponses((1.0 if load < capacity else 9999.0,), (1000,), 0)
-            stairs.record(measure_step(load, [fast] * 3, Limits(100, 0.01)))
+            stairs.record(measure_step(load, [fast] * 3, LoadLimits(100, 0.01)))
             count += 1
         assert count + 1 <= steps
 
@@ -361,8 +373,8 @@ def test_the_limit_of_a_real_server_is_told(one_worker: str, tmp_path: Path) -> 
         pytest.skip(str(error))
     scenario = tmp_path / "two.yaml"
     scenario.write_text(SCENARIO)
-    told: list[Step] = []
-    limits = Limits(None, 0.9, (Bound("buy", "p90", 300),))
+    told: list[LoadStep] = []
+    limits = LoadLimits(None, 0.9, (Bound("buy", "p90", 300),))
     found: Found = knee_run.find_knee(
         str(scenario),
         ["--url", one_worker, "--ramp-up=0s", "--steady=1s", "--out", str(tmp_path / "out")],

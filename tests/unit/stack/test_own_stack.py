@@ -16,7 +16,7 @@ from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
 from leadline.checks.machine import apart
-from leadline.experiments.stackfiles import Step, check, first
+from leadline.experiments.stackfiles import CheckStep, check, first
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
@@ -264,7 +264,7 @@ def test_a_check_starts_it_once_and_tells_every_step(
         .replace("scenario: toy.scenario.yaml\n", "")
         .replace("counts.item.ok}", "counts.item.ok} ")
     )
-    steps: list[Step] = []
+    steps: list[CheckStep] = []
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     told = {step.name: step.wrong or step.told for step in steps}
     assert told["read app.size"] == "4"
@@ -281,7 +281,7 @@ def test_a_check_tells_a_mistake_once_and_with_its_line(
     monkeypatch.setattr(LocalHost, "lease", lambda _: nullcontext())
     text = stack_file.read_text().replace("scenario: toy.scenario.yaml\n", "").replace("key: pool.size }", "key: no }")
     stack_file.write_text(text.replace("key: pool.size,", "key: pool.size, "))
-    steps: list[Step] = []
+    steps: list[CheckStep] = []
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     (wrong,) = [step.wrong for step in steps if step.name == "read app.size"]
     assert wrong.startswith("toy.stack.yaml:6: the response has no 'no'")

@@ -13,7 +13,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import TrialState
 from leadline.places.pool.files import Partition, SshHosts, read_pool
-from leadline.places.pool.job import BUNDLE, Ending, EndKind, Job, job_of, look_at, read_ending, read_job, run_job
+from leadline.places.pool.job import BUNDLE, Ending, EndKind, PoolJob, job_of, look_at, read_ending, read_job, run_job
 from leadline.places.pool.kernels import BootedHost
 from leadline.places.pool.run import facts_of
 from leadline.places.simulated import SimulatedTestbed
@@ -33,7 +33,7 @@ design: { replicates: 3, sentinels: null }
 FILE = parse_study(TEXT, "away.yaml")
 
 
-def of_block(lab: Path) -> tuple[Store, Claim, Job]:
+def of_block(lab: Path) -> tuple[Store, Claim, PoolJob]:
     """The second block of a study of the centre, claimed, as a job."""
     place = SimulatedTestbed(Truth(), lab)
     plan = place.plan(FILE).plan

@@ -7,7 +7,7 @@ import pytest
 
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
-from leadline.places.ssh.boot import Entry, boot, entries, kernel_knob
+from leadline.places.ssh.boot import BootEntry, boot, entries, kernel_knob
 
 MENU = """
 if [ "${next_entry}" ] ; then
@@ -93,11 +93,11 @@ def boot_fake(machine: FakeMachine, release: str, seconds: float = 60.0) -> Fake
 
 def test_kernels_of_a_menu_with_their_places() -> None:
     assert entries(MENU) == [
-        Entry("6.1.0-30-amd64", "gnulinux-simple-1"),
-        Entry("6.1.0-30-amd64", "gnulinux-advanced-1>gnulinux-6.1-advanced-1"),
-        Entry("6.12.9-amd64", "gnulinux-advanced-1>gnulinux-6.12-recovery-1", recovery=True),
-        Entry("6.12.9-amd64", "gnulinux-advanced-1>gnulinux-6.12-advanced-1"),
-        Entry("5.10.0-1-amd64", "Old"),
+        BootEntry("6.1.0-30-amd64", "gnulinux-simple-1"),
+        BootEntry("6.1.0-30-amd64", "gnulinux-advanced-1>gnulinux-6.1-advanced-1"),
+        BootEntry("6.12.9-amd64", "gnulinux-advanced-1>gnulinux-6.12-recovery-1", recovery=True),
+        BootEntry("6.12.9-amd64", "gnulinux-advanced-1>gnulinux-6.12-advanced-1"),
+        BootEntry("5.10.0-1-amd64", "Old"),
     ]
 
 
