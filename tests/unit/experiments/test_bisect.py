@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_files
 
-from leadline.api import bisecting
+from leadline.experiments.bisect import answer as bisecting
 from leadline.store.lab import Store
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from toy_application import toy
 
-from leadline.api import trying
+from leadline.experiments import trying
 from leadline.model.errors import UsageError
 
 NINE = {f"app.size{number}": "[4, 8]" for number in range(1, 10)}
