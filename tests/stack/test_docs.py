@@ -90,7 +90,7 @@ SAFE = (
     "power",
 )
 
-STORED = ("quickstart", "pools-and-heap", "gate", "dealership-load", "pages")  # studies that the docs have in a lab
+STORED = ("quickstart", "pools-and-heap", "dealership-load", "pages")  # studies that the docs have in a lab
 BEFOREHAND = ("plan", "power", "simulate")  # of SAFE: those that read a study file
 
 
