@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import GcSummary
 from leadline.host.java import find_java
 from leadline.observe.gclog import gcviewer
 from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_files
-from leadline.observe.gclog.report import figures_of, read, report, sizes
-from leadline.observe.gclog.text import render, table
+from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
 from leadline.stack.provision import GCVIEWER, fetch
 
-__all__ = ["GcSummary", "Reader", "figures_of", "logs_of", "read", "reading", "render", "report", "sizes", "table"]
+__all__ = ["COLUMNS", "GcSummary", "LogFigures", "Logs", "Reader", "events_of", "logs_of", "pages", "read", "reading"]
 
 
 class Reader(StrEnum):
@@ -43,3 +43,14 @@ def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles],
         return by_library(log)
 
     return by_library if reader is Reader.GCVIEWER else own_first
+
+
+def pages(out: Path) -> tuple[Callable[[GcLog, LogFigures], None], Callable[[Logs], Path]]:
+    """What takes each log as it is read, and what writes the page of all of them to ``out`` (raises OSError)."""
+    from leadline.api.results import kept_parts
+    from leadline.report.gc_page import Entry, build, entries_of
+
+    shown: list[Entry] = []
+    return lambda log, figures: shown.extend(entries_of(log, figures)), lambda logs: build(
+        logs, shown, out, kept_parts()
+    )

@@ -29,6 +29,7 @@ ALONE: Mapping[str, Mapping[str, str]] = {
     },
     "soak": {"--verdict": "subject --for --lab --set --out --fail --undecided --json"},
     "load": {"--schema": "", "--check": "--drivers"},
+    "gc": {"--csv": "files --reader", "--study": "files --reader"},
 }
 # Command: the option means something only with one of these.
 NEEDS: Mapping[str, Mapping[str, str]] = {
@@ -72,6 +73,7 @@ APART: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("--simulate", "--host", "a simulated host stands in for all others"),
     ),
     "power": (("--cv", "--from", "--cv is in place of a study's noise"),),
+    "gc": (("--json", "--md", "both are printed"),),
     "knobs": (
         ("--stack", "--server", "--stack names a server already"),
         ("--stack", "--database", "--stack names a database already"),

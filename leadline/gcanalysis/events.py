@@ -59,6 +59,17 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a collection that runs beside the application, at its end."""
+
+    at: float
+    unix: float | None
+    jvm: int
+    kind: str  # "Concurrent Mark From Roots", "Y: Concurrent Relocate"
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cleanup:
     """Shenandoah gives regions back: after marking (``copied`` false), and after evacuation.
 
@@ -147,7 +158,8 @@ class Jvm:
     begun: dict[int, int] = field(default_factory=dict)  # pauses that began and have not ended: id -> line
 
 
-EVENTS = ("pauses", "cycles", "cleanups", "stalls", "safepoints", "cpu", "signs")  # lists of a log, each with ``jvm``
+# Lists of a log; each event has ``jvm``.
+EVENTS = ("pauses", "cycles", "phases", "cleanups", "stalls", "safepoints", "cpu", "signs")
 MOST_SHOWN = 1000  # lines that are kept for each complaint
 
 
@@ -157,6 +169,7 @@ class GcLog:
 
     pauses: list[Pause] = field(default_factory=list)
     cycles: list[Cycle] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
     cleanups: list[Cleanup] = field(default_factory=list)
     stalls: list[Stall] = field(default_factory=list)
     safepoints: list[Safepoint] = field(default_factory=list)

@@ -21,38 +21,47 @@ class Rate:
     seconds: float = 0.0  # in which the application allocated it: without pauses
 
 
-def allocations(pauses: Sequence[Pause]) -> list[tuple[Pause, float, float]]:
-    """For each pause after the first one with heap figures: bytes the heap grew by since, and seconds.
+@dataclass(frozen=True)
+class Step:
+    """Bytes that the application allocated in the ``seconds`` up to ``at`` (uptime), when ``unix`` was it."""
 
-    A pause before which the heap shrank (G1 frees regions beside the application) is left out.
+    at: float
+    unix: float | None
+    size: float
+    seconds: float
+
+
+def allocations(log: GcLog, jvm: int, inside: Inside = lambda _: True) -> list[Step]:
+    """Of one JVM, from one collection to the next: the heap grows while only the application adds to it; of ZGC it is
+    growth with what was freed meanwhile.
     """
+    pauses = [pause for pause in log.pauses if pause.jvm == jvm and inside(pause)]
+    if log.jvms[jvm].collector == "Z":
+        return _by_reclaimed([cycle for cycle in log.cycles if cycle.jvm == jvm and inside(cycle)])
+    if log.jvms[jvm].collector == "Shenandoah":
+        return _by_cleanups(pauses, [one for one in log.cleanups if one.jvm == jvm and inside(one)])
+    return _by_pauses(pauses)
+
+
+def _by_pauses(pauses: Sequence[Pause]) -> list[Step]:
+    """A pause before which the heap shrank (G1 frees regions beside the application) is left out."""
     pauses_ = [(pause, pause.heap) for pause in pauses if pause.heap]
-    grown: list[tuple[Pause, float, float]] = []
+    steps: list[Step] = []
     for (was, was_heap), (now, now_heap) in pairwise(pauses_):
         seconds = now.begin - was.at
-        if was.jvm == now.jvm and seconds > 0 and now_heap.before >= was_heap.after:
-            grown.append((now, float(now_heap.before - was_heap.after), seconds))
-    return grown
+        if seconds > 0 and now_heap.before >= was_heap.after:
+            steps.append(
+                Step(now.begin, now.unix and now.unix - now.ms / 1e3, now_heap.before - was_heap.after, seconds)
+            )
+    return steps
 
 
 def allocation(log: GcLog, inside: Inside) -> Rate:
-    """Growth of the heap while only the application adds to it, over that time; of ZGC with what it freed meanwhile.
-
-    All JVMs of the log together.
-    """
+    """The ``allocations`` of all JVMs of the log together."""
     grown = seconds = 0.0
-    for number, jvm in enumerate(log.jvms):
-        pauses = [pause for pause in log.pauses if pause.jvm == number and inside(pause)]
-        if jvm.collector == "Z":
-            more, time = _by_reclaimed([cycle for cycle in log.cycles if cycle.jvm == number and inside(cycle)])
-        elif jvm.collector == "Shenandoah":
-            more, time = _by_cleanups(
-                pauses, [cleanup for cleanup in log.cleanups if cleanup.jvm == number and inside(cleanup)]
-            )
-        else:
-            found = allocations(pauses)
-            more, time = sum(item[1] for item in found), sum(item[2] for item in found)
-        grown, seconds = grown + more, seconds + time
+    for number in range(len(log.jvms)):
+        steps = allocations(log, number, inside)
+        grown, seconds = grown + sum(step.size for step in steps), seconds + sum(step.seconds for step in steps)
     if log.timeless or log.allocation_unknown:
         return Rate(None, log.allocation_unknown or "the lines have no time")
     if seconds <= 0:
@@ -71,31 +80,29 @@ def left_out(log: GcLog, found: Rate, span: float) -> str:
     return f"over {found.seconds:.1f} of {span:.1f} s; left out: {rest}{ends}"
 
 
-def _by_reclaimed(cycles: Sequence[Cycle]) -> tuple[float, float]:
-    """ZGC collects beside the application: allocated = growth of the heap + all that was given back meanwhile."""
-    collections = sorted(
-        (one.at - (one.ms or 0.0) / 1e3, one.heap.before, one.reclaimed)
-        for one in cycles
-        if one.heap and one.reclaimed is not None
-    )
-    if len(collections) < 2 or collections[-1][0] <= collections[0][0]:
-        return 0.0, 0.0
-    freed = sum(collection[2] for collection in collections[:-1])
-    return float(max(0, collections[-1][1] - collections[0][1] + freed)), collections[-1][0] - collections[0][0]
+def _by_reclaimed(cycles: Sequence[Cycle]) -> list[Step]:
+    """ZGC collects beside the application: from the beginning of one collection to that of the next."""
+    collections = [(one.at - (one.ms or 0.0) / 1e3, one, one.heap, one.reclaimed) for one in cycles]
+    known = sorted((item for item in collections if item[2] and item[3] is not None), key=lambda item: item[0])
+    steps: list[Step] = []
+    for (was, _, was_heap, freed), (now, cycle, now_heap, _) in pairwise(known):
+        if was_heap and now_heap and freed is not None:
+            unix = None if cycle.unix is None else cycle.unix - (cycle.ms or 0.0) / 1e3
+            steps.append(Step(now, unix, now_heap.before - was_heap.before + freed, now - was))
+    return steps
 
 
-def _by_cleanups(pauses: Sequence[Pause], cleanups: Sequence[Cleanup]) -> tuple[float, float]:
+def _by_cleanups(pauses: Sequence[Pause], cleanups: Sequence[Cleanup]) -> list[Step]:
     """Shenandoah: from the end of one collection to the end of the next one's marking, before it makes copies."""
-    events = [(cleanup.at, cleanup.at, cleanup.heap, cleanup.copied, cleanup.gc_id) for cleanup in cleanups]
-    events += [(pause.at, pause.begin, pause.heap, False, pause.gc_id or 0) for pause in pauses if pause.heap]
+    events = [(one.at, one.at, one.heap, one.copied, one.gc_id, one.unix) for one in cleanups]
+    events += [(p.at, p.begin, p.heap, False, p.gc_id or 0, p.unix) for p in pauses if p.heap]
     events.sort(key=lambda event: event[0])
-    grown = seconds = 0.0
+    steps: list[Step] = []
     for was, now in pairwise(events):
         # A degenerated collection goes on with the copies of the one that it takes over from.
         if not now[3] and (was[4] != now[4]) and now[1] > was[0] and now[2].before >= was[2].after:
-            grown += now[2].before - was[2].after
-            seconds += now[1] - was[0]
-    return grown, seconds
+            steps.append(Step(now[0], now[5], now[2].before - was[2].after, now[1] - was[0]))
+    return steps
 
 
 def promotion(log: GcLog, inside: Inside, seconds: float) -> Rate:

@@ -15,7 +15,7 @@ from leadline.gcanalysis.events import GcLog, Pause
 from leadline.gcanalysis.findings import Finding, View, findings
 from leadline.gcanalysis.leak import Leak, leak
 from leadline.gcanalysis.live import LivePoint, WorkingSet, live_points, working_set
-from leadline.gcanalysis.rates import allocation, allocations, left_out, promotion
+from leadline.gcanalysis.rates import allocation, left_out, promotion
 from leadline.gcanalysis.sizes import overhead
 
 # Minimum mutator utilisation: the smallest share of any window that is left to the application.
@@ -65,8 +65,6 @@ def utilisation(
         shares.append(Utilisation(window_ms, float(np.clip(1 - stopped.max() / window, 0.0, 1.0))))
     return shares
 
-
-__all__ = ["Durations", "GcSummary", "HeapAfter", "Intervals", "allocations", "durations", "summary"]
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 _NOT_ONE_JVM = "the log is of several JVMs: see each of them"

@@ -16,7 +16,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
 from leadline.report import advising, details, latency, view, words
 from leadline.report.charts.theme import VEGA_LITE, Figure
-from leadline.report.charts.trial import MARGIN
+from leadline.report.charts.trial import MARGIN, PanelView
 from leadline.report.document import plain
 from leadline.report.figures.charts import Section, section
 from leadline.report.sizes import change_text
@@ -108,9 +108,21 @@ def render(content: View, kept: Path | None = None) -> str:
     )
 
 
-def render_page(template: str, specs: Mapping[str, Any], kept: Path | None = None, **content: Any) -> str:
-    """A page of another template with its figures' specifications, by name, under the same policy."""
-    data = {"figures": dict(specs), "panels": [], "trials": {}, "margin": MARGIN}
+def render_page(
+    template: str,
+    specs: Mapping[str, Any],
+    kept: Path | None = None,
+    *,
+    panels: Sequence[PanelView] = (),
+    trials: Mapping[str, Any] | None = None,
+    margin: float = MARGIN,
+    **content: Any,
+) -> str:
+    """A page of another template with its figures' specifications, by name, under the same policy. ``panels`` are
+    those of its explorer, ``trials`` what it shows in them.
+    """
+    live = [panel.live for panel in panels if panel.tracks]
+    data = {"figures": dict(specs), "panels": live, "trials": trials or {}, "margin": margin}
     return _rendered(template, data, kept, **content)
 
 
@@ -185,10 +197,11 @@ def _svg(figure: Figure) -> Markup:
     """The static figure with its description. vl-convert escapes the text of marks; the SVG holds no script. What it
     says of each mark goes: nothing reads that inside an image.
     """
-    text = _OF_MARKS.sub("", figure.svg().removeprefix("<svg "))
+    text = _DIGITS.sub(r"\1", _OF_MARKS.sub("", figure.svg().removeprefix("<svg ")))
     return Markup('<svg role="img" aria-label="{}" ').format(figure.spec["description"]) + Markup(text)
 
 
+_DIGITS = re.compile(r"(\.\d\d)\d+(?=[^<>]*>)")  # of places, beyond a hundredth of a pixel
 _OF_MARKS = re.compile(r' (?:aria-label|aria-roledescription|role|aria-hidden)="[^"]*"')
 
 
@@ -205,11 +218,7 @@ def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},
-        "panels": [
-            {"name": panel.name, "title": panel.title, "spec": panel.spec, "tracks": panel.tracks}
-            for panel in content.panels
-            if panel.tracks
-        ],
+        "panels": [panel.live for panel in content.panels if panel.tracks],
         "trials": {
             str(choice.id): {
                 "label": choice.label,

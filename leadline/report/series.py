@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from leadline.report.charts.trial import MARGIN, PANELS, WIDTH, Panel, Source
 from leadline.report.files import TrialFiles
 
-POINTS = 240  # at most so many points a line; longer series are thinned by the mean (or the largest) of each bin
+POINTS = 240  # at most so many points a line; longer series are thinned, by bins of neighbours
 BYTES = 500_000  # of all trials together; where they would take more, every line has fewer points
+LINES = 7  # kinds of one metric; what is beyond them is drawn as one, "others"
 _FEWEST = 16
+
+Key = TypeVar("Key", bound=Hashable)
+Floats = NDArray[np.float64]
+RowsOf = Callable[[Source], pl.DataFrame | None]
 
 
 def of_trials(trials: Sequence[TrialFiles]) -> dict[int, dict[str, Any]]:
     """``compact`` of each trial, by its number, with so many points a line that the page stays small."""
-    series = {trial.trial.id: compact(trial) for trial in trials}
+    by_number = {trial.trial.id: trial for trial in trials}
+    return within(list(by_number), lambda number, points: compact(by_number[number], points))
+
+
+def within(keys: Sequence[Key], series_of: Callable[[Key, int], dict[str, Any]], most: int = POINTS) -> dict[Key, Any]:
+    """The series of each key with ``most`` points a line, or with fewer where all would take more than ``BYTES``."""
+    series = {key: series_of(key, most) for key in keys}
     size = sum(len(json.dumps(document)) for document in series.values())
     if size <= BYTES:
         return series
     longest = max((len(times) for document in series.values() for times in _times(document)), default=0)
     points = max(_FEWEST, int(longest * BYTES / size))
-    return {trial.trial.id: compact(trial, points) for trial in trials}
+    return {key: series_of(key, points) for key in keys}
 
 
 def _times(found: dict[str, Any]) -> list[list[float]]:
@@ -38,16 +51,31 @@ def compact(files: TrialFiles, points: int = POINTS) -> dict[str, Any]:
 
     A panel whose metrics were not recorded is absent.
     """
-    begin, end = _bounds(files)
-    panels: dict[str, Any] = {}
-    for panel in PANELS:
+
+    def rows_of(source: Source) -> pl.DataFrame | None:
+        driver = source.observer == "driver"
+        return _driver(files, source.metric) if driver else files.points(source.observer, source.metric)
+
+    return compact_rows(rows_of, _bounds(files), points, PANELS, _phases(files))
+
+
+def compact_rows(
+    rows_of: RowsOf,
+    bounds: tuple[float, float],
+    points: int,
+    panels: Sequence[Panel],
+    phases: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """As ``compact``, of any rows between ``bounds`` (seconds)."""
+    drawn: dict[str, Any] = {}
+    for panel in panels:
         tracks = [
-            [line for source in track.sources for line in _lines(files, source, begin, end, points)]
+            [line for source in track.sources for line in _lines(rows_of(source), source, bounds, points, track.mark)]
             for track in panel.tracks
         ]
         if any(tracks):
-            panels[panel.name] = {"tracks": tracks, "peaks": [_peak(panel, i, lines) for i, lines in enumerate(tracks)]}
-    return {"span": round(max(1.0, end - begin), 1), "phases": _phases(files), "panels": panels}
+            drawn[panel.name] = {"tracks": tracks, "peaks": [_peak(panel, i, lines) for i, lines in enumerate(tracks)]}
+    return {"span": round(max(1.0, bounds[1] - bounds[0]), 1), "phases": list(phases), "panels": drawn}
 
 
 def _bounds(files: TrialFiles) -> tuple[float, float]:
@@ -97,32 +125,42 @@ def _ramp_end(files: TrialFiles) -> float | None:
     return max(0.0, last / 1e9 + 1 - files.phases.load_started)
 
 
-def _lines(files: TrialFiles, source: Source, begin: float, end: float, points: int) -> list[dict[str, Any]]:
-    rows = (
-        _driver(files, source.metric) if source.observer == "driver" else files.points(source.observer, source.metric)
-    )
+def _lines(
+    rows: pl.DataFrame | None, source: Source, bounds: tuple[float, float], points: int, mark: str
+) -> list[dict[str, Any]]:
+    """One line a subject. A span's value is milliseconds up to its time: ``t`` is the beginning, ``to`` the end."""
     if rows is None:
         return []
     if source.subject is not None:
         rows = rows.filter(pl.col("subject") == source.subject)
+    begin, end = bounds
     low, high = int((begin - MARGIN) * 1e9), int((end + MARGIN) * 1e9)
     rows = rows.filter(pl.col("time_ns").is_between(low, high))
-    lines = []
+    if mark in ("stem", "span"):
+        rows = _with_others(rows)
+        points = min(points, max(_FEWEST, 2 * points // max(1, rows["subject"].n_unique())))
+    digits = 1 if source.keep == "mean" else max(1, math.ceil(-math.log10(max(1.0, end - begin) / 20_000)))
+    lines: list[dict[str, Any]] = []
     for subject in rows["subject"].unique(maintain_order=True).to_list():
         of = rows.filter(pl.col("subject") == subject)
-        times = [(t / 1e9) - begin for t in of["time_ns"].to_list()]
-        values = [v * source.scale for v in of["value"].to_list()]
-        times, values = thin(times, values, most=source.most, points=points)
-        if source.metric in _QUIET and not any(values):
-            continue
-        lines.append(
-            {
-                "s": source.label.format(subject),
-                "t": [round(t, 1) for t in times],
-                "v": [float(f"{v:.4g}") for v in values],
-            }
+        ends, values = thin(
+            of["time_ns"].to_numpy() / 1e9 - begin, of["value"].to_numpy() * source.scale, source.keep, points
         )
+        if source.metric in _QUIET and not values.any():
+            continue
+        times = (ends - values / 1e3 if mark == "span" else ends).round(digits)
+        line = {"s": source.label.format(subject), "t": times.tolist(), "v": [float(f"{v:.4g}") for v in values]}
+        lines.append({**line, "to": ends.round(digits).tolist()} if mark == "span" else line)
     return lines
+
+
+def _with_others(rows: pl.DataFrame) -> pl.DataFrame:
+    """With ``LINES`` subjects at most, those with the largest sums, and "others"."""
+    if rows["subject"].n_unique() <= LINES + 1:
+        return rows
+    sums = rows.group_by("subject").agg(pl.col("value").sum()).sort("value", descending=True)
+    kept = pl.col("subject").is_in(sums["subject"].head(LINES).to_list())
+    return rows.with_columns(pl.when(kept).then(pl.col("subject")).otherwise(pl.lit("others")).alias("subject"))
 
 
 # lines that say nothing while they are zero
@@ -151,16 +189,20 @@ def _driver(files: TrialFiles, metric: str) -> pl.DataFrame | None:
     return rows if rows.height else None
 
 
-def thin(
-    times: list[float], values: list[float], *, most: bool, points: int = POINTS
-) -> tuple[list[float], list[float]]:
-    """At most ``points`` pairs: the mean (or with ``most`` the largest) of equal bins of neighbours."""
+def thin(times: Floats, values: Floats, keep: str, points: int = POINTS) -> tuple[Floats, Floats]:
+    """At most ``points`` pairs of equal bins of neighbours: their mean at the first time, or with ``keep`` "most" the
+    largest, with "extremes" the least and the largest, each at its own time.
+    """
     if len(times) <= points:
         return times, values
-    size = math.ceil(len(times) / points)
-    bins = range(0, len(times), size)
-    combine = max if most else (lambda part: sum(part) / len(part))
-    return [times[i] for i in bins], [combine(values[i : i + size]) for i in bins]
+    size = math.ceil(len(times) / (points // 2 if keep == "extremes" else points))
+    bins = np.arange(0, len(times), size)
+    if keep == "mean":
+        return times[bins], np.add.reduceat(values, bins) / np.diff(np.append(bins, len(values)))
+    most = [i + int(values[i : i + size].argmax()) for i in bins]
+    least = [i + int(values[i : i + size].argmin()) for i in bins] if keep == "extremes" else []
+    kept = sorted({*most, *least})
+    return times[kept], values[kept]
 
 
 def _peak(panel: Panel, index: int, lines: list[dict[str, Any]]) -> float:

@@ -121,17 +121,6 @@ class TrialChoice:
 
 
 @dataclass(frozen=True)
-class PanelView:
-    """One panel for the two trials shown first. ``spec`` has no data; ``sides`` are static figures or None."""
-
-    name: str
-    title: str
-    spec: Mapping[str, Any]
-    tracks: tuple[int, ...]
-    sides: tuple[Figure | None, Figure | None]
-
-
-@dataclass(frozen=True)
 class View:
     """The study as the page shows it."""
 
@@ -155,7 +144,7 @@ class View:
     resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
     chosen: tuple[int, int] | None
-    panels: tuple[PanelView, ...]
+    panels: tuple[trial_chart.PanelView, ...]
     series: Mapping[int, Mapping[str, Any]]
     sentences: Mapping[int, Mapping[str, str]]
     advice: advising.Advice
@@ -203,6 +192,7 @@ def gather(
         if one.trial.state == TrialState.DONE or data[one.trial.id]["panels"]
     )
     chosen = _chosen(charted, groups, data)
+    named = {number: f"trial {number}, {label}" for number, label in labels.items()}
     columns, resources = _resources(files, groups)
     overview = glance(record, analysis)
 
@@ -234,7 +224,7 @@ def gather(
         resources=resources,
         choices=choices,
         chosen=chosen,
-        panels=_panels(data, chosen, labels, analysis.simulated) if figures else (),
+        panels=trial_chart.views(PANELS, data, chosen, named, simulated=analysis.simulated) if figures else (),
         series=data,
         sentences={file.trial.id: sentences(record, file, knobs or {}) for file in files},
         advice=advising.advice(record, knobs or {}, analyse=lambda _: analysis, files=files),
@@ -338,44 +328,3 @@ def _chosen(
         return first[0], first[-1]
     right = with_panels[order[1]]
     return first[len(first) // 2], right[len(right) // 2]
-
-
-def _panels(
-    data: Mapping[int, Mapping[str, Any]], chosen: tuple[int, int] | None, labels: Mapping[int, str], simulated: bool
-) -> tuple[PanelView, ...]:
-    """Panels that any trial has; the static figures of the chosen two share their axes."""
-    if chosen is None:
-        return ()
-    views = []
-    for panel in PANELS:
-        tracks = tuple(
-            index
-            for index in range(len(panel.tracks))
-            if any(
-                panel.name in datum["panels"] and datum["panels"][panel.name]["tracks"][index]
-                for datum in data.values()
-            )
-        )
-        if not tracks and panel.part:
-            continue
-        if not tracks:
-            views.append(PanelView(panel.name, panel.title, {}, (), (None, None)))
-            continue
-        empty = trial_chart.spec(panel, tracks)
-        pair = [data[trial] for trial in chosen]
-        span = max(datum["span"] for datum in pair)
-        panels = [datum["panels"][panel.name] for datum in pair if panel.name in datum["panels"]]
-        peaks = [max((panel["peaks"][i] for panel in panels), default=0.0) for i in range(len(panel.tracks))]
-        sides: list[Figure | None] = []
-        for trial, datum in zip(chosen, pair, strict=True):
-            if panel.name not in datum["panels"]:
-                sides.append(None)
-                continue
-            content = {"phases": datum["phases"], "tracks": datum["panels"][panel.name]["tracks"]}
-            title = f"{panel.title}: trial {trial}, {labels[trial]}"
-            datasets = trial_chart.data(content, tracks, peaks, span)
-            params = trial_chart.shown(span)
-            filled = {**empty.spec, "params": params, "datasets": datasets, "description": title}
-            sides.append(marked(Figure(f"trial-{trial}-{panel.name}", title, "", filled), simulated))
-        views.append(PanelView(panel.name, panel.title, empty.spec, tracks, (sides[0], sides[1])))
-    return tuple(views)

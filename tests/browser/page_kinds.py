@@ -8,13 +8,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "report"))
 
 from simulated_soak import Leak, SimulatedSoak
+from test_gc_page import write
 from test_load_page import write_load
+from typer.testing import CliRunner
 
 from leadline.api import bisecting, knee
 from leadline.api.loads import load_page
 from leadline.api.results import StudyResult
 from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
+from leadline.cli.main import app
 from leadline.conclude.soak import conclude_soak
 from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.soak import DAY, HOUR, SoakTimes
@@ -122,6 +125,15 @@ def _load(name: str, folder: Path) -> Path:
     return load_page(folder / "out", folder / f"{name}.html")
 
 
+def gc_logs(name: str, folder: Path) -> Path:
+    """Two logs against each other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / f"{name}.html"
+    a, b = write(folder / "a.log", 90), write(folder / "b.log", 140, longest=60.0, every=0.6)
+    CliRunner().invoke(app, ["gc", str(a), "--against", str(b), "--html", str(page)], catch_exceptions=False)
+    return page
+
+
 KINDS: Mapping[str, Callable[[str, Path], Path]] = {
     **dict.fromkeys(STUDIES, _study),
     "tuning": _tuning,
@@ -129,6 +141,7 @@ KINDS: Mapping[str, Callable[[str, Path], Path]] = {
     "knee": _probe,
     "soak": _soak,
     "load": _load,
+    "gc": gc_logs,
 }
 
 

@@ -188,8 +188,8 @@ def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
     )
     assert len(ranges) > 10
     assert len(set(ranges)) == 1
-    page.get_by_role("button", name="show all of the load").click()
-    assert shown.inner_text() == "all of the load"
+    page.get_by_role("button", name="show all of it").click()
+    assert shown.inner_text() == "all of it"
 
 
 def test_a_click_on_a_frame_zooms_into_it_on_both_sides(visit: Visit) -> None:

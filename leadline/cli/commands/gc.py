@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv as csv_format
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +11,9 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.gc import GcSummary, Reader, figures_of, logs_of, read, reading, render, report, sizes, table
+from leadline.api import gc as gc_logs
+from leadline.api.gc import GcSummary, Logs, Reader
+from leadline.cli.options import output_file
 from leadline.cli.output import errors, print_json, say
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
@@ -28,6 +32,20 @@ def gc(
     json: Annotated[
         bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
     ] = False,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="LOG", help="Compare these logs (B) with FILE... (A); may be repeated, or a directory."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", parser=output_file, help="Write the page: one file that needs no network."
+        ),
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print the events: pauses, cycles, phases, stalls, safepoints.")
+    ] = False,
+    md: Annotated[bool, typer.Option("--md", help="Print findings and figures as Markdown.")] = False,
     study: Annotated[
         str | None, typer.Option(metavar="FINDING", help="Print the study file that would test this finding.")
     ] = None,
@@ -39,33 +57,34 @@ def gc(
 
     Exits with 4 where a log says nothing of pauses.
     """
-    tell = partial(errors.print, soft_wrap=True)
-    if json:
-        document = report(files, reading(reader, tell))
-        print_json(document)
-        if any("pauses" in entry["reasons"] for entry in document["files"]):
-            raise typer.Exit(NO_ANSWER_CODE)
+    reading = gc_logs.reading(reader, partial(errors.print, soft_wrap=True))
+    sources = [("A", log) for log in gc_logs.logs_of(files)] + [("B", log) for log in gc_logs.logs_of(against or ())]
+    if csv:
+        lines = csv_format.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(gc_logs.COLUMNS)
+        for _, log in sources:
+            lines.writerows(gc_logs.events_of(str(log.name), gc_logs.read(log, reading)))
         return
-    logs = logs_of(files)
-    found, chosen = [], reading(reader, tell)
-    for log in logs:
-        whole, parts = figures_of(read(log, chosen))
-        found.append(whole)
-        if study is not None:
-            continue
-        if len(logs) > 1:
-            say(f"{log.name}:")
-        say(render(whole))
-        for number, part in enumerate(parts):
-            say(f"JVM {number + 1} of {len(parts)}:")
-            say(render(part))
+    take, finish = gc_logs.pages(html) if html else (None, None)
+    logs = Logs()
+    for side, log in sources:
+        events = gc_logs.read(log, reading)
+        figures = logs.add(log, events, side)
+        if take:
+            take(events, figures)
     if study is not None:
-        say(_study(study, found))
+        say(_study(study, [log.whole for log in logs.logs]))
         return
-    if len(logs) > 1:
-        say("side by side:")
-        say(table([str(log.name) for log in logs], found, sizes(found)))
-    if any("pauses" in log.reasons for log in found):
+    if json:
+        print_json(logs.document())
+    elif md:
+        say(logs.markdown())
+    elif finish is None:
+        say(logs.text())
+    if finish:
+        finish(logs)
+        (errors.print if json or md else say)(str(html))
+    if logs.silent:
         raise typer.Exit(NO_ANSWER_CODE)
 
 

@@ -12,7 +12,20 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
 
-from leadline.gcanalysis.events import Cleanup, Cycle, GcCpu, GcLog, Heap, Jvm, Pause, Safepoint, Sign, Stall
+from leadline.gcanalysis.events import (
+    EVENTS,
+    Cleanup,
+    Cycle,
+    GcCpu,
+    GcLog,
+    Heap,
+    Jvm,
+    Pause,
+    Phase,
+    Safepoint,
+    Sign,
+    Stall,
+)
 from leadline.model.errors import UsageError
 from leadline.model.units import rounded
 from leadline.observe.gclog import patterns as known
@@ -65,8 +78,7 @@ def parse_lines(lines: Iterable[str]) -> GcLog:
 
 def bounded(log: GcLog) -> None:
     """Raises UsageError for a log with more events than memory is meant for."""
-    events = len(log.pauses) + len(log.cycles) + len(log.cleanups) + len(log.stalls) + len(log.signs)
-    events += len(log.safepoints) + len(log.cpu) + len(log.jvms)
+    events = sum(len(getattr(log, name)) for name in EVENTS) + len(log.jvms)
     if events + sum(len(jvm.ids) for jvm in log.jvms) > _MOST:
         raise UsageError(f"the log has more than {_MOST} events in its first {log.lines} lines: read it in parts")
 
@@ -404,6 +416,8 @@ class Reader:
         body = message
         if message.startswith("GC("):
             body = message[message.find(" ") + 1 :]
+            if body[1:3] == ": ":  # a generation of ZGC
+                body = body[3:]
         first = body.partition(" ")[0]
         if first.startswith("User="):
             if match := known.CPU.fullmatch(message):
@@ -434,8 +448,13 @@ class Reader:
             if match["ms"] and match["id"]:
                 number, ms = whole(match["id"]), decimal(match["ms"])
                 log.cycles.append(Cycle(self._at, self._line.unix, self._current, number, match["name"], "", ms))
-        elif log.jvms[self._current].collector in ("Shenandoah", "") and (match := known.SHENANDOAH.fullmatch(message)):
-            self._shenandoah_phase(match)
+        elif match := known.PHASE.fullmatch(message):
+            ms = decimal(match["ms"])
+            generation = f"{match['generation']}: " if match["generation"] else ""
+            kind = f"{generation}Concurrent {match['name']}"
+            log.phases.append(Phase(self._at, self._line.unix, self._current, kind, ms))
+            if log.jvms[self._current].collector in ("Shenandoah", "") and not generation:
+                self._shenandoah_phase(match)
 
     def _stall(self, message: str) -> None:
         if match := known.STALL.fullmatch(message):

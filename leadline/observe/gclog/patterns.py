@@ -38,7 +38,7 @@ COLLECTION = re.compile(
     _ID + r"(?P<name>(?:Garbage|Minor|Major) Collection)" + _GROUPS + rf"(?: {_HEAP}(?: (?P<s>\d+[.,]\d+)s)?)?"
 )
 MARK_CYCLE = re.compile(_ID + r"(?P<name>Concurrent(?: Mark| Undo)? Cycle)" + r"(?: (?P<ms>\d+[.,]\d+)ms)?")
-SHENANDOAH = re.compile(_ID + r"Concurrent (?P<name>[A-Za-z ]+?)" + _GROUPS + rf"(?: {_HEAP})? (?P<ms>\d+[.,]\d+)ms")
+PHASE = re.compile(_ID + r"Concurrent (?P<name>[A-Za-z ]+?)" + _GROUPS + rf"(?: {_HEAP})? (?P<ms>\d+[.,]\d+)ms")
 STALL = re.compile(
     r"(?:GC\(\d+\) )?(?P<kind>(?:Allocation|Relocation|Page Cache Flush) Stall) "
     r"\((?P<thread>.*)\) (?P<ms>\d+[.,]\d+)ms"

@@ -1,22 +1,122 @@
-"""What ``leadline gc`` says of logs: a mapping for machines."""
+"""What ``leadline gc`` says of logs: for people, for machines, and as events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leadline.gcanalysis.events import GcLog
+from leadline.gcanalysis.against import Difference, LogBlocks, blocks_of, differences, which_differ
+from leadline.gcanalysis.events import GcLog, Safepoint
 from leadline.gcanalysis.sizes import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.model.errors import UsageError
 from leadline.observe.gclog.files import LogFiles, logs_of, parse_files
-from leadline.observe.gclog.text import render
+from leadline.observe.gclog.text import against_table, difference_text, markdown, render, table
 
-__all__ = ["figures_of", "read", "render", "report", "sizes"]
+__all__ = ["COLUMNS", "LogFigures", "Logs", "events_of", "figures_of", "read", "render", "report", "sizes"]
 
 FORMAT = "leadline-gc/1"
+COLUMNS = (
+    *("log", "jvm", "event", "at_s", "unix_s", "kind", "cause", "ms", "reaching_ms"),
+    *("heap_before", "heap_after", "heap_total", "promoted"),
+)
+
+
+@dataclass(frozen=True)
+class LogFigures:
+    """Figures of a log: of all of it, and of each JVM where there are several. ``side``: "A" or "B"."""
+
+    files: LogFiles
+    side: str
+    whole: GcSummary
+    parts: list[GcSummary]
+    blocks: LogBlocks | None
+
+    @property
+    def name(self) -> str:
+        return str(self.files.name)
+
+    @property
+    def jvms(self) -> list[tuple[str, GcSummary]]:
+        """The figures of each JVM, with its name."""
+        parts = [(f"{self.name}, JVM {number + 1}", part) for number, part in enumerate(self.parts)]
+        return parts or [(self.name, self.whole)]
+
+
+@dataclass
+class Logs:
+    """Figures of logs, read one after the other: those of a service, or A with the logs B that it is compared with."""
+
+    logs: list[LogFigures] = field(default_factory=list)
+
+    def add(self, files: LogFiles, log: GcLog, side: str = "A") -> LogFigures:
+        whole, parts = figures_of(log)
+        self.logs.append(LogFigures(files, side, whole, parts, blocks_of(str(files.name), log)))
+        return self.logs[-1]
+
+    def _blocks(self, side: str) -> list[LogBlocks]:
+        return [log.blocks for log in self.logs if log.blocks and log.side == side]
+
+    @property
+    def compared(self) -> list[Difference]:
+        """Of B from A; empty without logs on both sides."""
+        a, b = self._blocks("A"), self._blocks("B")
+        return differences(a, b) if a and b else []
+
+    @property
+    def differing(self) -> dict[str, list[Difference]]:
+        """Of logs of one service those that differ from the others."""
+        return which_differ(self._blocks("A")) if all(log.side == "A" for log in self.logs) else {}
+
+    @property
+    def silent(self) -> bool:
+        """Whether one says nothing of pauses."""
+        return any("pauses" in log.whole.reasons for log in self.logs)
+
+    def text(self) -> str:
+        """For people: each log, then several side by side; of two sides only what differs."""
+        texts = []
+        for log in () if self._blocks("B") else self.logs:
+            texts += [f"{log.name}:"] if len(self.logs) > 1 else []
+            texts.append(render(log.whole))
+            for number, part in enumerate(log.parts):
+                texts += [f"JVM {number + 1} of {len(log.parts)}:", render(part)]
+        if len(self.logs) > 1:
+            names, figures = [log.name for log in self.logs], [log.whole for log in self.logs]
+            texts += ["side by side:", table(names, figures, sizes(figures))]
+        return "\n".join([*texts, *self._apart()])
+
+    def markdown(self) -> str:
+        """As ``text``, for an issue or a wiki: every log with its figures."""
+        apart = ["```text", *self._apart(), "```"] if self._apart() else []
+        return "\n".join([*(markdown(log.name, log.whole) for log in self.logs), *apart])
+
+    def _apart(self) -> list[str]:
+        lines = [
+            f"{name} differs from the others together: {', '.join(map(difference_text, apart))}"
+            for name, apart in self.differing.items()
+        ]
+        return [*lines, against_table(self.compared)] if self.compared else lines
+
+    def document(self) -> dict[str, Any]:
+        """JSON-able, explained in docs/reference/json.md: one entry per log in ``files``; for a single log its keys at
+        the top too.
+        """
+        files: list[dict[str, Any]] = []
+        for log in self.logs:
+            names = {"file": log.name, "files_read": [str(part) for part in log.files.parts], "side": log.side}
+            files.append({**names, **as_mapping(log.whole), "per_jvm": [as_mapping(part) for part in log.parts]})
+        line = sizes([log.whole for log in self.logs])
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            "files": files,
+            "heap_line": asdict(line) if line else None,
+            "against": [as_difference(difference) for difference in self.compared],
+            "differing": {name: [as_difference(one) for one in apart] for name, apart in self.differing.items()},
+        }
+        return {**document, **files[0]} if len(files) == 1 else document
 
 
 def read(log: LogFiles, reader: Callable[[LogFiles], GcLog] = parse_files) -> GcLog:
@@ -34,28 +134,39 @@ def figures_of(log: GcLog) -> tuple[GcSummary, list[GcSummary]]:
     return summary(log), parts
 
 
-def report(paths: Sequence[Path], reader: Callable[[LogFiles], GcLog] = parse_files) -> dict[str, Any]:
-    """JSON-able, explained in docs/reference/json.md: one entry per log in ``files``; for a single log its
-    keys at the top too.
-
-    Raises UsageError for a file that is missing or no GC log.
-    """
-    files: list[dict[str, Any]] = []
-    figures: list[GcSummary] = []
+def report(paths: Sequence[Path]) -> dict[str, Any]:
+    """``Logs.document`` of the logs at ``paths``. Raises UsageError for a file that is missing or no GC log."""
+    logs = Logs()
     for log in logs_of(paths):
-        whole, parts = figures_of(read(log, reader))
-        figures.append(whole)
-        entry = {"file": str(log.name), "files_read": [str(part) for part in log.parts], **as_mapping(whole)}
-        files.append({**entry, "per_jvm": [as_mapping(part) for part in parts]})
-    line = sizes(figures)
-    document: dict[str, Any] = {"format": FORMAT, "files": files, "heap_line": asdict(line) if line else None}
-    return {**document, **files[0]} if len(files) == 1 else document
+        logs.add(log, read(log))
+    return logs.document()
+
+
+def events_of(name: str, log: GcLog) -> Iterator[tuple[Any, ...]]:
+    """Rows of ``COLUMNS``, in the order of time; empty cells are None."""
+    events = [(event.jvm, event.at, kind, event) for kind, events in _EVENTS.items() for event in getattr(log, events)]
+    for jvm, at, kind, event in sorted(events, key=lambda row: row[:2]):
+        heap, stop = getattr(event, "heap", None), isinstance(event, Safepoint)
+        yield (
+            *(name, jvm + 1, kind, round(at, 6), event.unix, event.operation if stop else event.kind),
+            getattr(event, "cause", None) or None,
+            *((event.total_ms, event.reaching_ms) if stop else (event.ms, None)),
+            *((heap.before, heap.after, heap.total) if heap else (None, None, None)),
+            getattr(event, "promoted", None),
+        )
+
+
+_EVENTS = {"pause": "pauses", "cycle": "cycles", "phase": "phases", "stall": "stalls", "safepoint": "safepoints"}
 
 
 def sizes(figures: Sequence[GcSummary]) -> HeapLine | None:
     """The line through logs of different heaps; None for fewer than three of them."""
     pairs = [(figure.heap_max, figure.interval_s) for figure in figures if figure.heap_max and figure.interval_s]
     return heap_line([float(heap) for heap, _ in pairs], [interval for _, interval in pairs])
+
+
+def as_difference(difference: Difference) -> dict[str, Any]:
+    return {**asdict(difference), "verdict": difference.verdict}
 
 
 def as_mapping(figures: GcSummary) -> dict[str, Any]:

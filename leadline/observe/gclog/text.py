@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadline.gcanalysis.against import UNITS, Difference
 from leadline.gcanalysis.findings import Finding
 from leadline.gcanalysis.sizes import HeapLine
 from leadline.gcanalysis.summary import Durations, GcSummary
+from leadline.model.units import rounded
 
 MIB = 1 << 20
+_MANY_PERCENT = 200.0  # from which a change is told as so many times
 
 
 def render(figures: GcSummary) -> str:
@@ -148,6 +151,55 @@ def table(names: Sequence[str], figures: Sequence[GcSummary], line: HeapLine | N
             f"heap = {line.live / MIB:.1f} MiB + {line.allocation / MIB:.1f} MiB/s x interval "
             f"(r2 {line.r_squared:.5f}): live set and allocation rate by the sizes"
         )
+    return "\n".join(lines) + "\n"
+
+
+def change_text(difference: Difference) -> str:
+    """``+40 % (+20 to +63 %)``, or ``12 times (8 to 19 times)``; empty without a ratio."""
+    ends = [difference.percent, difference.low, difference.high]
+    if ends[0] is None:
+        return ""
+    many = ends[0] > _MANY_PERCENT
+    texts = ["" if end is None else rounded(1 + end / 100, 3) if many else f"{end:+.1f}" for end in ends]
+    unit = "times" if many else "%"
+    return f"{texts[0]} {unit}" + (f" ({texts[1]} to {texts[2]} {unit})" if texts[1] else "")
+
+
+def difference_text(difference: Difference) -> str:
+    """``pause p99 +40 % (+20 to +63 %)``."""
+    return f"{difference.figure} {change_text(difference)}".strip()
+
+
+def against_table(differences: Sequence[Difference]) -> str:
+    """Of B from A, a figure a line."""
+    lines = [f"{'A':>11}  {'B':>11}  change from A to B, with intervals of 95 % that hold for all figures together"]
+    for difference in differences:
+        a, b = (f"{rounded(value, 4):>11}" for value in (difference.a, difference.b))
+        name = f"{difference.figure}, {UNITS[difference.figure]}"
+        lines.append(f"{a}  {b}  {name:<20} {change_text(difference) or '-'}: {verdict_text(difference)}")
+    return "\n".join(lines) + "\n"
+
+
+def verdict_text(difference: Difference) -> str:
+    return difference.verdict or ("too little to tell" if difference.low is None else "no difference shown")
+
+
+def markdown(name: str, figures: GcSummary) -> str:
+    """Findings, then figures as a table."""
+    lines = [f"## {name}", "", *(f"- warning: {text}" for text in figures.warnings)]
+    for finding in figures.findings:
+        lines.append(f"- **{finding.name}**: {finding.sentence}. {finding.meaning}")
+    lines += ["", "| figure | |", "| --- | --- |"]
+    rows = [*_pauses(figures), *_heap(figures), *_rest(figures)]
+    lines += [f"| {row[:13].strip()} | {row[13:].strip()} |" for row in rows]
+    for title, groups in (("kind", figures.by_kind), ("cause", figures.by_cause)):
+        if groups:
+            lines += [
+                "",
+                f"| {title} | count | sum ms | p50 | p99 | max |",
+                "| --- | ---: | ---: | ---: | ---: | ---: |",
+            ]
+            lines += [f"| {kind} | {' | '.join(_row('', values).split())} |" for kind, values in groups.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from leadline.gcanalysis.summary import Utilisation
 from leadline.report import histograms, words
-from leadline.report.charts.theme import BLUE, VERMILLION, DataSets, Figure, figure, log_ticks, treatment_colour
+from leadline.report.charts.theme import (
+    BLUE,
+    TREATMENTS,
+    VERMILLION,
+    DataSets,
+    Figure,
+    figure,
+    log_ticks,
+    treatment_colour,
+)
 from leadline.report.histograms import Histogram, merge
 from leadline.report.latency import ALL, Latency
 
@@ -257,7 +267,7 @@ def _count(counts: list[int]) -> str:
 def _curve_rows(histograms_of_trials: Sequence[Histogram]) -> Iterator[dict[str, Any]]:
     """One row per percentile: its value in the trials together, and the smallest and largest of one trial, in ms."""
     whole = histograms.merge(histograms_of_trials)
-    grid = np.geomspace(_FIRST, max(2, whole.total), 60)
+    grid = np.geomspace(_FIRST, whole.total + 1, 60)  # the last is the largest
     shares = (1 - 1 / grid).tolist()
     by_trial = [histogram.quantiles(shares) for histogram in histograms_of_trials]
     for index, value in enumerate(whole.quantiles(shares)):
@@ -285,6 +295,70 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
     ]
     if not rows:
         return None
+    caption = (
+        "All transactions of the steady state, histograms of the trials merged. Response time (solid) counts from the "
+        "moment a transaction was due, service time (dashed) from the moment it was sent. Shaded: smallest to largest "
+        f"of the trials ({_count(sorted({trials[name] for name in names}))} a treatment)."
+    )
+    return _drawn(
+        "latency-curve", "The whole percentile curve", caption, rows, treatment_colour(names, colours, "stroke")
+    )
+
+
+def pause_curve(pauses: Mapping[str, Histogram]) -> Figure | None:
+    """Pauses of each log over the number of nines; None without a pause."""
+    rows = [
+        {**row, "treatment": log, "kind": "pause"}
+        for log, histogram in pauses.items()
+        for row in _curve_rows([histogram])
+    ]
+    if not rows:
+        return None
+    caption = "How long the longest pauses were: at 99 % one of a hundred pauses was longer. All of the log."
+    return _drawn("pause-curve", "Pauses by percentile", caption, rows, log_colour(pauses, "stroke"), "log")
+
+
+def least_left(shares: Mapping[str, Sequence[Utilisation]]) -> Figure | None:
+    """Minimum mutator utilisation of each log by the length of the window; None without one."""
+    rows: list[dict[str, Any]] = [
+        {"treatment": log, "ms": window.window_ms, "left": 100 * window.share}
+        for log, windows in shares.items()
+        for window in windows
+        if window.share is not None
+    ]
+    if not rows:
+        return None
+    last = max(row["ms"] for row in rows)
+    x = alt.X(
+        "ms:Q",
+        scale=alt.Scale(type="log", domain=[1, max(10, last)], nice=False),
+        axis=alt.Axis(values=log_ticks(1, last), format=",~r"),
+        title="window, ms (log)",
+    )
+    y = alt.Y("left:Q", scale=alt.Scale(domain=[0, 100]), title="% left to the application")
+    tip = [
+        alt.Tooltip("treatment:N", title="log"),
+        alt.Tooltip("ms:Q", title="window, ms"),
+        alt.Tooltip("left:Q", format=".1f", title="% left"),
+    ]
+    sets = DataSets()
+    points = alt.OverlayMarkDef(size=24)
+    chart = sets.chart(rows).mark_line(strokeWidth=1.8, point=points)
+    chart = chart.encode(x=x, y=y, color=log_colour(shares, "stroke"), tooltip=tip)
+    caption = "The least of any window of this length in which no pause ran (minimum mutator utilisation)."
+    return figure("least-left", "Least left", caption, chart.properties(width=1020, height=200), sets=sets)
+
+
+def log_colour(logs: Iterable[str], symbol: str) -> alt.Color:
+    """The colour channel of charts that compare logs; none of them is a baseline."""
+    names = list(logs)
+    return treatment_colour(names, {name: TREATMENTS[at % len(TREATMENTS)] for at, name in enumerate(names)}, symbol)
+
+
+def _drawn(
+    name: str, title: str, caption: str, rows: list[dict[str, Any]], colour: alt.Color, what: str = "treatment"
+) -> Figure:
+    """Percentiles over the number of nines, by treatment and kind; the smallest and largest of ``rows`` as a band."""
     last = max(row["nines"] for row in rows)
     x = alt.X(
         "nines:Q",
@@ -297,14 +371,20 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
         title="percentile (log scale of nines)",
     )
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
+    bounds = bounds if bounds[1] > bounds[0] else (bounds[0] / 1.5, bounds[1] * 1.5)
     y_scale = alt.Scale(type="log", domain=list(bounds), nice=False, padding=6)
     y_axis = alt.Axis(values=log_ticks(*bounds), format=",~r")
-    colour = treatment_colour(names, colours, "stroke")
     sets = DataSets()
+    kinds = [kind for kind in ("response time", "service time") if any(row["kind"] == kind for row in rows)]
     band = (
         sets.chart([row for row in rows if row["kind"] == "response time"])
         .mark_area(opacity=0.13)
         .encode(x=x, y=alt.Y("low:Q", scale=y_scale, axis=y_axis, title="ms (log)"), y2="high:Q", color=colour)
+    )
+    dash = alt.StrokeDash(
+        "kind:N",
+        scale=alt.Scale(domain=["response time", "service time"], range=[[1, 0], [5, 3]]),
+        legend=alt.Legend(orient="top", title=None, symbolStrokeColor="#353b43"),
     )
     lines = (
         sets.chart(rows)
@@ -313,23 +393,14 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
             x=x,
             y=alt.Y("ms:Q", scale=y_scale, axis=y_axis, title="ms (log)"),
             color=colour,
-            strokeDash=alt.StrokeDash(
-                "kind:N",
-                scale=alt.Scale(domain=["response time", "service time"], range=[[1, 0], [5, 3]]),
-                legend=alt.Legend(orient="top", title=None, symbolStrokeColor="#353b43"),
-            ),
+            **({"strokeDash": dash} if kinds else {}),
             tooltip=[
-                "treatment:N",
+                alt.Tooltip("treatment:N", title=what),
                 "kind:N",
                 alt.Tooltip("share:N", title="percentile"),
                 alt.Tooltip("ms:Q", format=",.4~r"),
             ],
         )
     )
-    caption = (
-        "All transactions of the steady state, histograms of the trials merged. Response time (solid) counts from the "
-        "moment a transaction was due, service time (dashed) from the moment it was sent. Shaded: smallest to largest "
-        f"of the trials ({_count(sorted({trials[name] for name in names}))} a treatment)."
-    )
     chart = alt.layer(band, lines).properties(width=1020, height=330)
-    return figure("latency-curve", "The whole percentile curve", caption, chart, sets=sets)
+    return figure(name, title, caption, chart, sets=sets)

@@ -1,9 +1,10 @@
-// Inside a trial: any two side by side, with one range of time for all their panels.
+// Inside a trial or a log: one, or any two side by side, with one range of time for all their panels.
 const explorer = document.getElementById("explorer");
 if (explorer) {
-  const selects = ["a", "b"].map((side) => document.getElementById(`trial-${side}`));
+  const selects = [...explorer.querySelectorAll("select")];
+  const sides = ["a", "b"].slice(0, selects.length);
   const panels = [...explorer.querySelectorAll("[data-panel]")];
-  const rows = (lines) => lines.flatMap((line, o) => line.t.map((t, i) => ({ t, v: line.v[i], s: line.s, o, ...(line.to && { to: line.to[i], n: line.n[i] }) })));
+  const rows = (lines) => lines.flatMap((line, o) => line.t.map((t, i) => ({ t, v: line.v[i], s: line.s, o, ...(line.to && { to: line.to[i] }) })));
   const whole = () => {
     const spans = selects.map((select) => data.trials[select.value].series.span);
     return [-data.margin, Math.max(...spans) + data.margin];
@@ -12,7 +13,7 @@ if (explorer) {
 
   const fill = async (panel, holder, caption, trial, other) => {
     const mine = trial.series.panels[panel.name];
-    const theirs = other.series.panels[panel.name];
+    const theirs = other && other.series.panels[panel.name];
     caption.textContent = trial.sentences[panel.name] || "";
     if (!mine) {
       if (holder.drawn) holder.drawn.finalize();
@@ -23,7 +24,7 @@ if (explorer) {
       holder.replaceChildren(text);
       return;
     }
-    const span = Math.max(trial.series.span, other.series.span);
+    const span = Math.max(trial.series.span, other ? other.series.span : 0);
     const datasets = { phases: trial.series.phases };
     for (const i of panel.tracks) {
       const peak = Math.max(mine.peaks[i], theirs ? theirs.peaks[i] : 0);
@@ -32,7 +33,7 @@ if (explorer) {
     }
     const [from, until] = range || whole();
     const params = [{ name: "from_s", value: from }, { name: "until_s", value: until }];
-    await draw(holder, { ...panel.spec, params, datasets, description: `${panel.title}: trial ${trial.label}` });
+    await draw(holder, { ...panel.spec, params, datasets, description: `${panel.title}: ${explorer.dataset.what} ${trial.label}` });
     zoomable(holder);
   };
 
@@ -40,9 +41,10 @@ if (explorer) {
   const zoom = (wanted) => {
     const [low, high] = whole();
     range = wanted && [Math.max(low, Math.min(...wanted)), Math.min(high, Math.max(...wanted))];
-    if (range && (range[1] - range[0] >= high - low - 0.01 || range[1] - range[0] < 0.5)) range = null;
+    if (range && (range[1] - range[0] >= high - low - 0.01 || range[1] - range[0] < 0.02)) range = null;
     const [from, until] = range || [low, high];
-    words.textContent = range ? `${from.toFixed(1)} to ${until.toFixed(1)} s` : "all of the load";
+    const digits = until - from < 10 ? 2 : 1;
+    words.textContent = range ? `${from.toFixed(digits)} to ${until.toFixed(digits)} s` : "all of it";
     for (const cell of panels) {
       const drawn = cell.querySelector(".chart").drawn;
       if (drawn) drawn.view.signal("from_s", from).signal("until_s", until).runAsync().catch(failed);
@@ -124,11 +126,11 @@ if (explorer) {
   let queue = Promise.resolve();
   const show = async (now) => {
     const trials = selects.map((select) => data.trials[select.value]);
-    ["a", "b"].forEach((side, i) => {
+    sides.forEach((side, i) => {
       for (const head of explorer.querySelectorAll(`[data-head="${side}"]`)) head.textContent = trials[i].label;
     });
     for (const panel of data.panels) {
-      for (const [i, side] of ["a", "b"].entries()) {
+      for (const [i, side] of sides.entries()) {
         if (now !== turn) return;
         const cell = explorer.querySelector(`[data-panel="${panel.name}"][data-side="${side}"]`);
         await fill(panel, cell.querySelector(".chart"), cell.querySelector("figcaption"), trials[i], trials[1 - i]);
@@ -144,7 +146,7 @@ if (explorer) {
   for (const select of selects) {
     select.addEventListener("change", () => {
       range = null;
-      words.textContent = "all of the load";
+      words.textContent = "all of it";
       changed();
     });
   }

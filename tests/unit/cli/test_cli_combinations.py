@@ -11,7 +11,7 @@ from leadline.model.errors import UsageError
 
 CHOSEN = {"--undecided": "pass", "--order": "latin", "--cache": "warm", "--generator": "k6"}
 NAMED = {"compare": ["x", "y"], "soak": ["x", "--for", "1h"], "figures": ["x.csv"]}
-NAMED |= {name: ["x"] for name in ("confirm", "capacity", "run", "bisect", "power")}
+NAMED |= {name: ["x"] for name in ("confirm", "capacity", "run", "bisect", "power", "gc")}
 TABLES = [
     *[(name, mode) for name, modes in ALONE.items() for mode in modes],
     *[(name, option) for name, needs in NEEDS.items() for option in needs],

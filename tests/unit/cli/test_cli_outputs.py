@@ -41,6 +41,7 @@ FILES = (
     ("command", "true", "--export-json"),
     ("gate", "false", "true", "--md"),
     ("gate", "false", "true", "--junit"),
+    ("gc", "none.log", "--html"),
     ("record", "http://127.0.0.1:9", "--out"),
     ("record", "http://127.0.0.1:9", "--har"),
     ("scenario", "from-har", "none", "--out"),

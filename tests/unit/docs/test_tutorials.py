@@ -14,6 +14,7 @@ from leadline.cli.main import app
 DOCS = Path(__file__).parents[3] / "docs"
 SIMULATED = (
     "guides/ci",
+    "tutorials/gc-log",
     "tutorials/own-study",
     "tutorials/quickstart",
     "tutorials/read-a-report",

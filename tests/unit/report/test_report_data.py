@@ -144,14 +144,17 @@ def test_the_series_of_many_trials_together_stay_small(trial: TrialRecord, monke
 
 
 def test_long_series_are_thinned_and_peaks_survive() -> None:
-    times = [float(i) for i in range(1000)]
-    values = [0.0] * 1000
+    times, values = np.arange(1000.0), np.zeros(1000)
     values[637] = 90.0
-    _, mean = series.thin(times, values, most=False)
-    short, most = series.thin(times, values, most=True)
+    values[212] = -4.0
+    _, mean = series.thin(times, values, "mean")
+    short, most = series.thin(times, values, "most")
     assert len(short) == len(most) <= series.POINTS
     assert max(most) == 90
-    assert sum(mean) / len(mean) == pytest.approx(0.09, rel=0.1)
+    assert sum(mean) / len(mean) == pytest.approx(0.086, rel=0.1)
+    at, both = series.thin(times, values, "extremes")
+    assert len(at) <= series.POINTS
+    assert dict(zip(at, both, strict=True)) | {212.0: -4.0, 637.0: 90.0} == dict(zip(at, both, strict=True))
 
 
 def test_a_pool_without_a_maximum_is_in_use_plus_free(tmp_path: Path) -> None:
