@@ -4,7 +4,7 @@ With slots a treatment is compared inside every instance. The error of a new ins
 x instance, as in the analysis of variance with random trials (Scheffe, The Analysis of Variance, 1959, chapter 8). One
 factor's says nothing of another's: in a pooled one a factor that differs much hides among those that do not. It is used
 wherever there are two instances, whether a test sees a difference or not: the test misses differences that are as large
-as the error.
+as the error. Two or three instances tell too little of one factor: there all share an error.
 
 Instances are the clusters of a sandwich variance with the bias-reduced squares of Bell and McCaffrey (2002, Survey
 Methodology 28, 169-181) and Satterthwaite's degrees of freedom (Pustejovsky and Tipton 2018, Journal of Business and
@@ -15,7 +15,7 @@ freedom less than instances.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,7 @@ ALPHA = 0.05
 LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
 UNTESTED = "Whether effects differ between server instances cannot be tested: "
 _HIGH = 0.975  # of the distribution by which the errors of instances and of slots are compared
+_FEWEST = 2.5  # degrees of freedom of a factor's own error; with fewer, of two or three instances, factors share one
 _NOTHING = 1e-9  # of a contrast's variance: instances that tell less of it tell nothing
 
 
@@ -177,7 +178,10 @@ def planned_degrees(model: Model, sample: Sample, planned: Fit) -> Floats:
     contrasts = np.array([model.effect(main) for main in model.mains])
     contrasts = contrasts[planned.estimable(contrasts)]
     clusters = Clusters(centred(model.rows(sample)[order], starts) @ planned.half, planned.half, starts)
-    means, free = clusters.expected(clusters.weights(contrasts))
+    weights = clusters.weights(contrasts)
+    means, free = clusters.expected(weights)
+    if free.max(initial=0.0) < _FEWEST:
+        free = np.full(len(means), clusters.shared(weights, np.zeros(len(order)))[1])
     return np.where(means > 0, np.minimum(free, planned.df), float(planned.df))
 
 
@@ -199,6 +203,10 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
         clusters=Clusters(rows[:, :-1] @ fitted.half, fitted.half, starts),
         residuals=rows[:, -1] - rows[:, :-1] @ fitted.beta,
     )
+    family = np.array([model.effect(main) for main in _live_mains(model, chosen)])
+    if len(family) and chosen.clusters is not None:
+        _, free = chosen.clusters.expected(chosen.clusters.weights(family))
+        chosen = replace(chosen, family=family if free.max(initial=0.0) < _FEWEST else chosen.family)
     crossed = in_groups(rows[:, :-1][:, live], starts)
     if len(crossed) * crossed.shape[1] ** 2 > LARGEST:
         return Instances(chosen, None, UNTESTED + f"{count} instances with so many slots are too many.")
@@ -211,7 +219,7 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
 def _tested(model: Model, scale: Scale, chosen: InstancesFit, wide: Fit, count: int) -> Instances:
     """With the tests of each live main effect; ``wide`` has treatment x instance out of its noise."""
     assert chosen.clusters is not None
-    mains = [main for number, main in enumerate(model.mains) if chosen.live[model.leading + number]]
+    mains = _live_mains(model, chosen)
     contrasts = np.array([model.effect(main) for main in mains])
     weights = chosen.clusters.weights(contrasts)
     means, free = chosen.clusters.expected(weights)
@@ -251,6 +259,10 @@ def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np
     for number, pair in enumerate(model.pairs):
         live[model.leading + len(model.mains) + number] = any(factor in changing for factor, _ in pair)
     return live
+
+
+def _live_mains(model: Model, chosen: InstancesFit) -> list[Main]:
+    return [main for number, main in enumerate(model.mains) if chosen.live[model.leading + number]]
 
 
 def _starts(trials: Ints) -> Ints:

@@ -231,7 +231,7 @@ def test_crossed_slots_are_forecast_as_more_exact_than_one_at_a_time() -> None:
     noise = assumed("throughput", 2.0, "given", slots=True)
     found = {}
     for kind in ("one-at-a-time", "fractional-factorial"):
-        chosen = design(kind, replicates=2)
+        chosen = design(kind, replicates=8)
         made = switchback_plan(live("abcdefg"), chosen, workload(320))
         assert len(made.trials[0].slots) == 64
         found[kind] = forecast(
@@ -240,7 +240,7 @@ def test_crossed_slots_are_forecast_as_more_exact_than_one_at_a_time() -> None:
     crossed, alone = (found[kind].smallest[0.8] for kind in ("fractional-factorial", "one-at-a-time"))
     assert crossed is not None
     assert alone is not None
-    assert crossed == pytest.approx(alone / 2, rel=0.1)  # variances 4 / 128 and 2 / 16 of a slot's
+    assert crossed == pytest.approx(alone / 2, rel=0.1)  # variances 4 / 512 and 2 / 64 of a slot
     others = {need.kind: need for need in found["one-at-a-time"].others}
     assert "main effects, if interactions are small" in others["plackett-burman, in slots"].note
 
