@@ -400,8 +400,10 @@ def views(
                 continue
             content = {"phases": data_of[key]["phases"], "tracks": drawn[key]["tracks"]}
             title = f"{panel.title}: {named[key]}"
-            filled = {"params": shown(span, margin), "datasets": data(content, tracks, peaks, span, margin)}
-            static = Figure(f"trial-{key}-{panel.name}", title, "", {**empty.spec, **filled, "description": title})
+            own = tuple(i for i in tracks if content["tracks"][i])  # an axis without figures has no size
+            bare = spec(panel, own, WIDTH if len(chosen) > 1 else WIDE, since)
+            filled = {"params": shown(span, margin), "datasets": data(content, own, peaks, span, margin)}
+            static = Figure(f"trial-{key}-{panel.name}", title, "", {**bare.spec, **filled, "description": title})
             sides.append(marked(static, simulated))
         views_.append(PanelView(panel.name, panel.title, empty.spec, tracks, tuple(sides)))
     return tuple(views_)
