@@ -181,7 +181,7 @@ def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
     page.mouse.move(box["x"] + 300, box["y"] + 60, steps=3)
     page.mouse.up()
     shown = page.locator("#explorer output")
-    assert re.fullmatch(r"\d+\.\d to \d+\.\d s", shown.inner_text())
+    assert re.fullmatch(r"\d+\.\d+ to \d+\.\d+ s", shown.inner_text())
     ranges = page.evaluate(
         "[...document.querySelectorAll('[data-panel] .chart')].filter(c => c.drawn)"
         ".map(c => [c.drawn.view.signal('from_s'), c.drawn.view.signal('until_s')].join())"
