@@ -301,7 +301,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "trying",
         "Write and run a first study: the dozen settings that matter to this kind of application, within a budget.",
     ),
-    "quickstart": ("run", "Run the built-in study ``quickstart``: about ten minutes on two cores."),
+    "quickstart": ("run", "Run the built-in study ``quickstart``: about eleven minutes on two cores."),
     "demo": (
         "demo",
         "Look at a stored lab of two real runs: report, live page, comparison. Nothing is installed or run.",
