@@ -48,8 +48,9 @@ def test_a_pool_of_one_is_found_with_its_cause(real_study: RealStudy) -> None:
         one["response"]: next(e for e in one["effects"] if e["level"] == 1)
         for one in real_study.document["analysis"]["responses"]
     }
-    assert effects["p50"]["verdict"] == "worse", effects["p50"]
-    assert effects["p50"]["simultaneous"]["low"] > 0
+    assert effects["throughput"]["verdict"] == "worse", effects["throughput"]  # a neighbour may drown p50
+    assert effects["throughput"]["simultaneous"]["high"] < 0
+    assert effects["p50"]["verdict"] in ("worse", "undetermined"), effects["p50"]
     waiting = {level: _pool(real_study, level, "pool.waiting") for level in (1, 40)}
     in_use = {level: _pool(real_study, level, "pool.in_use") for level in (1, 40)}
     assert in_use[1] <= 1
