@@ -54,7 +54,9 @@ def stack(place: Path, server: str, mode: str, database: str = "postgres") -> St
 
 def tools(*arguments: str) -> str:
     command = [str(find_java() / "bin" / "java"), "-jar", str(Brokerage().tools()), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
