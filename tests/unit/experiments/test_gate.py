@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from leadline.api.gates import GateOptions, GateRun, gate, run_gate
-from leadline.api.revisions import built
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import GateVerdict
 from leadline.experiments.gate import blocks_within, command_study, of_jars, of_stack_files, server_study
+from leadline.experiments.revisions import built
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.places.testbed import LocalTestbed
@@ -161,6 +161,13 @@ def test_two_revisions_are_built_beside_each_other_and_removed(repository: Path)
     with pytest.raises(UsageError, match="'gone' is no revision"), built("gone", "HEAD", "true", "x"):
         pass
     assert not tree.exists()
+    moved = repository.parent / "moved"  # a work tree of somebody's own, on a disk that is not there today
+    subprocess.run(["git", "worktree", "add", "--quiet", str(moved)], check=True)
+    moved.rename(repository.parent / "away")
+    with built("HEAD~1", "HEAD", "true", "cat source"):
+        pass
+    assert (repository / ".git/worktrees/moved").is_dir()
+    subprocess.run(["git", "worktree", "prune"], check=True)
     left = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert left.count("\n") == 1, left
     assert [path.name for path in repository.iterdir() if path.name != ".git"] == ["source"]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.model.errors import LeadlineError, UsageError, quoted
 
-_MOST = 3600.0  # seconds of a build
+_MOST = 600.0  # seconds of a command of git
 _OF_FILES = (".jar", ".yaml", ".yml")
 
 
@@ -36,10 +37,8 @@ def built(base: str, head: str, build: str, run: str) -> Iterator[tuple[str, str
             yield sides[0], sides[1], trees[1]
         finally:
             for tree in trees:
-                if tree.exists():
-                    with contextlib.suppress(LeadlineError):  # prune forgets it once its directory is gone
-                        _git("worktree", "remove", "--force", "--force", str(tree))
-    _git("worktree", "prune")
+                with contextlib.suppress(LeadlineError):  # it was not added
+                    _git("worktree", "remove", "--force", "--force", str(tree))
 
 
 def _unknown(side: str) -> str:
@@ -48,12 +47,10 @@ def _unknown(side: str) -> str:
 
 def _build(build: str, tree: Path, side: str) -> None:
     """Its output goes to standard error."""
-    try:
-        code = subprocess.run(
-            ["/bin/sh", "-ec", build], cwd=tree, stdout=sys.stderr, timeout=_MOST, check=False
-        ).returncode
-    except subprocess.TimeoutExpired:
-        raise LeadlineError(f"--build {quoted(build)} of {side} took longer than {_MOST:g} s") from None
+    script = f"cd {shlex.quote(str(tree))}\n{build}"
+    code, signals = here.foreground(["/bin/sh", "-ec", script], apart=True, output=sys.stderr)
+    if signal.SIGINT in signals:
+        raise KeyboardInterrupt
     if code:
         raise LeadlineError(f"--build {quoted(build)} of {side} ended with exit code {code}")
 
@@ -69,9 +66,9 @@ def _compared(run: str, tree: Path, side: str) -> str:
 def _git(*words: str, wrong: str = "") -> str:
     """What git says. Raises UsageError with ``wrong``, else LeadlineError with git's words."""
     try:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=_MOST, check=False)
+        done = here.run(["git", *words], timeout=_MOST)
     except OSError as error:
-        raise LeadlineError(f"git: {error.strerror}") from None
+        raise LeadlineError(f"git: {error.strerror or error}") from None
     if done.returncode:
         raise UsageError(wrong) if wrong else LeadlineError(f"git {words[0]}: {done.stderr.strip()}")
     return done.stdout.strip()
