@@ -5,7 +5,7 @@ a suggestion until a trial has checked it. docs/guides/advise.md explains the ru
 """
 
 from leadline.advice.check import Check, checked
+from leadline.advice.facts import TrialFacts
 from leadline.advice.findings import Finding, advise
-from leadline.advice.look import TrialFacts
 
 __all__ = ["Check", "Finding", "TrialFacts", "advise", "checked"]

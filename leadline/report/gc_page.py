@@ -19,8 +19,8 @@ from leadline.observe.gclog.text import change_text, difference_text, render, ve
 from leadline.report import series, words
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
+from leadline.report.charts.panels import GC_PANELS, Source
 from leadline.report.charts.theme import Figure
-from leadline.report.charts.trial import GC_PANELS, Source
 from leadline.report.histograms import Histogram
 from leadline.report.page import render_page, write_page
 
@@ -133,7 +133,7 @@ def _figures(entries: Sequence[Entry]) -> list[Figure | None]:
     shown = {entry.label: entry for entry in entries[:_CURVES]}
     return [
         latency_chart.pause_curve({label: entry.pauses for label, entry in shown.items() if entry.pauses.total}),
-        latency_chart.least_left({label: entry.figures.mmu for label, entry in shown.items()}),
+        latency_chart.mutator_utilisation({label: entry.figures.mmu for label, entry in shown.items()}),
     ]
 
 
@@ -141,7 +141,11 @@ def _answer(entries: Sequence[Entry], compared: Sequence[Difference], differing:
     """The first thing to know, in one sentence."""
     told = [one for one in compared if one.verdict]
     if compared:
-        return f"Against A, B has {', '.join(map(difference_text, told))}." if told else "B is not told from A."
+        return (
+            f"Against A, B has {', '.join(map(difference_text, told))}."
+            if told
+            else "No difference between A and B is distinguishable from noise."
+        )
     if differing:
         name, apart = next(iter(differing.items()))
         return f"{name} differs from the others: {', '.join(map(difference_text, apart))}."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from leadline.advice.look import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, TrialFacts
+from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, TrialFacts
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord, TrialState

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from leadline.report.charts.trial import MARGIN, PANELS, WIDTH, Panel, Source
+from leadline.report.charts.panels import PANELS, Panel, Source
+from leadline.report.charts.trial import MARGIN, WIDTH
 from leadline.report.files import TrialFiles
 
 POINTS = 240  # at most so many points a line; longer series are thinned, by bins of neighbours

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leadline.advice import advise
+from leadline.advice.facts import Statements, Threads
 from leadline.advice.findings import written
-from leadline.advice.look import Statements, Threads
 from leadline.analysis.explained import Change, Counted, explained
 from leadline.layouts import layout_of
 from leadline.model.knob import Knob
@@ -22,8 +22,8 @@ from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.latency import Load, heat_map
+from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
-from leadline.report.charts.trial import PANELS
 from leadline.report.files import TrialFiles, transactions
 from leadline.report.glance import Axis, Glance, axis, glance, strongest
 from leadline.report.observed import facts, statements, threads

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.advice.look import Look, Rule, Sign, TrialFacts, number, percent
+from leadline.advice.facts import TrialFacts
+from leadline.advice.look import Look, Rule, Sign, number, percent
 
 
 def limit(trial: TrialFacts) -> list[Look]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.advice.look import Look, Rule, Sign, TrialFacts, number, percent, whole
+from leadline.advice.facts import TrialFacts
+from leadline.advice.look import Look, Rule, Sign, number, percent, whole
 from leadline.model.units import format_size
 
 MISSED = 0.02  # share of blocks that were not in the database's cache

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.advice.look import Collection, Look, Rule, Sign, TrialFacts, number, percent, whole
+from leadline.advice.facts import Collection, TrialFacts
+from leadline.advice.look import Look, Rule, Sign, number, percent, whole
 from leadline.model.units import format_size
 
 SHARE = 0.05  # of the time in pauses

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.advice.look import Look, Rule, Sign, TrialFacts, number, percent, whole
+from leadline.advice.facts import TrialFacts
+from leadline.advice.look import Look, Rule, Sign, number, percent, whole
 
 SWAPPED = 10.0  # pages a second
 RECLAIMS = 1.0  # a second

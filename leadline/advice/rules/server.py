@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from leadline.advice.look import (
-    Look,
-    Pool,
-    Rule,
-    Sign,
-    Statements,
-    Threads,
-    TrialFacts,
-    busy_note,
-    number,
-    percent,
-    round_up,
-    whole,
-)
+from leadline.advice.facts import Pool, Statements, Threads, TrialFacts
+from leadline.advice.look import Look, Rule, Sign, busy_note, number, percent, round_up, whole
 
 FULL = 0.5  # share of samples with all in use, and callers waiting on average, from which a pool is starved
 FEWEST = 4  # samples of the steady state

@@ -318,7 +318,7 @@ def pause_curve(pauses: Mapping[str, Histogram]) -> Figure | None:
     return _drawn("pause-curve", "Pauses by percentile", caption, rows, log_colour(pauses, "stroke"), "log")
 
 
-def least_left(shares: Mapping[str, Sequence[Utilisation]]) -> Figure | None:
+def mutator_utilisation(shares: Mapping[str, Sequence[Utilisation]]) -> Figure | None:
     """Minimum mutator utilisation of each log by the length of the window; None without one."""
     rows: list[dict[str, Any]] = [
         {"treatment": log, "ms": window.window_ms, "left": 100 * window.share}
@@ -345,8 +345,8 @@ def least_left(shares: Mapping[str, Sequence[Utilisation]]) -> Figure | None:
     points = alt.OverlayMarkDef(size=24)
     chart = sets.chart(rows).mark_line(strokeWidth=1.8, point=points)
     chart = chart.encode(x=x, y=y, color=log_colour(shares, "stroke"), tooltip=tip)
-    caption = "The least of any window of this length in which no pause ran (minimum mutator utilisation)."
-    return figure("least-left", "Least left", caption, chart.properties(width=1020, height=200), sets=sets)
+    caption = "The smallest share of any window of this length that pauses left to the application."
+    return figure("mmu", "Minimum mutator utilisation", caption, chart.properties(width=1020, height=200), sets=sets)
 
 
 def log_colour(logs: Iterable[str], symbol: str) -> alt.Color:

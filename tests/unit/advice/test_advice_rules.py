@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from leadline.advice import TrialFacts, advise
+from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads
 from leadline.advice.findings import Finding, written
-from leadline.advice.look import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, number, round_up
+from leadline.advice.look import number, round_up
 from leadline.advice.rules import LAYERS, RULES
 from leadline.model.knob import ApplyCost, Kind, Knob
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from leadline.advice import advise
-from leadline.advice.look import HostUse, Pool, TrialFacts
+from leadline.advice.facts import HostUse, Pool, TrialFacts
 from leadline.checks.files.study import parse_study
 from leadline.conclude import conclude
 from leadline.model.disturbance import MachineUse, disturbed
