@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from leadline.analysis import selection
+from leadline.model.knob import Level
 from leadline.model.result import Effect, ResponseAnalysis, StudyAnalysis
 
 RATE = 0.05
 INTERACTIONS = 0.2  # of the rate, where there are any
 FIRST = 0.5  # of a family's rate
-Key = tuple[str, str, str, str]
+Key = tuple[str, str, str, Level]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class _Hypothesis:
 
 def key(effect: Effect) -> Key:
     """Response, factor, and the level with its type: 1 and "1" are two levels."""
-    return effect.response, effect.factor, type(effect.level).__name__, str(effect.level)
+    return effect.response, *selection.key(effect.factor, effect.level)
 
 
 def claimed(analysis: StudyAnalysis, repeated: bool = False) -> frozenset[Key]:

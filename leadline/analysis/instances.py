@@ -14,8 +14,8 @@ freedom less than instances.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,7 @@ from leadline.model.units import format_number
 ALPHA = 0.05
 LARGEST = 1.5e8  # figures times the square of the columns of treatment x instance
 UNTESTED = "Whether effects differ between server instances cannot be tested: "
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 _HIGH = 0.975  # of the distribution by which the errors of instances and of slots are compared
 _FEWEST = 2.5  # degrees of freedom of a factor's own error; with fewer, of two or three instances, factors share one
 _NOTHING = 1e-9  # of a contrast's variance: instances that tell less of it tell nothing
@@ -108,8 +109,8 @@ class Clusters:
 class InstancesFit(MixedFit):
     """A fit whose contrasts of live columns are those of a new instance: each has an error of its own, from how it
     differs between instances, and is never surer than ``plain``, the fit of the slots. ``live`` (p) tells the columns;
-    ``residuals`` (n) are those of the clusters' figures. ``family`` (k, p): contrasts of one factor, which differ alike
-    between instances and share their error.
+    ``residuals`` (n) are those of the clusters' figures. ``family`` (k, p): contrasts that are taken to differ alike
+    between instances, so that they share an error; if empty each has its own.
     """
 
     plain: Fit | None = None
@@ -180,7 +181,7 @@ def planned_degrees(model: Model, sample: Sample, planned: Fit) -> Floats:
     clusters = Clusters(centred(model.rows(sample)[order], starts) @ planned.half, planned.half, starts)
     weights = clusters.weights(contrasts)
     means, free = clusters.expected(weights)
-    if free.max(initial=0.0) < _FEWEST:
+    if _shares(free):
         free = np.full(len(means), clusters.shared(weights, np.zeros(len(order)))[1])
     return np.where(means > 0, np.minimum(free, planned.df), float(planned.df))
 
@@ -196,44 +197,64 @@ def between_instances(model: Model, sample: Sample, scale: Scale, fitted: Fit, s
     design, values = model.rows(sample)[strata.order], scale.into(sample.values)[strata.order]
     rows = whiten(strata, np.column_stack([design, values]), fitted.parameters).columns
     starts = _starts(sample.trials[strata.order])
+    clusters = Clusters(rows[:, :-1] @ fitted.half, fitted.half, starts)
+    effects = _Effects.of(model, live, clusters)
     chosen = InstancesFit(
         **{name: getattr(fitted, name) for name in MixedFit.__dataclass_fields__},
         plain=fitted,
         live=tuple(bool(flag) for flag in live),
-        clusters=Clusters(rows[:, :-1] @ fitted.half, fitted.half, starts),
+        clusters=clusters,
         residuals=rows[:, -1] - rows[:, :-1] @ fitted.beta,
+        family=effects.contrasts if _shares(effects.free) else np.zeros((0, 0)),
     )
-    family = np.array([model.effect(main) for main in _live_mains(model, chosen)])
-    if len(family) and chosen.clusters is not None:
-        _, free = chosen.clusters.expected(chosen.clusters.weights(family))
-        chosen = replace(chosen, family=family if free.max(initial=0.0) < _FEWEST else chosen.family)
     crossed = in_groups(rows[:, :-1][:, live], starts)
     if len(crossed) * crossed.shape[1] ** 2 > LARGEST:
         return Instances(chosen, None, UNTESTED + f"{count} instances with so many slots are too many.")
     wide = fit(np.column_stack([rows[:, :-1], crossed]), rows[:, -1], strata.swept.groups if strata.swept else 0)
     if wide.df < 4 or wide.sigma == 0:
         return Instances(chosen, None, UNTESTED + "too few slots of each level are in an instance.")
-    return _tested(model, scale, chosen, wide, count)
+    return _tested(model, scale, chosen, effects, wide, count)
 
 
-def _tested(model: Model, scale: Scale, chosen: InstancesFit, wide: Fit, count: int) -> Instances:
+@dataclass(frozen=True)
+class _Effects:
+    """Main effects of live levels (k): ``contrasts`` (k, p), and of :meth:`Clusters.squares` their ``weights`` (k, n),
+    ``means`` and degrees of freedom ``free``.
+    """
+
+    mains: Sequence[Main]
+    contrasts: Floats
+    weights: Floats
+    means: Floats
+    free: Floats
+
+    @classmethod
+    def of(cls, model: Model, live: Flags, clusters: Clusters) -> _Effects:
+        mains = [main for number, main in enumerate(model.mains) if live[model.leading + number]]
+        contrasts = np.array([model.effect(main) for main in mains]).reshape(len(mains), model.width)
+        weights = clusters.weights(contrasts)
+        return cls(mains, contrasts, weights, *clusters.expected(weights))
+
+
+def _shares(free: Floats) -> bool:
+    """Whether effects with these degrees of freedom of their own share one error."""
+    return float(free.max(initial=0.0)) < _FEWEST
+
+
+def _tested(model: Model, scale: Scale, chosen: InstancesFit, effects: _Effects, wide: Fit, count: int) -> Instances:
     """With the tests of each live main effect; ``wide`` has treatment x instance out of its noise."""
     assert chosen.clusters is not None
-    mains = _live_mains(model, chosen)
-    contrasts = np.array([model.effect(main) for main in mains])
-    weights = chosen.clusters.weights(contrasts)
-    means, free = chosen.clusters.expected(weights)
-    told = np.flatnonzero(np.array(chosen.estimable(contrasts)) & (means > 0))
+    told = np.flatnonzero(np.array(chosen.estimable(effects.contrasts)) & (effects.means > 0))
     if not len(told):
         return Instances(chosen, None, UNTESTED + "no level is in more than one instance.")
-    expected = wide.sigma**2 * means[told]
-    squares = chosen.clusters.squares(weights[told], chosen.residuals)
+    expected = wide.sigma**2 * effects.means[told]
+    squares = chosen.clusters.squares(effects.weights[told], chosen.residuals)
     tests = len(told) * model.table.responses
-    p_values = np.minimum(1.0, tests * distributions.f.sf(squares / expected, free[told], wide.df))
+    p_values = np.minimum(1.0, tests * distributions.f.sf(squares / expected, effects.free[told], wide.df))
     smallest = float(p_values.min())
     spreads, components = dict[Main, float | None](), list[Component]()
     for at in np.flatnonzero(p_values < ALPHA):
-        main, degrees = mains[told[at]], float(free[told[at]])
+        main, degrees = effects.mains[told[at]], float(effects.free[told[at]])
         variance = float(squares[at] - expected[at]) * (degrees + 1)
         spreads[main] = scale.percent(float(np.sqrt(variance)))
         name = f"instances in the effect of {model.table.level_name(*main)}"
@@ -252,17 +273,13 @@ def _tested(model: Model, scale: Scale, chosen: InstancesFit, wide: Fit, count: 
     return Instances(chosen, smallest, text, spreads, tuple(components))
 
 
-def _live_columns(model: Model, changing: set[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _live_columns(model: Model, changing: set[int]) -> Flags:
     live = np.zeros(model.width, dtype=bool)
     for number, (factor, _) in enumerate(model.mains):
         live[model.leading + number] = factor in changing
     for number, pair in enumerate(model.pairs):
         live[model.leading + len(model.mains) + number] = any(factor in changing for factor, _ in pair)
     return live
-
-
-def _live_mains(model: Model, chosen: InstancesFit) -> list[Main]:
-    return [main for number, main in enumerate(model.mains) if chosen.live[model.leading + number]]
 
 
 def _starts(trials: Ints) -> Ints:
