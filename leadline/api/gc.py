@@ -15,7 +15,19 @@ from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_fi
 from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
 from leadline.stack.provision import GCVIEWER, fetch
 
-__all__ = ["COLUMNS", "GcSummary", "LogFigures", "Logs", "Reader", "events_of", "logs_of", "pages", "read", "reading"]
+__all__ = [
+    "COLUMNS",
+    "GcSummary",
+    "LogFigures",
+    "Logs",
+    "Reader",
+    "events_of",
+    "logs_of",
+    "markdown",
+    "pages",
+    "read",
+    "reading",
+]
 
 
 class Reader(StrEnum):
@@ -43,6 +55,13 @@ def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles],
         return by_library(log)
 
     return by_library if reader is Reader.GCVIEWER else own_first
+
+
+def markdown(logs: Logs) -> str:
+    """Findings, figures and differences, for an issue or a wiki."""
+    from leadline.report.gc_markdown import gc_markdown
+
+    return gc_markdown(logs)
 
 
 def pages(out: Path) -> tuple[Callable[[GcLog, LogFigures], None], Callable[[Logs], Path]]:

@@ -78,7 +78,7 @@ def gc(
     if json:
         print_json(logs.document())
     elif md:
-        say(logs.markdown())
+        say(gc_logs.markdown(logs))
     elif finish is None:
         say(logs.text())
     if finish:

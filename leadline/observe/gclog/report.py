@@ -13,7 +13,7 @@ from leadline.gcanalysis.sizes import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.model.errors import UsageError
 from leadline.observe.gclog.files import LogFiles, logs_of, parse_files
-from leadline.observe.gclog.text import against_table, difference_text, markdown, render, table
+from leadline.observe.gclog.text import against_table, difference_text, render, table
 
 __all__ = ["COLUMNS", "LogFigures", "Logs", "events_of", "figures_of", "read", "render", "report", "sizes"]
 
@@ -86,14 +86,10 @@ class Logs:
         if len(self.logs) > 1:
             names, figures = [log.name for log in self.logs], [log.whole for log in self.logs]
             texts += ["side by side:", table(names, figures, sizes(figures))]
-        return "\n".join([*texts, *self._apart()])
+        return "\n".join([*texts, *self.apart()])
 
-    def markdown(self) -> str:
-        """As ``text``, for an issue or a wiki: every log with its figures."""
-        apart = ["```text", *self._apart(), "```"] if self._apart() else []
-        return "\n".join([*(markdown(log.name, log.whole) for log in self.logs), *apart])
-
-    def _apart(self) -> list[str]:
+    def apart(self) -> list[str]:
+        """How B differs from A, or a log from the others, in lines."""
         lines = [
             f"{name} differs from the others together: {', '.join(map(difference_text, apart))}"
             for name, apart in self.differing.items()

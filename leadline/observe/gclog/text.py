@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from leadline.gcanalysis.against import UNITS, Difference
 from leadline.gcanalysis.findings import Finding
@@ -23,11 +23,13 @@ def render(figures: GcSummary) -> str:
         lines.append(f"{figures.format}{share}")
     lines += [f"warning: {text}" for text in figures.warnings]
     lines += [line for finding in figures.findings for line in _finding(finding, figures.jvms > 1)]
-    lines += ["", *_pauses(figures), *_heap(figures), *_rest(figures)]
+    lines += ["", *(f"{name:<13} {text}" for name, text in figure_rows(figures))]
     for title, table in (("by kind", figures.by_kind), ("by cause", figures.by_cause)):
         if table:
             lines += ["", f"{'count':>7} {'sum ms':>10} {'p50':>8} {'p99':>8} {'max':>8}  {title}"]
-            lines += [_row(name, values) for name, values in table.items()]
+            lines += [
+                "{:>7} {:>10} {:>8} {:>8} {:>8}  {}".format(*cells(values), name) for name, values in table.items()
+            ]
     if figures.unknown:
         lines += ["", "not understood:", *figures.unknown]
     return "\n".join(lines) + "\n"
@@ -44,87 +46,91 @@ def _finding(finding: Finding, several: bool) -> list[str]:
     return lines + ([f"  To test: {'; '.join(levels)} (--study {finding.name})"] if levels else [])
 
 
-def _pauses(figures: GcSummary) -> list[str]:
+def figure_rows(figures: GcSummary) -> Iterator[tuple[str, str]]:
+    """Name and text of every figure that is one line."""
+    yield from _pauses(figures)
+    yield from _heap(figures)
+    yield from _rest(figures)
+
+
+def _pauses(figures: GcSummary) -> Iterator[tuple[str, str]]:
     pauses, silent = figures.pauses, figures.reasons.get("pauses")
-    lines = [f"pauses        not known: {silent}"] if silent else []
-    if not silent:
-        lines = [f"pauses        {pauses.count}, {pauses.sum_ms:.1f} ms in all, longest {pauses.max_ms:.2f} ms"]
+    if silent:
+        yield "pauses", f"not known: {silent}"
+    else:
+        yield "pauses", f"{pauses.count}, {pauses.sum_ms:.1f} ms in all, longest {pauses.max_ms:.2f} ms"
     if pauses.count:
-        lines.append(
-            "percentiles   " + "  ".join(f"{name} {ms:.2f}" for name, ms in pauses.percentiles.items()) + " ms"
-        )
+        yield ("percentiles", "  ".join(f"{name} {ms:.2f}" for name, ms in pauses.percentiles.items()) + " ms")
     if figures.share is not None:
-        lines.append(f"time paused   {100 * figures.share:.2f} % of the log")
+        yield "time paused", f"{100 * figures.share:.2f} % of the log"
     if figures.intervals is not None:
         between = figures.intervals
-        lines.append(
-            f"interval      {between.mean_s:.3f} s from a pause's end to the next one's beginning "
-            f"(median {between.median_s:.3f}, {between.least_s:.3f} to {between.most_s:.3f})"
+        yield (
+            "interval",
+            f"{between.mean_s:.3f} s from a pause's end to the next one's beginning "
+            f"(median {between.median_s:.3f}, {between.least_s:.3f} to {between.most_s:.3f})",
         )
     if figures.share_cycle is not None:
         both = f"{100 * figures.share_cycle:.2f} % = pause / (interval + pause)"
         if figures.share_interval is not None and figures.share_interval <= 1:
             both += f", {100 * figures.share_interval:.2f} % = pause / interval"
-        lines.append(f"collecting    {both}")
+        yield "collecting", both
     shares = [
         f"{_window(utilisation.window_ms)} {100 * utilisation.share:.1f} %"
         for utilisation in figures.mmu
         if utilisation.share is not None
     ]
     if shares:
-        lines.append(f"least left    {', '.join(shares)} (minimum mutator utilisation)")
+        yield "MMU", f"{', '.join(shares)} (minimum mutator utilisation)"
     if figures.full or figures.degenerated:
-        lines.append(f"full          {figures.full} full, {figures.degenerated} degenerated collections")
+        yield "full", f"{figures.full} full, {figures.degenerated} degenerated collections"
     if figures.stalls.count:
         stalls = figures.stalls
-        lines.append(f"stalls        {stalls.count}, {stalls.sum_ms:.1f} thread-ms, longest {stalls.max_ms:.2f} ms")
+        yield "stalls", f"{stalls.count}, {stalls.sum_ms:.1f} thread-ms, longest {stalls.max_ms:.2f} ms"
     if figures.cycles:
-        lines.append("cycles        " + ", ".join(f"{count} {kind}" for kind, count in figures.cycles.items()))
-    return lines
+        yield "cycles", ", ".join(f"{count} {kind}" for kind, count in figures.cycles.items())
 
 
-def _heap(figures: GcSummary) -> list[str]:
-    lines = []
+def _heap(figures: GcSummary) -> Iterator[tuple[str, str]]:
     if figures.heap_after:
         heap = figures.heap_after
         most = f" of {figures.heap_max / MIB:.0f}" if figures.heap_max else ""
-        lines.append(
-            f"heap after    last {heap.last / MIB:.0f} MiB{most}, least {heap.least / MIB:.0f}, "
-            f"most {heap.most / MIB:.0f}, mean {heap.mean / MIB:.0f}"
+        yield (
+            "heap after",
+            f"last {heap.last / MIB:.0f} MiB{most}, least {heap.least / MIB:.0f}, "
+            f"most {heap.most / MIB:.0f}, mean {heap.mean / MIB:.0f}",
         )
     if figures.working_set:
         working = figures.working_set
         bound = "at most " if working.at_most else ""
-        lines.append(f"working set   {bound}{working.size / MIB:.0f} MiB, {working.basis}")
+        yield "working set", f"{bound}{working.size / MIB:.0f} MiB, {working.basis}"
     if figures.jvms == 1:
-        lines.append(f"leak test     {figures.leak.verdict}: {figures.leak.sentence}")
+        yield "leak test", f"{figures.leak.verdict}: {figures.leak.sentence}"
     for name, rate in (("allocation", figures.allocation_rate), ("promotion", figures.promotion_rate)):
         if rate is not None:
             over = f" ({figures.allocation_leaves_out})" if name == "allocation" else ""
-            lines.append(f"{name:<13} {rate / MIB:.1f} MiB/s{over}")
+            yield name, f"{rate / MIB:.1f} MiB/s{over}"
         else:
-            lines.append(f"{name:<13} not known: {figures.reasons[f'{name}_rate']}")
-    return lines
+            yield name, f"not known: {figures.reasons[f'{name}_rate']}"
 
 
-def _rest(figures: GcSummary) -> list[str]:
-    lines = []
+def _rest(figures: GcSummary) -> Iterator[tuple[str, str]]:
     if figures.cpu_s is not None:
         starved = f", {figures.starved} pauses waited for a CPU" if figures.starved else ""
-        lines.append(f"collector CPU {figures.cpu_s:.2f} s in pauses{starved}")
+        yield "collector CPU", f"{figures.cpu_s:.2f} s in pauses{starved}"
     if figures.safepoints.count:
         points = figures.safepoints
-        lines.append(f"safepoints    {points.count}, {points.sum_ms:.1f} ms in all, longest {points.max_ms:.2f} ms")
-    return lines
+        yield "safepoints", f"{points.count}, {points.sum_ms:.1f} ms in all, longest {points.max_ms:.2f} ms"
 
 
 def _window(ms: float) -> str:
     return f"{ms:g} ms" if ms < 1000 else f"{ms / 1e3:g} s"
 
 
-def _row(name: str, values: Durations) -> str:
-    p50, p99 = values.percentiles["p50"], values.percentiles["p99"]
-    return f"{values.count:>7} {values.sum_ms:>10.2f} {p50:>8.2f} {p99:>8.2f} {values.max_ms:>8.2f}  {name}"
+def cells(values: Durations) -> list[str]:
+    """Number, sum, p50, p99 and the longest, ms."""
+    ms = (values.sum_ms, values.percentiles["p50"], values.percentiles["p99"], values.max_ms)
+    return [str(values.count), *(f"{one:.2f}" for one in ms)]
 
 
 def table(names: Sequence[str], figures: Sequence[GcSummary], line: HeapLine | None) -> str:
@@ -182,25 +188,6 @@ def against_table(differences: Sequence[Difference]) -> str:
 
 def verdict_text(difference: Difference) -> str:
     return difference.verdict or ("too little to tell" if difference.low is None else "no difference shown")
-
-
-def markdown(name: str, figures: GcSummary) -> str:
-    """Findings, then figures as a table."""
-    lines = [f"## {name}", "", *(f"- warning: {text}" for text in figures.warnings)]
-    for finding in figures.findings:
-        lines.append(f"- **{finding.name}**: {finding.sentence}. {finding.meaning}")
-    lines += ["", "| figure | |", "| --- | --- |"]
-    rows = [*_pauses(figures), *_heap(figures), *_rest(figures)]
-    lines += [f"| {row[:13].strip()} | {row[13:].strip()} |" for row in rows]
-    for title, groups in (("kind", figures.by_kind), ("cause", figures.by_cause)):
-        if groups:
-            lines += [
-                "",
-                f"| {title} | count | sum ms | p50 | p99 | max |",
-                "| --- | ---: | ---: | ---: | ---: | ---: |",
-            ]
-            lines += [f"| {kind} | {' | '.join(_row('', values).split())} |" for kind, values in groups.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _cell(value: float | None, scale: float, decimals: int) -> str:

@@ -1,4 +1,9 @@
-"""GC logs against each other: what differs is told, and nothing where only chance does."""
+"""GC logs against each other: what differs is told, and nothing where only chance does.
+
+python tests/unit/gcanalysis/test_gc_against.py 400
+"""
+
+import sys
 
 import numpy as np
 import pytest
@@ -9,12 +14,18 @@ from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause
 MIB = 1 << 20
 
 
-def log(seed: int, times: float = 1.0, count: int = 400) -> GcLog:
-    """Ten minutes with pauses in bursts of about 10 ms, ``times`` as long."""
+def log(seed: int, times: float = 1.0, count: int = 400, bursts: bool = False) -> GcLog:
+    """Ten minutes with pauses of about 10 ms, ``times`` as long; in ``bursts`` those of one are alike."""
     random = np.random.default_rng(seed)
     made = GcLog(jvms=[Jvm("G1", last=600.0)], lines=count, understood=count)
     at = np.sort(random.uniform(1, 599, count))
-    for n, (end, ms) in enumerate(zip(at, times * random.lognormal(2.3, 0.5, count), strict=True)):
+    alike = np.ones(count)
+    if bursts:
+        centres = np.sort(random.uniform(20, 580, count // 10))
+        at = np.clip(np.repeat(centres, 10) + random.uniform(0, 5, 10 * len(centres)), 1, 599)
+        alike = np.repeat(random.lognormal(0, 0.3, len(centres)), 10)[np.argsort(at)]
+        at.sort()
+    for n, (end, ms) in enumerate(zip(at, times * alike * random.lognormal(2.3, 0.5, count), strict=True)):
         heap = Heap(100 * MIB, 20 * MIB)
         made.pauses.append(Pause(float(end), None, 0, n, "Pause Young", "Young", "", float(ms), heap))
         made.cpu.append(GcCpu(float(end), None, 0, n, float(ms) / 500, 0.0, float(ms) / 1e3))
@@ -41,9 +52,17 @@ def test_longer_pauses_are_told_with_an_interval_and_the_same_log_is_not() -> No
     assert [(one.percent, one.verdict) for one in again] == [(0.0, "")] * 6
 
 
+def wrong_pairs(pairs: int, bursts: bool = False) -> int:
+    """How many pairs of logs of the same settings are told to differ in some figure."""
+    wrong = 0
+    for seed in range(pairs):
+        a, b = (blocks(one, 1.0, 400, bursts) for one in (seed, seed + pairs))
+        wrong += any(one.verdict for one in differences([a], [b]))
+    return wrong
+
+
 def test_chance_alone_is_seldom_told() -> None:
-    wrong = sum(any(one.verdict for one in differences([blocks(n)], [blocks(n + 100)])) for n in range(40))
-    assert wrong <= 5  # of 40; 2 expected
+    assert wrong_pairs(40) <= 5  # 2 expected
 
 
 def test_figures_are_those_of_the_pauses_and_few_have_no_interval() -> None:
@@ -73,3 +92,8 @@ def test_a_log_without_times_is_not_cut() -> None:
     timeless.timeless = True
     assert blocks_of("", timeless) is None
     assert differences([blocks(1)], [blocks(2)])[0].percent == pytest.approx(0, abs=30)
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1])
+    print(f"{wrong_pairs(number) / number:.3f}, in bursts {wrong_pairs(number, bursts=True) / number:.3f}")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from leadline.api import gc as gc_logs
 from leadline.cli.main import app
+from leadline.report.ci import escaped
 
 LIMIT = 3_000_000  # bytes
 
@@ -113,7 +114,7 @@ def test_events_are_rows_and_figures_markdown(tmp_path: Path) -> None:
     longest = max((row for row in rows if row["event"] == "pause"), key=lambda row: float(row["ms"]))
     assert (longest["ms"], longest["heap_before"], longest["heap_total"]) == ("50.0", str(40 << 20), str(64 << 20))
     text = run(log, "--md")
-    assert text.startswith(f"## {log}\n")
+    assert text.startswith(f"## {escaped(str(log))}\n")
     assert re.search(r"^\| pauses \| 20, .* longest 50.00 ms \|$", text, re.MULTILINE)
     assert re.search(r"^\| Pause Young .* \| 20 \| .* \| 50.00 \|$", text, re.MULTILINE)
 
