@@ -50,7 +50,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class FrameEffect:
-    """The change of one frame's samples by transaction. ``path``: its callers and itself; of a method itself alone.
+    """The change of one frame's samples per transaction. ``path``: its callers and itself; of a method itself alone.
 
     ``interval`` holds for this frame by itself (``LEVEL``), ``p_value`` is adjusted for all frames that were judged;
     both are None for one pair of recordings. ``named``: distinguishable from no change.
@@ -241,7 +241,7 @@ class _Contrast:
         self._weights = np.where(self._treated, 1.0, -1.0) / np.bincount(cell)[cell] / self._blocks
 
     def baseline(self, counts: Floats) -> Floats:
-        """Mean by transaction of the first kind, blocks alike."""
+        """Mean per transaction of the first kind, blocks alike."""
         first = np.where(self._treated, 0.0, -self._weights)
         return np.asarray(counts / self._per @ first)
 

@@ -75,6 +75,6 @@ def _unit(recordings: Sequence[Stacks], kind: Kind, *, by_request: bool) -> Unit
         return Unit(f"{what}, shares", "points of all samples", shares=True)
     period = recordings[0].ns
     if kind is Kind.CPU and (not period or {recording.ns for recording in recordings} != {period}):
-        return Unit("CPU by request", "samples by 1,000 requests", 1000.0)
-    units = {Kind.CPU: ("ms by request", period / 1e6), Kind.ALLOCATION: ("bytes by request", 1.0)}
-    return Unit(f"{what} by request", *units.get(kind, ("µs by request", 1.0)))
+        return Unit("CPU per request", "samples per 1,000 requests", 1000.0)
+    units = {Kind.CPU: ("ms per request", period / 1e6), Kind.ALLOCATION: ("bytes per request", 1.0)}
+    return Unit(f"{what} per request", *units.get(kind, ("µs per request", 1.0)))

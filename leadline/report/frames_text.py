@@ -9,6 +9,7 @@ from typing import Any
 from leadline.analysis.frames import ALPHA, FrameEffect, FrameEffects, Recording
 from leadline.model.units import rounded, signed
 from leadline.report import words
+from leadline.report.ci import escaped, markdown_table
 
 MOST_TOLD = 4  # frames of the sentence
 MOST_ROWS = 20  # of a table
@@ -82,7 +83,7 @@ def notes(effects: FrameEffects, unit: Unit) -> Iterator[str]:
         yield f"Without a difference, at most {100 * ALPHA:.0f} % of such comparisons name any frame."
         yield "Each interval (95 %) holds for its frame by itself."
     if unit.shares:
-        yield "Shares are compared: what one frame gains, all others lose. --count compares by request."
+        yield "Shares are compared: what one frame gains, all others lose. --count compares per request."
     else:
         rest = effects.rest * unit.factor
         yield (
@@ -117,11 +118,8 @@ def lines(effects: FrameEffects, unit: Unit) -> list[str]:
 
 def markdown(effects: FrameEffects, unit: Unit) -> str:
     """The sentence, the table and the notes."""
-    table = [f"| change | 95 % interval | before | frame ({unit.name}) |", "| ---: | --- | ---: | --- |"]
-    table += [
-        f"| {change} | {interval} | {before} | `{frame}` |" for change, interval, before, frame in rows(effects, unit)
-    ]
-    return "\n".join([f"**{sentence(effects, unit)}**", "", *table, "", *notes(effects, unit)]) + "\n"
+    table = markdown_table(("change", "95 % interval", "before", f"frame ({unit.name})"), rows(effects, unit), "rlrl")
+    return "\n".join([f"**{escaped(sentence(effects, unit))}**", "", table, "", *notes(effects, unit)]) + "\n"
 
 
 def document(effects: FrameEffects, unit: Unit) -> dict[str, Any]:
