@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
 from leadline.host.textfile import expanded, is_file
-from leadline.load.export.source import Source
-from leadline.load.scenario import find_scenario, sent_variables
+from leadline.load.scenario import populations
 from leadline.model.errors import UsageError, shortened
 from leadline.model.shapes import PRESETS, profile_points
-from leadline.model.units import format_duration, rounded
+from leadline.model.units import format_duration, parse_duration, rounded
 from leadline.model.workload import Workload
 
 
@@ -20,17 +19,9 @@ def stated_users(load: Workload) -> int | None:
     none that can be counted: what is wrong with it leadline-load says.
     """
     try:
-        source = Source(find_scenario(load.scenario), sent_variables(load))
-        populations = source.tree.get("populations")
-        if not isinstance(populations, Mapping):
-            return None
-        counts = [
-            source.number(population["users"], ("populations", name, "users"))
-            for name, population in populations.items()
-        ]
+        return int(sum(float(population["users"]) for population in populations(load)))
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None
-    return int(sum(counts))
 
 
 def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
@@ -38,17 +29,12 @@ def stated_agents(load: Workload) -> list[tuple[int, float]] | None:
     or the scenario has no populations that can be counted.
     """
     try:
-        source = Source(find_scenario(load.scenario), sent_variables(load))
-        agents = []
-        for name, population in source.tree["populations"].items():
-            where = ("populations", name)
-            if population["pause"]["kind"] != "cycle":
-                return None
-            users = int(source.number(population["users"], (*where, "users")))
-            agents.append((users, source.seconds(population["pause"]["mean"], (*where, "pause", "mean"))))
+        described = populations(load)
+        if any(population["pause"]["kind"] != "cycle" for population in described):
+            return None
+        return [(int(float(each["users"])), parse_duration(each["pause"]["mean"])) for each in described]
     except (UsageError, KeyError, TypeError, ValueError, AttributeError):
         return None
-    return agents
 
 
 Key = tuple[str, ...]  # of the workload

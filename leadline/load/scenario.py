@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +38,13 @@ def find_scenario(scenario: str) -> Path:
     raise UsageError(f"no scenario {quoted(scenario)}; {hint}")
 
 
-def read_scenario(path: Path, typ: str = "safe") -> Any:
+def read_scenario(path: Path) -> Any:
     """The tree of a scenario, all scalars as texts; what is right in it leadline-load says. Raises UsageError, which
     tells nothing of a file that is no scenario.
     """
     text = read_text(path)
     try:
-        tree = load_yaml(text, str(path), SCENARIO, typ)
+        tree = load_yaml(text, str(path), SCENARIO)
     except UsageError:
         if "transactions:" not in text:
             raise UsageError(f"{path} is no scenario: it is no mapping with `transactions`") from None
@@ -75,6 +77,37 @@ def sent_variables(load: Workload) -> dict[str, Level]:
     """
     units = {"units": load.load_units} if "units" in parameters(find_scenario(load.scenario)) else {}
     return {**units, **load.variables}
+
+
+_INNERMOST = re.compile(r"\$\{([^${}]*)\}")
+_FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
+    "mul": mul,
+    "max": max,
+    "min": min,
+    "mod": lambda a, b: a % abs(b) if b else 0,
+}
+
+
+def populations(load: Workload) -> list[dict[str, Any]]:
+    """The populations of the workload's scenario, its parameters put in and their expressions worked out. Raises
+    UsageError, AttributeError without populations, ValueError and KeyError for an expression without a fixed value.
+    """
+    path = find_scenario(load.scenario)
+    given = parameters(path) | {name: str(value) for name, value in sent_variables(load).items()}
+
+    def value(match: re.Match[str]) -> str:
+        name, *arguments = match[1].split(":")
+        return str(_FUNCTIONS[name.strip()](*map(int, arguments))) if arguments else given[name.strip()]
+
+    def filled(node: Any) -> Any:
+        if isinstance(node, Mapping):
+            return {name: filled(part) for name, part in node.items()}
+        while isinstance(node, str) and _INNERMOST.search(node):
+            node = _INNERMOST.sub(value, node)
+        return node
+
+    described = read_scenario(path).get("populations")
+    return [filled({key: part.get(key) for key in ("users", "pause")}) for part in described.values()]
 
 
 def limits_response_times(load: Workload) -> bool:

@@ -1,4 +1,4 @@
-"""``scenario``: first scenarios from what other tools saved, and scenarios as scripts of other tools."""
+"""``scenario``: first scenarios from what other tools saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Out = Annotated[
 ]
 
 app = typer.Typer(
-    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI), or export one.",
+    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -42,16 +42,6 @@ def har(
 def openapi(file: _File, out: _Out = None) -> None:
     """An OpenAPI description, JSON or YAML."""
     _write(scenarios.of_openapi(file), out)
-
-
-@app.command(epilog="Example: leadline scenario export brokerage-json --to k6 -o brokerage.js")
-def export(
-    scenario: Annotated[str, typer.Argument(help="A built-in scenario or a scenario file.")],
-    to: Annotated[str, typer.Option(help="The other generator: k6 or hyperfoil.")],
-    out: _Out = None,
-) -> None:
-    """A scenario as a script of another generator; what that cannot do is named with its line."""
-    _write(scenarios.export_scenario(scenario, to), out)
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -46,7 +46,6 @@ FILES = (
     ("record", "http://127.0.0.1:9", "--har"),
     ("scenario", "from-har", "none", "--out"),
     ("scenario", "from-openapi", "none", "--out"),
-    ("scenario", "export", "none", "--to", "k6", "--out"),
     ("stack", "init", "none", "--out"),
     ("soak", "none", "--for", "1m", "--out"),
     ("explain", "none", "--", "none", "--folded"),

@@ -127,7 +127,6 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
     "scenario from-openapi": [("absent.yaml", USAGE)],
-    "scenario export": [("absent.yaml k6", USAGE)],
     "gc": [("absent.log", USAGE), ("pauses.log", DONE), ("silent.log", NO_ANSWER), ("silent.log --json", NO_ANSWER)],
 }
 SILENT = "[2026-01-01T10:00:00.000+0000][0.005s][info][gc] Using G1\n"

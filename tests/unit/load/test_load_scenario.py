@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.load.arrivals import arrival_options, most_sessions
-from leadline.load.export.write import export_scenario
 from leadline.load.presets import preset_variables
 from leadline.load.scenario import built_in_scenarios, find_scenario
 from leadline.model.errors import UsageError
@@ -55,8 +54,6 @@ def test_populations_state_their_users(tmp_path: Path) -> None:
     assert arrival_options(load) == ["--arrivals", "closed"]
     assert most_sessions(load) == 1300
     assert arrival_options(load.model_copy(update={"users": 26})) == ["--arrivals", "closed", "--users", "26"]
-    with pytest.raises(UsageError, match=r"two\.yaml:3: `populations` has no form in k6"):
-        export_scenario(str(file), "k6")
     with pytest.raises(UsageError, match=r"two\.yaml has populations"):
         preset_variables("clients-threads", str(file), {})
 
@@ -75,7 +72,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     message = f"'{out}' cannot be written: there is no folder {out.parent}"
     assert refused("from-har", str(tmp_path / "a.har"), "--out", str(out)) == message
     assert refused("from-openapi", str(tmp_path / "a.yaml"), "--out", str(out)) == message
-    assert refused("export", "brokerage-json", "--to", "k6", "--out", str(out)) == message
 
 
 @pytest.mark.parametrize(

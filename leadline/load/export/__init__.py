@@ -1,1 +1,0 @@
-"""Scenarios as scripts of other load generators."""
