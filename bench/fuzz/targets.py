@@ -17,7 +17,6 @@ from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
-from leadline.api.stacks import choice_of, settings_of
 from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study
 from leadline.checks.files.tuning import builtin_tunings, find_tuning
 from leadline.cli.commands import scenario as scenario_command
@@ -44,6 +43,7 @@ from leadline.observe.pools import read_samples
 from leadline.observe.table import TallTable, read_series
 from leadline.places.guest.results import read_sent
 from leadline.places.pool.job import Ending, EndKind, read_ending
+from leadline.places.running import choice_of, settings_of
 from leadline.places.simulated import SimulatedTestbed, Truth, parse_truth
 from leadline.places.ssh import wire
 from leadline.places.testbed import RunOptions

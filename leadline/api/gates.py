@@ -10,13 +10,13 @@ from typing import Any
 
 from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
-from leadline.api.stackfiles import first
 from leadline.api.studies import Study
-from leadline.api.trying import scenario_of
 from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import Gate, gate_of
 from leadline.experiments.gate import command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.revisions import built
+from leadline.experiments.stackfiles import first
+from leadline.experiments.trying import scenario_of
 from leadline.host.scratch import Scratch
 from leadline.model.conditions import exit_code
 from leadline.model.errors import UsageError

@@ -240,13 +240,13 @@ def _studies(incomplete: str) -> Iterable[str]:
 
 
 def _kept() -> list[str]:
-    from leadline.api.names import names_in
+    from leadline.store.names import names_in
 
     return names_in(Path(os.environ.get("LEADLINE_LAB", "lab")))
 
 
 def _knobs(_incomplete: str) -> Iterable[str]:
-    from leadline.api.knobs import every_knob
+    from leadline.places.knobs import every_knob
 
     return every_knob().names()
 
@@ -263,13 +263,13 @@ def _levels(_incomplete: str) -> Iterable[str]:
 
 
 def _servers(_incomplete: str) -> Iterable[str]:
-    from leadline.api.stacks import SERVERS
+    from leadline.stack.registry import SERVERS
 
     return SERVERS
 
 
 def _databases(_incomplete: str) -> Iterable[str]:
-    from leadline.api.stacks import DATABASES
+    from leadline.stack.registry import DATABASES
 
     return DATABASES
 

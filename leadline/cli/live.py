@@ -12,10 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api.planning import Progress, Watcher, together
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.units import format_duration, format_number
+from leadline.trial.progress import Progress, Watcher, together
 
 
 def _ended(record: TrialRecord, label: str) -> str:

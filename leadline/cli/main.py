@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import leadline
-from leadline.api.process import Interruption, one_blas_thread, redacted, usual_mask
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
+from leadline.host.private import usual_mask
+from leadline.host.process import one_blas_thread
+from leadline.host.secrets import redacted
 from leadline.model.errors import LeadlineError, printable, shortened
+from leadline.trial.interruption import Interruption
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

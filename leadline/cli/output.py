@@ -11,7 +11,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from leadline.api.process import Interruption
+from leadline.trial.interruption import Interruption
 
 # What users name (files, levels, hosts) is printed as it is: brackets are no markup, names between colons no emoji.
 console = Console(markup=False, emoji=False, highlight=False)
@@ -39,7 +39,7 @@ def print_table(table: RenderableType | Sequence[str]) -> None:
 
 def print_answer(answer: str) -> None:
     """The conclusion."""
-    from leadline.api.telling import one_line  # it takes long to import
+    from leadline.report.text import one_line
 
     console.print(Text(one_line(answer), style="bold"), soft_wrap=True)
 

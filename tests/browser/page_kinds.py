@@ -12,13 +12,15 @@ from test_gc_page import write
 from test_load_page import write_load
 from typer.testing import CliRunner
 
-from leadline.api import bisecting, knee
 from leadline.api.loads import load_page
 from leadline.api.results import StudyResult
 from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
 from leadline.cli.main import app
 from leadline.conclude.soak import conclude_soak
+from leadline.experiments.bisect.answer import bisect, question
+from leadline.experiments.knee.answer import knee as knee_knee
+from leadline.experiments.knee.run import question_of
 from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.soak import DAY, HOUR, SoakTimes
 from leadline.report import soak
@@ -98,9 +100,9 @@ def _probe(name: str, folder: Path) -> Path:
     assert isinstance(subject, Study)
     place = simulated(truth, folder / "lab", subject=subject)
     if name == "bisection":
-        bisecting.bisect(bisecting.question(subject.file), place)
+        bisect(question(subject.file), place)
     else:
-        knee.knee(knee.question_of(subject.file, None, None, None, 1.5, 0.2, 0, False), place)
+        knee_knee(question_of(subject.file, None, None, None, 1.5, 0.2, 0, False), place)
     return _newest(place.store).report(folder / f"{name}.html")
 
 

@@ -13,11 +13,11 @@ from page_guests import SCENARIO, FakeCaptures
 from typer.testing import CliRunner
 from witnesses import matrix
 
-from leadline.api.bisecting import question
 from leadline.api.kernels import listed
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.main import app
+from leadline.experiments.bisect.answer import question
 from leadline.experiments.bisect.probe import probe_file
 from leadline.experiments.bisect.run import BisectRun
 from leadline.model.errors import LeadlineError

@@ -12,9 +12,9 @@ from conftest import leadline
 from own_examples import EXAMPLES, built
 from witnesses import matrix
 
-from leadline.api.stacks import choice_of
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
+from leadline.places.running import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched

@@ -23,7 +23,6 @@ from witnesses import matrix, wait_for
 
 from bench.claims import study_of
 from bench.teamserver import TeamServer, team_server
-from leadline.api.names import names_in
 from leadline.checks.files.study import find_study, parse_study
 from leadline.checks.plan import plan_study
 from leadline.cli.main import app
@@ -35,6 +34,7 @@ from leadline.stack import postgres as client
 from leadline.store.creation import init_lab
 from leadline.store.lab import Store
 from leadline.store.labfile import FILE, SQLITE, write
+from leadline.store.names import names_in
 from leadline.trial.progress import SilentWatcher
 from leadline.trial.run import StudyRun
 

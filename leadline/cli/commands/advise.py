@@ -16,7 +16,7 @@ from leadline.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from leadline.advice import Finding
-    from leadline.api.telling import Advice
+    from leadline.report.advising import Advice
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def advise(
         header = {"simulated": advice.record.simulated, "answer": advice.answer}
         print_json({**text, **header, **({"saved": str(write), "study": saved} if saved is not None else {})})
         return
-    from leadline.api.telling import advice_lines
+    from leadline.report.advising import lines as advice_lines
 
     say(*advice_lines(advice, chosen, commands))
     if saved is not None:

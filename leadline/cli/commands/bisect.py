@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.bisecting import bisect as run_bisection
-from leadline.api.bisecting import outline, question
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
+from leadline.experiments.bisect.answer import bisect as run_bisection
+from leadline.experiments.bisect.answer import outline, question
 from leadline.planning.probes import MOST
 
 

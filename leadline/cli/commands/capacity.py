@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.capacities import CapacityResult, ScalingResult
 from leadline.api.labs import load_lab
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
+from leadline.report.capacities import CapacityResult, ScalingResult
 
 
 def register(app: typer.Typer) -> None:

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.confirming import confirmation
 from leadline.api.labs import load_lab
-from leadline.api.names import SIMULATED
 from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
@@ -17,6 +15,8 @@ from leadline.cli.commands.plan_power import share
 from leadline.cli.conditions import Failing, FailOption, Undecided, UndecidedOption
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, file_option
 from leadline.cli.output import console, errors, print_json, say
+from leadline.experiments.confirm import confirmation
+from leadline.store.labfile import SIMULATED
 
 
 def register(app: typer.Typer) -> None:

@@ -5,30 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.api.planning import (
-    Planned,
-    StudyFile,
-    check_looks,
-    compare_layouts,
-    cost,
-    download_seconds,
-    downloads,
-    hosting_for,
-    noise_for,
-    overhead_for,
-    setup_for,
-    subject_of,
-    treatment_label,
-    worst_cost,
-)
+from leadline.checks.files.study import StudyFile
+from leadline.checks.plan import Planned, cost, setup_for, worst_cost
+from leadline.checks.subject import subject_of
 from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
+from leadline.experiments.layouts import compare_layouts
+from leadline.experiments.pilot import hosting_for, noise_for, overhead_for
 from leadline.model.plan import PlannedTrial
 from leadline.model.study import Study
 from leadline.model.units import format_duration
 from leadline.planning.forecast import forecast
 from leadline.planning.looks import schedule
 from leadline.planning.wording import forecast_lines, layout_lines, noise_lines
+from leadline.stack.registry import download_seconds, downloads
+from leadline.trial.looks import check_looks
+from leadline.trial.progress import treatment_label
 
 if TYPE_CHECKING:
     from leadline.api.pools import Looked

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.api.conditions import changes_of_study
-from leadline.api.hosts import before_a_run
-from leadline.api.planning import outline, steps_left_out
 from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
@@ -17,17 +15,23 @@ from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.live import watcher
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
+from leadline.experiments.tuning.check import steps_left_out
+from leadline.experiments.tuning.outline import outline
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.naming import describing
 from leadline.model.units import format_duration
+from leadline.places.hosts import before_a_run
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leadline.api.bisecting import Bisected, BisectOutline
-    from leadline.api.knee import Knee, KneeOutline
-    from leadline.api.planning import Outline, Planned, StudyFile, Testbed
     from leadline.api.pools import Looked
+    from leadline.checks.files.study import StudyFile
+    from leadline.checks.plan import Planned
+    from leadline.experiments.bisect.answer import Bisected, BisectOutline
+    from leadline.experiments.knee.answer import Knee, KneeOutline
+    from leadline.experiments.tuning.outline import Outline
+    from leadline.places.testbed import Testbed
 
 
 @dataclass(frozen=True)

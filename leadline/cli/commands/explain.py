@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from leadline.api.explain import Kind
-from leadline.api.explain import explain as explanation_of
 from leadline.cli.options import JsonOption, file_option
 from leadline.cli.output import print_answer, print_json, print_text, say
+from leadline.observe.stacks import Kind
+from leadline.report.explain import explain as explanation_of
 
 _AFTER = "leadline.after"
 

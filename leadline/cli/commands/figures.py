@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from leadline.api.labs import load_lab
-from leadline.api.process import read_text
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
 from leadline.figures.foreign import Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
 from leadline.figures.pages import read_pages
+from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
@@ -26,7 +26,11 @@ _LARGEST_TABLE = 1024**2  # bytes
 
 def show_pages(source: str, lab: Path, out: Path | None, system: str | None, json: bool) -> None:
     """Raises UsageError, OSError."""
-    from leadline.api import telling
+    from leadline.report.figures.pages import document as pages_document
+    from leadline.report.figures.pages import lines as pages_lines
+    from leadline.report.figures.pages import over_time as pages_over_time
+    from leadline.report.figures.pages import table_of_study as pages_table
+    from leadline.report.figures.pages import write as write_pages
 
     path = Path(source)
     if path.suffix.lower() == ".csv":
@@ -37,14 +41,14 @@ def show_pages(source: str, lab: Path, out: Path | None, system: str | None, jso
         raise UsageError(f"{source}: a table of pages ends in .csv")
     else:
         record = load_lab(lab).study(source).record
-        table, simulated = telling.pages_table(record, system), record.simulated
-        drawn = telling.pages_over_time(record, system)
-    written = [] if out is None else telling.write_pages(table, drawn, out, simulated=simulated)
+        table, simulated = pages_table(record, system), record.simulated
+        drawn = pages_over_time(record, system)
+    written = [] if out is None else write_pages(table, drawn, out, simulated=simulated)
     if json:
         files = {"files": [str(file) for file in written]} if out else {}
-        print_json({**telling.pages_document(table, simulated=simulated), **files})
+        print_json({**pages_document(table, simulated=simulated), **files})
         return
-    say(*telling.pages_lines(table), *map(str, written))
+    say(*pages_lines(table), *map(str, written))
 
 
 ENDINGS = (".csv", ".json")
@@ -192,17 +196,17 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
     written: list[Path] = []
     simulated = concluded is not None and concluded.simulated
     if out is not None:
-        from leadline.api.telling import write_figures
+        from leadline.report.figures.tables import write as write_figures
 
         written = write_figures(found, out, simulated=simulated)
     if json:
-        from leadline.api.telling import figures_document
+        from leadline.report.figures.tables import document as figures_document
 
         answer = {"answer": concluded.answer} if concluded is not None else {}
         files = {"files": [str(path) for path in written]} if out else {}
         print_json({**figures_document(found, simulated=simulated), **answer, **files})
         return
-    from leadline.api.telling import figures_lines
+    from leadline.report.figures.text import lines as figures_lines
 
     last = [concluded.answer] if concluded is not None else []
     say(*figures_lines(found), *map(str, written), *last)

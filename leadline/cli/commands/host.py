@@ -8,9 +8,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api import hosts
 from leadline.cli.options import HostOption, JsonOption
 from leadline.cli.output import console, errors, print_json, say
+from leadline.host.checks import HostFinding
+from leadline.places.hosts import doctor as doctor_hosts
+from leadline.places.hosts import restore as restore_hosts
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(host: HostOption = "here", json: JsonOption = False) -> None:
     """What a machine can do and how noisy it is, each finding with the command that mends it."""
-    findings = hosts.doctor(host, _tell)
+    findings = doctor_hosts(host, _tell)
     if json:
         print_json({"findings": [_finding(finding) for finding in findings]})
     else:
@@ -40,7 +42,7 @@ def _tell(line: str) -> None:
     say(line, to=errors)
 
 
-def _finding(finding: hosts.HostFinding) -> dict[str, str]:
+def _finding(finding: HostFinding) -> dict[str, str]:
     return {"name": finding.name, "level": finding.level, "sentence": finding.sentence, "mend": finding.mend}
 
 
@@ -56,7 +58,7 @@ def restore(
     json: JsonOption = False,
 ) -> None:
     """Put a host back after any crash: undo every open entry of the journal, end what was started."""
-    lines = hosts.restore(host or ["here"], _tell)
+    lines = restore_hosts(host or ["here"], _tell)
     if json:
         print_json({"restored": lines})
         return

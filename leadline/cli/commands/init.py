@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.first import FIRST_SERVERS, QUESTIONS, first_study
-from leadline.api.stacks import DATABASES
 from leadline.cli.options import file_option
+from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
 from leadline.model.errors import UsageError
+from leadline.stack.registry import DATABASES
 
 
 def register(app: typer.Typer) -> None:

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from leadline.api.hosts import today
-from leadline.api.knobs import FLAGS, asks_flags, every_knob, flags, knobs_of, knobs_of_stack, machine, present
 from leadline.catalogue import text
 from leadline.cli.options import HostOption, JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Catalogue, Knob, Level, Owner
+from leadline.places.hosts import today
+from leadline.places.knobs import asks_flags, every_knob, flags, knobs_of, knobs_of_stack, machine, present
+from leadline.stack.servers.jvm import PREFIX as FLAGS
 
 
 def register(app: typer.Typer) -> None:

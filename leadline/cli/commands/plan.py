@@ -11,18 +11,19 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from leadline.api.planning import cost, treatment_label
-from leadline.api.process import read_text
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
+from leadline.checks.plan import cost
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design import DesignProperties, describe_design, plan_from_json, plan_to_json, properties_text
+from leadline.host.textfile import read_text
 from leadline.layouts import check_plan
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan
 from leadline.model.units import format_duration
+from leadline.trial.progress import treatment_label
 
 _LARGEST = 64 * 1024**2  # bytes
 

@@ -8,20 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api.planning import (
-    Planned,
-    StudyFile,
-    check_looks,
-    compare_layouts,
-    hosting_for,
-    noise_for,
-    overhead_for,
-    setup_for,
-)
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
+from leadline.checks.files.study import StudyFile
+from leadline.checks.plan import Planned, setup_for
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.cli.output import print_json, say
+from leadline.experiments.layouts import compare_layouts
+from leadline.experiments.pilot import hosting_for, noise_for, overhead_for
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
@@ -31,6 +25,7 @@ from leadline.planning.forecast import Forecast, Need, Setup, forecast
 from leadline.planning.layouts import Compared
 from leadline.planning.noise import Noise
 from leadline.planning.wording import advice_of, forecast_lines, layout_lines, need_line, noise_lines
+from leadline.trial.looks import check_looks
 
 
 def register(app: typer.Typer) -> None:

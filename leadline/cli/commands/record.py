@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import scenarios
 from leadline.cli.options import file_option
 from leadline.cli.output import say
+from leadline.load.convert.sources import of_recording, recorder
 from leadline.model.errors import UsageError
 from leadline.model.units import parse_duration
 
@@ -39,7 +39,7 @@ def record(
         seconds = None if for_ is None else parse_duration(for_)
     except ValueError as error:
         raise UsageError(f"--for {for_}: {error}") from None
-    server = scenarios.recorder(url, port, mine=mine)
+    server = recorder(url, port, mine=mine)
     until = "Ctrl-C ends the recording" if seconds is None else f"the recording ends after {for_}, or by Ctrl-C"
     say(f"{server.address}{server.root}/", f"Open this address in a browser and use the application; {until}.")
     timer = None if seconds is None else Timer(seconds, server.shutdown)
@@ -56,6 +56,6 @@ def record(
         server.server_close()
     if har is not None:
         har.write_text(json.dumps(server.archive(), indent=1), encoding="utf-8")
-    text = scenarios.of_recording(server, out.name.partition(".")[0], resources)
+    text = of_recording(server, out.name.partition(".")[0], resources)
     out.write_text(text, encoding="utf-8")
     say(f"{server.requests} requests, written to {out}")

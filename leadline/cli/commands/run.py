@@ -59,10 +59,10 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run a study or a tuning, or go on with an unfinished run of it; write its report."""
-    from leadline.api.planning import aa_twin
     from leadline.api.running import open_testbed
     from leadline.api.studies import Study, read
     from leadline.cli.commands.execute import Over, execute
+    from leadline.experiments.twin import aa_twin
 
     subject = read(study, [*(set_ or []), *([f"budget={budget}"] if budget is not None else [])], factor or [])
     if host is not None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import scenarios
 from leadline.cli.options import file_option
+from leadline.load.convert.sources import of_har, of_openapi
 
 _File = Annotated[Path, typer.Argument(help="The file to convert.")]
 _Out = Annotated[
@@ -35,13 +35,13 @@ def har(
     resources: Annotated[bool, typer.Option(help="Keep images, styles and scripts.")] = False,
 ) -> None:
     """A HAR file, as browsers save what they loaded."""
-    _write(scenarios.of_har(file, resources), out)
+    _write(of_har(file, resources), out)
 
 
 @app.command("from-openapi")
 def openapi(file: _File, out: _Out = None) -> None:
     """An OpenAPI description, JSON or YAML."""
-    _write(scenarios.of_openapi(file), out)
+    _write(of_openapi(file), out)
 
 
 def _write(text: str, out: Path | None) -> None:

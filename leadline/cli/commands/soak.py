@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leadline.api import soaks
 from leadline.api.conditions import SOAK_RESPONSES, changes_of_soak
 from leadline.cli.conditions import (
     Failing,
@@ -20,6 +20,65 @@ from leadline.cli.conditions import (
 from leadline.cli.live import watcher
 from leadline.cli.options import JsonOption, LabOption, SetOption, file_option
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended
+from leadline.conclude.soak import SoakAnswer
+from leadline.experiments.soak.alarms import Alarms, at_the_end, check_webhook
+from leadline.experiments.soak.record import read_record
+from leadline.experiments.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
+from leadline.experiments.soak.run import record_path as _record_path
+from leadline.places.testbed import LocalTestbed
+from leadline.store.lab import Store
+from leadline.store.labfile import SOAKS
+from leadline.trial.progress import Watcher
+
+__all__ = ["SoakAnswer", "SoakEnded", "SoakPlan", "plan", "report", "run", "so_far"]
+
+
+def _place(lab: Path, watcher: Watcher | None) -> LocalTestbed:
+    return LocalTestbed(lab / SOAKS, watcher)
+
+
+def plan(subject: str, duration: str, lab: Path, overrides: Sequence[str] = ()) -> tuple[SoakPlan, list[str]]:
+    """The plan of a soak of a scenario, a stack file or a study's baseline, and its dry run. Raises UsageError."""
+    place = _place(lab, None)
+    planned = plan_soak(soak_file(subject, overrides), soak_times(duration), place)
+    return planned, planned.lines(place.directory)
+
+
+def run(
+    planned: SoakPlan,
+    lab: Path,
+    *,
+    fresh: bool = False,
+    alarm: str | None = None,
+    webhook: str | None = None,
+    watcher: Watcher | None = None,
+) -> SoakEnded:
+    """Run it, or go on with an unfinished one of the same subject. Raises UsageError, LeadlineError, RestoreError."""
+    if webhook is not None:
+        check_webhook(webhook)
+    place = _place(lab, watcher)
+    alarms = Alarms(planned.name, alarm, webhook, place.watcher.message)
+    try:
+        ended = SoakRun(planned, place, alarms).execute(fresh)
+        alarms.fire(at_the_end(ended.answer))
+    finally:
+        alarms.close()
+    return ended
+
+
+def so_far(planned: SoakPlan, lab: Path) -> tuple[int, SoakAnswer]:
+    """Number and verdict of the newest soak of this subject. Raises UsageError where there is none."""
+    store = Store(lab / SOAKS, create=False)
+    number = store.find(planned.name)
+    return number, answer_of(store, number)
+
+
+def report(lab: Path, number: int, out: Path) -> Path:
+    """Write the page of a soak. Raises OSError."""
+    from leadline.report.soak import build
+
+    store = Store(lab / SOAKS, create=False)
+    return build(store.load(number), read_record(_record_path(store, number)), answer_of(store, number), out)
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +113,7 @@ def soak(
 ) -> None:
     """Load a stack for hours or days, or go on with it; tell whether it degrades, since when and by what."""
     failing = Failing.of(fail, undecided, SOAK_RESPONSES)
-    planned, lines = soaks.plan(subject, for_, lab, set_ or [])
+    planned, lines = plan(subject, for_, lab, set_ or [])
     if dry_run:
         if json:
             print_json({"soak": planned.name, "seconds": planned.times.seconds, "plan": lines})
@@ -64,15 +123,15 @@ def soak(
     restored: tuple[str, ...] = ()
     stopped = ""
     if verdict:
-        number, answer = soaks.so_far(planned, lab)
+        number, answer = so_far(planned, lab)
     else:
         say(*lines, to=errors if json else console)
         watching = watcher(errors if json else console)
         with watching as alarms:
-            ended = soaks.run(planned, lab, fresh=new, alarm=alarm, webhook=webhook, watcher=alarms)
+            ended = run(planned, lab, fresh=new, alarm=alarm, webhook=webhook, watcher=alarms)
         number, answer = ended.number, ended.answer
         restored, stopped = tuple(ended.restored), ended.stopped
-    page = soaks.report(lab, number, out or lab / "soaks" / "reports" / f"{planned.name}-{number}.html")
+    page = report(lab, number, out or lab / "soaks" / "reports" / f"{planned.name}-{number}.html")
     judged = failing.judge(changes_of_soak(answer)) if failing.conditions else ()
     if json:
         document = {"soak": planned.name, "number": number, **answer.document(), **conditions_document(judged)}

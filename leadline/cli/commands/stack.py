@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import stacks
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import errors, print_json, say
+from leadline.places.running import choice_of, start, stop
+from leadline.stack.registry import SERVERS
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +24,7 @@ def register(app: typer.Typer) -> None:
 def up(
     stack: Annotated[
         str,
-        typer.Argument(
-            help=f"SERVER or SERVER/MODE: {', '.join(stacks.SERVERS)}, liberty/orm; a stack file; or a study."
-        ),
+        typer.Argument(help=f"SERVER or SERVER/MODE: {', '.join(SERVERS)}, liberty/orm; a stack file; or a study."),
     ],
     lab: LabOption = Path("lab"),
     set_: Annotated[list[str] | None, typer.Option("--set", help="A knob's level: --set jvm.heap=512m")] = None,
@@ -34,7 +33,7 @@ def up(
 ) -> None:
     """Start a stack and leave it running; print its address."""
     report: Callable[[str], None] = partial(say, to=errors) if not json else lambda _text: None
-    up = stacks.start(stacks.choice_of(stack), set_ or [], lab, port, report)
+    up = start(choice_of(stack), set_ or [], lab, port, report)
     if json:
         document = {"stack": up.stack, "url": up.url, "seconds": up.seconds, "logs": str(up.logs)}
         print_json({**document, "certificate": str(up.trusted) if up.trusted else None})
@@ -48,7 +47,7 @@ def up(
 
 def down(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Stop the stack that ``up`` started and put the host back."""
-    lines = stacks.stop(lab)
+    lines = stop(lab)
     if json:
         print_json({"stopped": lines})
         return

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import stackfiles
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import errors, print_json, say
+from leadline.experiments.stackfiles import CheckStep, first
+from leadline.experiments.stackfiles import check as check_stackfiles
 
 
 def register(parent: typer.Typer) -> None:
@@ -33,7 +34,7 @@ def init(
     out: Annotated[Path | None, file_option("The stack file; NAME.stack.yaml if absent.", "--out", "-o")] = None,
 ) -> None:
     """Write a first stack file from what a jar or another archive tells of itself."""
-    path, text = stackfiles.first(artifact, out, server)
+    path, text = first(artifact, out, server)
     say(text.rstrip())
     say(f"wrote {path}; next: leadline stack check {path}", to=errors)
 
@@ -44,15 +45,15 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Start the application once, load it briefly, read every knob back, run the audits, stop it, put all back."""
-    found: list[stackfiles.CheckStep] = []
+    found: list[CheckStep] = []
 
-    def tell(step: stackfiles.CheckStep) -> None:
+    def tell(step: CheckStep) -> None:
         found.append(step)
         if not json:
             mark = "wrong" if step.wrong else "ok"
             say(f"{step.seconds:6.1f} s  {mark:5}  {': '.join(filter(None, (step.name, step.wrong or step.told)))}")
 
-    good = stackfiles.check(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
+    good = check_stackfiles(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
     if json:
         steps = [{"step": step.name, "seconds": step.seconds, "told": step.told, "wrong": step.wrong} for step in found]
         print_json({"file": str(file), "good": good, "steps": steps})

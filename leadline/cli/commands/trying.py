@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import trying
 from leadline.api.studies import Study
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import console, errors, say
+from leadline.experiments.trying import Attempt, prepare
 
 
 def register(app: typer.Typer) -> None:
@@ -35,11 +35,11 @@ def try_(
     """Write and run a first study: the dozen settings that matter to this kind of application, within a budget."""
     output = errors if json else console
 
-    def tell(attempt: trying.Attempt) -> None:
+    def tell(attempt: Attempt) -> None:
         say(*attempt.notes, to=output)
         if dry_run:
             print_plan(attempt.file, attempt.planned, json, lab)
 
-    attempt = trying.prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
+    attempt = prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
     if not dry_run:
         execute(Study.read(attempt.study), lab, json=json)

@@ -11,7 +11,6 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from leadline.api.stacks import choice_of, settings_of
 from leadline.checks import machine
 from leadline.checks.files.study import StudyFile, find_study, parse_study
 from leadline.checks.plan import plan_study
@@ -23,6 +22,7 @@ from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.study import MachineKind
 from leadline.model.workload import Workload
+from leadline.places.running import choice_of, settings_of
 from leadline.places.simulated import SimulatedTestbed, Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from leadline.api.first import FIRST_SERVERS, QUESTIONS, first_study
-from leadline.api.knobs import knobs_of
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.cli.commands import execute
 from leadline.cli.commands.knobs import knobs
 from leadline.cli.main import app
+from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.places.knobs import knobs_of
 from leadline.stack.registry import SERVERS, service_catalogue
 
 

@@ -13,8 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from leadline.api import scenarios
 from leadline.cli.main import app
+from leadline.load.convert.sources import of_recording, recorder
 from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
 
@@ -74,7 +74,7 @@ def shop() -> Iterator[ThreadingHTTPServer]:
 
 @pytest.fixture
 def proxy(shop: ThreadingHTTPServer) -> Iterator[Any]:
-    yield from serve(scenarios.recorder(f"http://127.0.0.1:{shop.server_port}/shop"))
+    yield from serve(recorder(f"http://127.0.0.1:{shop.server_port}/shop"))
 
 
 def ask(proxy: Any, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, dict[str, str], str]:
@@ -102,7 +102,7 @@ def test_a_visit_becomes_a_scenario_below_the_application_s_root(
     proxy: Any, shop: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     visit(proxy)
-    text = scenarios.of_recording(proxy, "Visit 1")
+    text = of_recording(proxy, "Visit 1")
     found = YAML(typ="safe").load(text)
     assert found["scenario"] == "visit-1"
     first, second = found["transactions"].values()
@@ -145,12 +145,12 @@ def test_a_foreign_name_that_leads_here_is_refused_and_not_recorded(proxy: Any) 
 def test_a_server_that_is_down_is_told_of(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Shop) as gone:
         port = gone.server_port
-    server = scenarios.recorder(f"http://127.0.0.1:{port}")
+    server = recorder(f"http://127.0.0.1:{port}")
     for proxy in serve(server):
         status, _, said = ask(proxy, "GET", "/")
         assert (status, f"http://127.0.0.1:{port} did not answer" in said) == (502, True)
         with pytest.raises(UsageError, match="holds no request over HTTP"):
-            scenarios.of_recording(proxy, "nothing")
+            of_recording(proxy, "nothing")
 
 
 @pytest.mark.parametrize(

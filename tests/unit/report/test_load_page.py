@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from leadline.api import printing
+from leadline.cli.commands import results
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.report.charts.latency import Load, heat_map
@@ -120,6 +120,6 @@ def test_the_heat_map_loses_no_response() -> None:
 
 
 def test_without_a_browser_pdf_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printing.shutil, "which", lambda _: None)
+    monkeypatch.setattr(results.shutil, "which", lambda _: None)
     with pytest.raises(UsageError, match="needs a browser on the path, one of chromium"):
-        printing.find_browser()
+        results.find_browser()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from server_context import PASSWORD, server_context
 
-from leadline.api.stacks import choice_of
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
+from leadline.places.running import choice_of
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.jdbc import DRIVERS

@@ -12,7 +12,6 @@ from threading import Thread
 import pytest
 from toy_application import APPLICATION, toy
 
-from leadline.api.stacks import choice_of
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
@@ -20,6 +19,7 @@ from leadline.host.java import java_home
 from leadline.host.jvm import find_java_home
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
+from leadline.places.running import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched

@@ -11,7 +11,6 @@ import pytest
 from ruamel.yaml import YAML
 from toy_application import toy
 
-from leadline.api.stacks import choice_of
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
@@ -22,6 +21,7 @@ from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.ownparts import OwnKnob, level_read, terms, written
 from leadline.model.ownstack import OwnStack
+from leadline.places.running import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
