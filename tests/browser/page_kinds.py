@@ -19,7 +19,7 @@ from leadline.api.studies import Study, Tuning, read
 from leadline.cli.main import app
 from leadline.conclude.soak import conclude_soak
 from leadline.experiments.bisect.answer import bisect, question
-from leadline.experiments.knee.answer import knee as knee_knee
+from leadline.experiments.knee.answer import knee as search_knee
 from leadline.experiments.knee.run import question_of
 from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.soak import DAY, HOUR, SoakTimes
@@ -102,7 +102,7 @@ def _probe(name: str, folder: Path) -> Path:
     if name == "bisection":
         bisect(question(subject.file), place)
     else:
-        knee_knee(question_of(subject.file, None, None, None, 1.5, 0.2, 0, False), place)
+        search_knee(question_of(subject.file, None, None, None, 1.5, 0.2, 0, False), place)
     return _newest(place.store).report(folder / f"{name}.html")
 
 

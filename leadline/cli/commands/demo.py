@@ -14,7 +14,7 @@ from leadline.cli.output import say
 from leadline.host import received
 from leadline.model.errors import UsageError
 
-ARCHIVE = Path(__file__).parents[1] / "demo.tar.xz"  # written by tools/demo_lab.py
+ARCHIVE = Path(__file__).parents[2] / "demo.tar.xz"  # written by tools/demo_lab.py
 _MARK = "lab.sqlite"
 COMMANDS = ("comparison  leadline compare startup@1 startup@2", "results     leadline show startup@1")
 

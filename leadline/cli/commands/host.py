@@ -11,8 +11,8 @@ from rich.text import Text
 from leadline.cli.options import HostOption, JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.host.checks import HostFinding
-from leadline.places.hosts import doctor as doctor_hosts
-from leadline.places.hosts import restore as restore_hosts
+from leadline.places.hosts import doctor as host_findings
+from leadline.places.hosts import restore as restore_host
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(host: HostOption = "here", json: JsonOption = False) -> None:
     """What a machine can do and how noisy it is, each finding with the command that mends it."""
-    findings = doctor_hosts(host, _tell)
+    findings = host_findings(host, _tell)
     if json:
         print_json({"findings": [_finding(finding) for finding in findings]})
     else:
@@ -58,7 +58,7 @@ def restore(
     json: JsonOption = False,
 ) -> None:
     """Put a host back after any crash: undo every open entry of the journal, end what was started."""
-    lines = restore_hosts(host or ["here"], _tell)
+    lines = restore_host(host or ["here"], _tell)
     if json:
         print_json({"restored": lines})
         return

@@ -11,7 +11,7 @@ import typer
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import errors, print_json, say
 from leadline.experiments.stackfiles import CheckStep, first
-from leadline.experiments.stackfiles import check as check_stackfiles
+from leadline.experiments.stackfiles import check as check_stack_file
 
 
 def register(parent: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def check(
             mark = "wrong" if step.wrong else "ok"
             say(f"{step.seconds:6.1f} s  {mark:5}  {': '.join(filter(None, (step.name, step.wrong or step.told)))}")
 
-    good = check_stackfiles(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
+    good = check_stack_file(file, lab, tell, partial(say, to=errors) if not json else lambda _text: None)
     if json:
         steps = [{"step": step.name, "seconds": step.seconds, "told": step.told, "wrong": step.wrong} for step in found]
         print_json({"file": str(file), "good": good, "steps": steps})

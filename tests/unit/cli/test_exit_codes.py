@@ -151,11 +151,11 @@ class FakeSoak(SimpleNamespace):
 
 def soaks(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     answer = FakeSoak(exit_code=code)
-    monkeypatch.setattr(soak.soaks, "plan", lambda *_: (SimpleNamespace(name="s", times=None), []))
-    monkeypatch.setattr(soak.soaks, "so_far", lambda *_: (1, answer))
+    monkeypatch.setattr(soak, "plan", lambda *_: (SimpleNamespace(name="s", times=None), []))
+    monkeypatch.setattr(soak, "so_far", lambda *_: (1, answer))
     ended = SimpleNamespace(number=1, answer=answer, restored=(), stopped="")
-    monkeypatch.setattr(soak.soaks, "run", lambda *_, **__: ended)
-    monkeypatch.setattr(soak.soaks, "report", lambda *_: Path("soak.html"))
+    monkeypatch.setattr(soak, "run", lambda *_, **__: ended)
+    monkeypatch.setattr(soak, "report", lambda *_: Path("soak.html"))
 
 
 def searches(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
@@ -169,11 +169,11 @@ def searches(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
 
 
 def stacks(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:
-    monkeypatch.setattr(stackfile.stackfiles, "check", lambda *_: good)
+    monkeypatch.setattr(stackfile, "check_stack_file", lambda *_: good)
 
 
 def doctors(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    monkeypatch.setattr(host.hosts, "doctor", lambda *_: [HostFinding("disk", level, "it is full", "rm")])
+    monkeypatch.setattr(host, "host_findings", lambda *_: [HostFinding("disk", level, "it is full", "rm")])
 
 
 def restores(monkeypatch: pytest.MonkeyPatch, error: LeadlineError | None) -> None:
@@ -182,7 +182,7 @@ def restores(monkeypatch: pytest.MonkeyPatch, error: LeadlineError | None) -> No
             raise error
         return []
 
-    monkeypatch.setattr(host.hosts, "restore", restore)
+    monkeypatch.setattr(host, "restore_host", restore)
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, how: EndKind) -> None:
