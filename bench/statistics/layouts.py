@@ -34,10 +34,10 @@ from leadline.model.result import Effect, Observation, Verdict
 from leadline.model.workload import Workload
 from leadline.planning.boundary import boundary_of
 from leadline.planning.looks import look, schedule
-from leadline.planning.watched import NOTHING, watched
+from leadline.planning.watched import interim_of
 
 GAIN = 0.06  # of level 1 of the first factor
-LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched")
+LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched", "switchback: watched")
 LOAD = Workload(users=20, ramp_up=5, steady=96)
 
 
@@ -63,7 +63,7 @@ WORLDS = {
 @cache
 def plan_of(layout: str) -> Plan:
     factors = [Factor(f"vm.k{number}", (0, 1), 0, apply_cost=ApplyCost.LIVE) for number in (0, 1)]
-    if layout == "switchback":
+    if layout.startswith("switchback"):
         return switchback_plan(factors, Design(replicates=6, sentinels=None, switchback=Switchback(slot=6)), LOAD)
     return make_plan(factors, Design(replicates=9, sentinels=None))
 
@@ -122,7 +122,7 @@ def study(layout: str, world: str, seed: int) -> tuple[int, int, bool, bool, flo
     plan = plan_of(layout)
     system = System(plan, layout, WORLDS[world], seed)
     seen: list[Observation] = []
-    if layout.startswith("looks"):
+    if ":" in layout:
         watch = layout.endswith("watched")
         looks: Looks = "watched" if watch else 3
         blocks = schedule(plan, looks)
@@ -136,8 +136,7 @@ def study(layout: str, world: str, seed: int) -> tuple[int, int, bool, bool, flo
                 break
             gone = set(found.drop)
         if watch:
-            now = watched(plan, seen, "throughput")
-            strict = NOTHING if now is None else now.interim()
+            strict = interim_of(plan, seen, "throughput")
         else:
             strict = boundary_of(plan, seen, "throughput", blocks, number).interim(number)  # type: ignore[assignment]
         effects = effects_of(plan, seen, strict)

@@ -1,20 +1,26 @@
-"""Looks over simulated studies: errors, findings and trials run. docs/evidence/layouts.md.
+"""Looks over simulated studies: errors, findings and trials run. docs/evidence/statistics.md, layouts.md.
 
-python bench/statistics/sequential.py [studies] [--only looks slots]
+python bench/statistics/sequential.py [studies] [--only looks slots watched session]
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import numpy as np
+from scipy import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "statistics")]
 
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
+from leadline.analysis.sequential import FEWEST, bounds  # noqa: E402
+from leadline.analysis.table import Floats  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
@@ -103,6 +109,70 @@ def slots_table(studies: int) -> None:
         )
 
 
+NOISES = ("normal", "t with 3 df", "AR 0.3 from trial to trial")
+
+
+def differences(noise: str, studies: int, blocks: int, random: np.random.Generator) -> Floats:
+    """(studies, blocks): differences of pairs of trials in random order, of standard deviation 1, of no effect."""
+    if noise == "t with 3 df":
+        return random.standard_t(3, (studies, blocks)) / math.sqrt(3)
+    if noise.startswith("AR"):
+        trials = random.standard_normal((studies, 2 * blocks)) * math.sqrt(1 - 0.3**2)
+        trials[:, 0] /= math.sqrt(1 - 0.3**2)
+        for at in range(1, 2 * blocks):
+            trials[:, at] += 0.3 * trials[:, at - 1]
+        order = random.choice([-1.0, 1.0], (studies, blocks))
+        return order * (trials[:, 1::2] - trials[:, ::2]) / math.sqrt(2 * 0.7)
+    return random.standard_normal((studies, blocks))
+
+
+def t_ratios(values: Floats) -> Floats:
+    """|t| of each study (rows) after every block; infinite after the first."""
+    numbers = np.arange(1, values.shape[1] + 1)
+    total, squares = values.cumsum(axis=1), (values**2).cumsum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.abs(total) / np.sqrt((numbers * squares - total**2) / (numbers - 1))
+
+
+def mixture(ratios: Floats, effect: float) -> Floats:
+    """Whether a t mixture e-process passes 20 (Wang and Ramdas 2024); a normal prior of the effect's size."""
+    numbers = np.arange(1, ratios.shape[1] + 1)
+    prior, growth = 1 / effect**2, np.log1p(ratios**2 / np.maximum(numbers - 1, 1))
+    shrunk = np.log1p(np.expm1(growth) * prior / (numbers + prior))
+    passes = np.log(prior / (numbers + prior)) + numbers * (growth - shrunk) >= 2 * math.log(20)
+    passes[:, : FEWEST - 1] = False
+    return np.asarray(passes)
+
+
+def watched_table(studies: int) -> None:
+    """One comparison of paired blocks, looked at after each, against a fixed plan of 80 % power."""
+    head = "| fixed plan | watched plan | noise | no effect: called | found | blocks of the fixed"
+    print(f"{head} | e-process: called | found | blocks |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    random = np.random.default_rng(11)
+    for fixed in (8, 16, 32):
+        effects = np.linspace(0.2, 2.0, 3601)
+        critical = stats.t.isf(0.025, fixed - 1)
+        effect = float(effects[np.argmax(stats.nct.sf(critical, fixed - 1, effects * math.sqrt(fixed)) >= 0.8)])
+        for blocks in (fixed, math.floor(1.25 * fixed)):
+            numbers = np.arange(1, blocks + 1)
+            bound = [bounds(blocks).nominal(number / blocks, 0.05) for number in numbers]
+            limits = np.where(numbers < FEWEST, np.inf, stats.t.isf(np.array(bound) / 2, np.maximum(numbers - 1, 1)))
+            for noise in NOISES:
+                null = differences(noise, studies, blocks, random)
+                cells = []
+                before, after = t_ratios(null), t_ratios(null + effect)
+                for called, found in (
+                    ((before > limits) & np.isfinite(limits), (after > limits) & np.isfinite(limits)),
+                    (mixture(before, effect), mixture(after, effect)),
+                ):
+                    ends = np.where(found.any(axis=1), found.argmax(axis=1) + 1, blocks)
+                    cells.append(
+                        f"{called.any(axis=1).mean():.3f} | {found.any(axis=1).mean():.2f} | {ends.mean() / fixed:.2f}"
+                    )
+                print(f"| {fixed} | {blocks} | {noise} | {' | '.join(cells)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", nargs="?", type=int, default=400)
@@ -116,6 +186,7 @@ def main() -> None:
 TABLES: dict[str, Callable[[int], None]] = {
     "looks": looks_table,
     "slots": slots_table,
+    "watched": watched_table,
 }
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """How the effects of a running study narrow: after every complete block, with intervals that hold at all moments
-together (confidence sequences), so that who watches and stops when it is clear is not misled.
+together (``leadline.analysis.sequential``), so that who watches and stops when it is clear is not misled.
 
 They hold whatever rule the study itself follows. A study of fixed size concludes with narrower ones, of one analysis.
 """

@@ -50,7 +50,7 @@ REPEATED = (
     "simultaneous intervals, adjusted p and q hold; plain intervals and p, the p of "
     "equivalence, and rank intervals are those of a single analysis"
 )
-WATCHED = "The study may be watched at any moment (confidence sequences): at all moments together"
+WATCHED = "The study may be watched at any moment: after all blocks together"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class StoppingRule:
             return None
         record, observations = self.record, self.record.observations()
         if record.study.design.looks == "watched":
-            return interim_of(record.plan, observations, response)
+            return interim_of(record.plan, observations, response, 1 - record.study.design.alpha)
         blocks = schedule(record.plan, record.study.design.looks)
         blocks_left = [trial.planned.block for trial in record.trials if trial.is_left]
         number = max(due(record.plan, blocks_left, blocks), 1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leadline.analysis.sequential import FEWEST
 from leadline.host import here
 from leadline.host.timing import Stopwatch
 from leadline.model.conditions import parse
@@ -15,7 +16,6 @@ from leadline.model.errors import UsageError, quoted
 from leadline.model.ownstack import BUILD, Build, OwnFile
 from leadline.model.result import PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
-from leadline.planning.watched import FEWEST
 from leadline.stack.own.words import beside, command_files, full, line_of
 from leadline.trial.command import Command
 

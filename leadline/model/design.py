@@ -113,6 +113,9 @@ class Design(Strict):
         default=1,
         description="times the study is looked at; more than one may end it early; watched: at any moment",
     )
+    alpha: Annotated[float, number(1e-9, 0.5)] = Field(
+        default=0.05, description="of looks: watched, the share of studies without an effect that call one"
+    )
     sentinels: Annotated[int, count(10_000)] | None = Field(
         default=6,
         description="a baseline trial is added wherever more than so many trials would pass without one; null for none",
@@ -132,6 +135,8 @@ class Design(Strict):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Design:
+        if self.alpha != 0.05 and self.looks != "watched":
+            raise KeyedError(("alpha",), "alpha is of `looks: watched`: write that, or leave alpha out")
         check_forks(self)
         return self
 

@@ -1,7 +1,7 @@
 """How often a gate errs: a plan of paired blocks under conditions, simulated with the noise that its own blocks show.
 
 In each block stand both sides, so the noise is that of the differences of blocks, and the analysis of two levels in
-complete blocks is the paired t test, judged by confidence sequences (``leadline.planning.watched``) after every block.
+complete blocks is the paired t test, judged after every block (``leadline.analysis.sequential``).
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.analysis.maxt import max_t
+from leadline.analysis.sequential import FEWEST, bounds
 from leadline.analysis.table import Floats
 from leadline.model import distributions
 from leadline.model.conditions import Condition
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.watched import FEWEST, Watched
 
 PULLS = 1000  # simulated pull requests
 _EFFECTS = (5.0, 10.0, 20.0, 50.0, 100.0)  # percent of harm that is told of
@@ -104,7 +103,9 @@ def log_harm(condition: Condition, percent: float) -> float:
 
 
 def _ends(figures: Floats, conditions: Sequence[Condition]) -> tuple[Floats, Floats]:
-    """(pulls, conditions) broken and undecided, when each ends: as soon as all are decided, or with the plan."""
+    """(pulls, conditions) broken and undecided, when each ends: as soon as one is broken or all are kept, or with the
+    plan.
+    """
     pulls, blocks, _ = figures.shape
     first = min(FEWEST, blocks)
     numbers = np.arange(1, blocks + 1)[:, None]
@@ -115,7 +116,7 @@ def _ends(figures: Floats, conditions: Sequence[Condition]) -> tuple[Floats, Flo
     half = critical * np.sqrt(np.maximum(squares, 0.0) / np.maximum(numbers - 1, 1) / numbers)
     margins = np.array([log_harm(condition, condition.margin or 0.0) for condition in conditions])
     broken, kept = middle - half > margins, middle + half <= margins
-    decided = (broken | kept).all(axis=2)
+    decided = broken.any(axis=2) | kept.all(axis=2)
     ends = np.where(decided.any(axis=1), decided.argmax(axis=1), blocks - first)
     each = np.arange(pulls)
     return broken[each, ends], ~(broken | kept)[each, ends]
@@ -123,5 +124,4 @@ def _ends(figures: Floats, conditions: Sequence[Condition]) -> tuple[Floats, Flo
 
 def _critical(number: int, blocks: int) -> float:
     """Standard errors to each side of the estimate after ``number`` of the plan's blocks."""
-    state = Watched(np.array([number / blocks]), max_t(np.eye(1)))
-    return float(distributions.t.isf((1 - state.interim().level) / 2, number - 1))
+    return float(distributions.t.isf(bounds(blocks).nominal(number / blocks, 0.05) / 2, number - 1))

@@ -21,7 +21,7 @@ import numpy as np
 from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
-from leadline.analysis.maxt import max_t
+from leadline.analysis.sequential import FEWEST
 from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.design.plots import dear_factors, is_live
@@ -33,7 +33,7 @@ from leadline.model.result import Effect, Interval, Observation, Verdict
 from leadline.model.units import signed
 from leadline.planning.boundary import Boundary, boundary_of
 from leadline.planning.paths import simulate
-from leadline.planning.watched import FEWEST, NOTHING, Watched, watched
+from leadline.planning.watched import NOTHING, interim_at, shares_of
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
 OPTIMISM = 1.0  # standard errors added to the estimate when that power is computed
@@ -133,8 +133,7 @@ def final_level(plan: Plan, looks: Looks, level: float = 0.95) -> float:
         return level
     blocks = schedule(plan, looks)
     if looks == "watched":
-        end = Information.of(*planned_sample(plan))
-        return Watched(np.ones(len(plan.comparisons)), max_t(end.fit.scatter(end.known))).interim(level).level
+        return interim_at(plan, np.ones(len(plan.comparisons)), level).level
     boundary = Boundary(simulate(_ahead(plan, (0, *blocks), 1, {})), tuple(block / blocks[-1] for block in blocks))
     strict = boundary.interim(len(blocks), level)
     return level if strict is None else strict.level
@@ -254,10 +253,11 @@ def _stage(
     """How a look judges, the bound at the end of the plan, and standard errors (k) then over those of now."""
     plan, response, blocks, level = asked.plan, asked.response, asked.blocks, asked.level
     if asked.watch:
-        state = watched(plan, seen, response)
-        if state is None:
-            return NOTHING, math.inf, np.ones(len(plan.comparisons))
-        return state.interim(level), state.bound(1.0, level), np.sqrt(state.shares)
+        shares, complete = shares_of(plan, seen, response), np.ones(len(plan.comparisons))
+        if shares is None:
+            return NOTHING, math.inf, complete
+        end = (1 - interim_at(plan, complete, level).level) / len(complete)
+        return interim_at(plan, shares, level), float(distributions.norm.isf(end / 2)), np.sqrt(shares)
     boundary = boundary_of(plan, seen, response, blocks, number, _ahead(plan, blocks, number, closed))
     now, end = (np.linalg.norm(boundary.paths.known[at].fit.half, axis=1) for at in (number - 1, -1))
     ratios = np.divide(end, now, out=np.ones_like(now), where=now > 0)

@@ -49,6 +49,7 @@ class Looking:
     message: Callable[[str], None]
     margin: float = MARGIN
     conditions: Sequence[Condition] = ()
+    level: float = 0.95
     skipped: set[int] = field(default_factory=set)
     _done: int = 0
     _open: Sequence[str] = ()  # conditions, as last told
@@ -60,7 +61,8 @@ class Looking:
         """As the study says, or with other ``looks``."""
         looks, margin = study.design.looks if looks is None else looks, 100 * study.equivalence
         conditions = study.conditions if looks == "watched" else ()
-        return cls(store, record.id, record.plan, looks, study.responses[0], message, margin, conditions)
+        fields = (store, record.id, record.plan, looks, study.responses[0], message, margin, conditions)
+        return cls(*fields, 1 - study.design.alpha)
 
     def looks_before(self, trial: TrialRecord) -> bool:
         """Whether it would look at all trials before this one now."""
@@ -81,7 +83,8 @@ class Looking:
         ]  # a later block can hold a trial of an attempt before an interruption
         if self.conditions:
             return self._decided(record, done, number, len(blocks))
-        look_ = look(self.plan, done, self.response, blocks, number, margin=self.margin, watch=self.looks == "watched")
+        watch = self.looks == "watched"
+        look_ = look(self.plan, done, self.response, blocks, number, self.level, self.margin, watch)
         if look_.stop:
             self.skipped |= skip(self.store, record, lambda _: True, look_.reason)
             return look_.reason
@@ -98,17 +101,17 @@ class Looking:
         return ""
 
     def _decided(self, record: StudyRecord, done: Sequence[Observation], number: int, of: int) -> str:
-        """Why the study ends, once the intervals decide all conditions."""
-        states = judged(self.plan, done, self.conditions)
+        """Why the study ends, once the intervals say that a condition is broken or that all are kept."""
+        states = judged(self.plan, done, self.conditions, self.level)
         undecided = [row.condition.text for row in states if row.state is State.UNDECIDED]
+        broken = [row.condition.text for row in states if row.state is State.BROKEN]
         head = f"at interim analysis {number} of {of}"
-        if undecided:
+        if undecided and not broken:
             if undecided != self._open:
                 self.message(f"{head}: {len(undecided)} of {len(states)} conditions are open ({', '.join(undecided)})")
             self._open = undecided
             return ""
-        broken = [row.condition.text for row in states if row.state is State.BROKEN]
-        reason = f"{head}: every condition is decided" + (f", broken: {', '.join(broken)}" if broken else "")
+        reason = f"{head}: broken: {', '.join(broken)}" if broken else f"{head}: every condition is kept"
         self.skipped |= skip(self.store, record, lambda _: True, reason)
         return reason
 

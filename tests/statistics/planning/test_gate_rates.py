@@ -23,7 +23,7 @@ def ends(seed: int, texts: list[str], harm: float) -> list[State]:
     states: list[State] = []
     for blocks in range(3, BLOCKS + 1):
         states = [row.state for row in judged(plan, [row for row in rows if row.block < blocks], conditions)]
-        if State.UNDECIDED not in states:
+        if State.UNDECIDED not in states or State.BROKEN in states:
             break
     return states
 
