@@ -15,7 +15,7 @@ from rich.text import Text
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.units import format_duration, format_number
-from leadline.trial.progress import Progress, Watcher, together
+from leadline.trial.progress import Progress, Watcher, sharing, together
 
 
 def _ended(record: TrialRecord, label: str) -> str:
@@ -72,7 +72,7 @@ class PlainWatcher:
         self._line(text)
 
     def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
-        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic())
+        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic(), sharing(plan))
         begun = f"{done} of {len(plan.trials)} trials done, about {format_duration(seconds_left)} left"
         self._line(f"study {study_id}: {begun}")
 
@@ -138,7 +138,7 @@ class LiveWatcher:
         self._console.print(text)
 
     def study(self, study_id: int, plan: Plan, done: int, seconds_left: float) -> None:
-        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic())
+        self._progress.begin(len(plan.trials), done, together(plan), seconds_left, time.monotonic(), sharing(plan))
         self.message(f"study {study_id}: {done} of {len(plan.trials)} trials done")
 
     def trial(self, planned: PlannedTrial, attempt: int, label: str, seconds_left: float) -> None:

@@ -25,7 +25,7 @@ from leadline.model.received import from_json
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.store.locks import log_path, stop_path
 from leadline.trial.interruption import Interruption
-from leadline.trial.progress import Progress, Watcher, together
+from leadline.trial.progress import Progress, Watcher, sharing, together
 
 STOPPED = "stopped on the page of leadline ui"
 _LOOK = 0.5  # seconds between looks for a request to stop
@@ -93,6 +93,7 @@ class LiveLog:
             trials=len(plan.trials),
             done=done,
             together=together(plan),
+            sharing=sharing(plan),
             left=seconds_left,
             command=_command(),
             directory=str(Path.cwd()),
@@ -178,7 +179,8 @@ class Live(Progress):
         match event:
             case {"event": "study"}:
                 number, done, beside = int(event["trials"]), int(event["done"]), int(event.get("together", 1))
-                self.begin(number, done, beside, float(event["left"]), self.told_at)
+                shared = float(event.get("sharing", 1.0))
+                self.begin(number, done, beside, float(event["left"]), self.told_at, shared)
                 self.position = min(self.done, self.trials - 1)  # of the trial that comes first
                 self.command, self.directory = [str(word) for word in event["command"]], str(event["directory"])
             case {"event": "trial"}:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from leadline.layouts import layout_of
+from leadline.layouts.forks import work
 from leadline.model.knob import Knob, Level
 from leadline.model.naming import treatment_name
 from leadline.model.plan import Plan, PlannedTrial
@@ -43,19 +45,20 @@ class SilentWatcher:
 
 @dataclass
 class Progress:
-    """How far a run is. ``together``: trials that run side by side; ``left``: seconds as they were told at ``left_at``,
-    in seconds of any clock; ``running``: whether a trial is.
+    """How far a run is. ``together``: trials that run side by side; ``sharing``: those that share a start; ``left``:
+    seconds as they were told at ``left_at``, in seconds of any clock; ``running``: whether a trial is.
     """
 
     trials: int = 0
     done: int = 0
     together: int = 1
+    sharing: float = 1.0
     left: float = 0.0
     left_at: float = 0.0
     running: bool = False
 
-    def begin(self, trials: int, done: int, together: int, left: float, at: float) -> None:
-        self.trials, self.done, self.together = trials, done, max(1, together)
+    def begin(self, trials: int, done: int, together: int, left: float, at: float, sharing: float = 1.0) -> None:
+        self.trials, self.done, self.together, self.sharing = trials, done, max(1, together), max(1.0, sharing)
         self.left, self.left_at, self.running = left, at, False
 
     def trial_begins(self, position: int, left: float, at: float) -> None:
@@ -70,7 +73,7 @@ class Progress:
         passed, others = at - self.left_at, -(-(self.trials - self.done) // self.together) - 1
         if not self.running or others <= 0:
             return self.left - passed
-        return max(self.left - passed, others * passed)
+        return max(self.left - passed, others / self.sharing * passed)
 
     def left_text(self, at: float) -> str:
         seconds = self.seconds_left(at)
@@ -82,6 +85,11 @@ class Progress:
 def together(plan: Plan) -> int:
     """Trials that run side by side."""
     return max(map(len, plan.together))
+
+
+def sharing(plan: Plan) -> float:
+    """Trials for each start of the stack: forks of one world share it."""
+    return len(plan.trials) / work(plan)[1] if layout_of(plan).exact else 1.0
 
 
 def treatment_label(planned: PlannedTrial, plan: Plan, knobs: Mapping[str, Knob] | None = None) -> str:

@@ -45,6 +45,15 @@ def test_the_time_left_is_corrected_by_what_was_seen(
     assert progress.left_text(1000.0 + passed) == said
 
 
+def test_the_first_fork_pays_for_the_start_of_all() -> None:
+    """The fault: 5 h left of 50 min, while the first of 138 forks started its world's server."""
+    progress = Progress()
+    progress.begin(138, 0, 1, 3000.0, 0.0, sharing=23.0)
+    progress.trial_begins(0, 3000.0, 0.0)
+    assert progress.left_text(300.0) == "about 45m left"
+    assert progress.left_text(900.0) == "about 1h29m21s left"
+
+
 @pytest.mark.parametrize(
     ("passed", "said"), [(30, "about 1m30s left"), (90, "about 1m30s left"), (200, "about 3m20s left")]
 )
