@@ -203,9 +203,9 @@ def _check_places(file: StudyFile, host: PlannedHost, levels: Mapping[str, Seque
     def where(name: str, *at: int) -> str:
         return file.where(("factors", name, *at) if name in file.study.factors else ("settings", name))
 
-    for name in placements.PLACES:
+    for name in (*placements.PLACES, placements.SCHEDULER):
         for at, kind in enumerate(levels.get(name, ())):
-            if kind not in (placements.BRD, *placements.MOUNTED):
+            if kind not in (placements.BRD, *placements.MOUNTED, *placements.SCHEDULERS):
                 continue
             if why := host.file_system_lacks(str(kind)):
                 raise UsageError(f"{where(name, at)}: {kind}: {why}")

@@ -138,7 +138,7 @@ class PlannedHost(Protocol):
 
     def knobs(self) -> Sequence[Knob]: ...
     def file_system_lacks(self, kind: str) -> str:
-        """Why no file system of this kind can be made there, empty if it can."""
+        """Why no file system of this kind, or with this I/O scheduler, can be made there; empty if it can."""
 
     def cpus(self) -> Sequence[int]:
         """Numbers of the CPUs that may be used."""
@@ -264,8 +264,16 @@ class Host(TrialHost, Protocol):
         disk (brd), or an overlay over a copy of ``over``; mounted with these options.
         """
 
+    def set_scheduler(self, path: Path, scheduler: str) -> None:
+        """Journal, then set the I/O scheduler of the block device that holds ``path``. Raises LookupError where it has
+        none to choose, TrialFailure(configuration) where the kernel refuses it.
+        """
+
+    def scheduler(self, path: Path) -> str:
+        """The I/O scheduler of the block device that holds ``path``. Raises LookupError where it has none."""
+
     def file_system_lacks(self, kind: str) -> str:
-        """Why no file system of this kind can be made here, empty if it can."""
+        """Why no file system of this kind, or with this I/O scheduler, can be made here; empty if it can."""
 
     def mounted(self, path: Path) -> Mount:
         """What holds ``path``, with its options. Raises LookupError."""

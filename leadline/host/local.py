@@ -24,12 +24,12 @@ from leadline.host.lease import Lease
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
 from leadline.host.process import LocalProcess
-from leadline.host.procfs import Mount, mount_of, mounts, place_of
+from leadline.host.procfs import Mount, mount_of, mounts, place_of, scheduler_file
 from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
-from leadline.model.places import BRD, OVERLAY
+from leadline.model.places import BRD, OVERLAY, SCHEDULER
 
 LOOPBACK = "127.0.0.1"
 _KILLED = 10.0  # seconds that a killed process may take to end
@@ -370,8 +370,23 @@ class LocalHost:
 
         return self._disk(path, kind, make)
 
+    def set_scheduler(self, path: Path, scheduler: str) -> None:
+        """See ``leadline.host.base.Host``."""
+        self._require_watch()
+        file = scheduler_file(path, self.root)
+        try:
+            self.journal.record_file(file, scheduler, note=SCHEDULER)
+            write_setting(file, scheduler)
+        except OSError as error:
+            message = f"the kernel refuses the I/O scheduler {scheduler} of {file.parts[-3]}: {error.strerror}"
+            raise TrialFailure(FailureClass.CONFIGURATION, message) from error
+
+    def scheduler(self, path: Path) -> str:
+        """See ``leadline.host.base.Host``."""
+        return normalise(scheduler_file(path, self.root).read_text())
+
     def file_system_lacks(self, kind: str) -> str:
-        """Why no file system of this kind can be made here, empty if it can."""
+        """See ``leadline.host.base.Host``."""
         return ramdisk.lacks(kind, self.root)
 
     def _disk(self, path: Path, what: str, make: Callable[[Path], str]) -> str:
@@ -395,6 +410,12 @@ class LocalHost:
         why.
         """
         target = str(path.absolute())
+        with suppress(LookupError):
+            settings = str(scheduler_file(path.absolute() / "store", self.root))
+            for entry in self.journal.open_entries():
+                if entry.kind == "file" and entry.target == settings:  # the device outlives what lies on it
+                    with suppress(RestoreError):
+                        self.journal.undo(entry.id)
         for entry in self.journal.open_entries():
             if entry.kind in undo_ramdisk.WHAT and entry.target == target:
                 with suppress(CannotUndo):

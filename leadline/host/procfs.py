@@ -81,6 +81,14 @@ def mount_of(path: Path, root: Path = Path("/")) -> Mount:
     return best
 
 
+def scheduler_file(path: Path, root: Path = Path("/")) -> Path:
+    """The file of the I/O scheduler of the block device that holds ``path``. Raises LookupError."""
+    file = root / "sys/block" / Path(mount_of(path, root).source).name / "queue/scheduler"
+    if not file.exists():
+        raise LookupError(f"what holds {path} is no block device with an I/O scheduler ({file} does not exist)")
+    return file
+
+
 MARK = "LEADLINE_MARK"
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 

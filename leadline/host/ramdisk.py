@@ -18,7 +18,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.procfs import mount_of
 from leadline.host.undo import TREE_MARKER, Entry
 from leadline.host.undo_ramdisk import BLANK, IMAGE, KIND, MAKERS, PACKAGES, UNION, CommandFailed, command
-from leadline.model.places import BRD, OVERLAY
+from leadline.model.places import BRD, OVERLAY, SCHEDULERS
 
 _SLACK = 1 << 20  # the tmpfs keeps a little beside the file
 _SHOWN = 1 << 30  # bytes of a RAM disk in the advice to load its module
@@ -68,9 +68,14 @@ def make(
 
 
 def lacks(kind: str, root: Path = Path("/")) -> str:
-    """Why no file system of this kind can be made here, empty if it can."""
+    """Why no file system of this kind can be made here, or none with this I/O scheduler; empty if it can."""
     if os.geteuid() != 0:
         return "only root may make and mount file systems; run leadline as root, or take disk"
+    if kind in SCHEDULERS:
+        files = sorted((root / "sys/block").glob("*/queue/scheduler"), key=lambda file: "/loop" not in str(file))
+        offered = files[0].read_text().replace("[", "").replace("]", "").split() if files else []
+        names = ", ".join(offered) or "no scheduler"
+        return "" if kind in offered else f"this kernel's block devices have {names}; load its module, or take another"
     if kind == BRD:
         if missing := _missing("ext4"):
             return f"{missing}, or take tmpfs"

@@ -11,6 +11,9 @@ FILE_SYSTEMS = ("ext4", "xfs", "btrfs")  # each in a file on the lab's disk
 MOUNTED = (*FILE_SYSTEMS, OVERLAY)  # those that take options of mount(8)
 CHOICES = (DISK, TMPFS, RAMDISK, *MOUNTED, BRD)
 DEFAULTS = "defaults"  # options of mount(8)
+SCHEDULER = "database.io_scheduler"
+NO_SCHEDULER = "none"
+SCHEDULERS = (NO_SCHEDULER, "mq-deadline", "bfq", "kyber")
 
 DATA, LOG, DATABASE_TEMPORARY = "database.data_place", "database.log_place", "database.temporary_place"
 INSTALLATION, TEMPORARY = "server.installation_place", "server.temporary_place"
@@ -52,4 +55,8 @@ def mount_mistakes(levels: Mapping[str, Sequence[Level]]) -> list[tuple[str, str
         if set(levels.get(knob, ())) - {DEFAULTS} and not used & set(MOUNTED):
             names, some = ", ".join(OPTIONS_OF[knob]), ", ".join(MOUNTED)
             mistakes.append((knob, f"{knob} is of file systems of their own: one of {names} must be of {some}"))
+    places_used = {str(level) for name in OPTIONS_OF[DATABASE_MOUNT] for level in levels.get(name, ())}
+    if levels.get(SCHEDULER) and not places_used & set(FILE_SYSTEMS):
+        some = f"one of {', '.join(OPTIONS_OF[DATABASE_MOUNT])} must be of {', '.join(FILE_SYSTEMS)}"
+        mistakes.append((SCHEDULER, f"{SCHEDULER} is of file systems of their own: {some}"))
     return mistakes

@@ -16,7 +16,17 @@ from leadline.host.paths import cache_dir
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure
 from leadline.model.knob import Knob, Level
-from leadline.model.places import DATA, DATABASE_MOUNT, DATABASE_TEMPORARY, DEFAULTS, DISK, LOG, MOUNTED
+from leadline.model.places import (
+    DATA,
+    DATABASE_MOUNT,
+    DATABASE_TEMPORARY,
+    DEFAULTS,
+    DISK,
+    FILE_SYSTEMS,
+    LOG,
+    MOUNTED,
+    SCHEDULER,
+)
 from leadline.stack import ends, local, places, snapshots
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.jdbc import DRIVERS, JdbcDriver
@@ -29,7 +39,7 @@ from leadline.stack.started import Changing
 
 
 _USES = {DATA: "data", LOG: "log", DATABASE_TEMPORARY: "temporary"}
-NAMES = frozenset({*_USES, DATABASE_MOUNT})
+NAMES = frozenset({*_USES, DATABASE_MOUNT, SCHEDULER})
 
 
 class DatabasePlaces:
@@ -44,6 +54,7 @@ class DatabasePlaces:
             if settings.get(name, DISK) != DISK or (elsewhere and name in settings)
         }
         self._options = str(settings.get(DATABASE_MOUNT, DEFAULTS))
+        self._scheduler = settings.get(SCHEDULER)
         self._paths: dict[str, Path] = {}
         self.told: list[str] = []  # what the places are made of
 
@@ -80,7 +91,24 @@ class DatabasePlaces:
             if DATA not in self._paths:
                 snapshots.mark(self._at_rest)
             _moved(self.data, log, self._log)
+        if self._scheduler is not None:
+            self.schedule(str(self._scheduler))
         return True
+
+    def _on_devices(self) -> list[Path]:
+        """Places that are file systems of their own. Raises NotInPlay."""
+        if paths := [path for name, path in self._paths.items() if self._levels[name] in FILE_SYSTEMS]:
+            return paths
+        raise NotInPlay("no place of the database is a file system of its own on a block device")
+
+    def schedule(self, scheduler: str) -> None:
+        """Set the I/O scheduler of the places' devices. Raises LookupError, NotInPlay, TrialFailure(configuration)."""
+        for path in self._on_devices():
+            self._host.set_scheduler(path, scheduler)
+
+    def scheduler(self) -> Level:
+        """The I/O scheduler of the places' devices; all of them where they differ. Raises LookupError, NotInPlay."""
+        return ", ".join(sorted({self._host.scheduler(path) for path in self._on_devices()}))
 
     def _add(self, name: str, path: Path, told: str) -> None:
         self._paths[name] = path
@@ -355,6 +383,8 @@ class PrivateDatabase(Changing[ServiceContext]):
         try:
             if name == DATABASE_MOUNT:
                 return self.places.options()
+            if name == SCHEDULER:
+                return self.places.scheduler()
             if name in NAMES:
                 return self.places.level(self._ask_path(name))
             return self._ask_level(name)
@@ -362,6 +392,10 @@ class PrivateDatabase(Changing[ServiceContext]):
             raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
 
     def change(self, levels: Settings) -> None:
+        if (scheduler := levels.get(SCHEDULER)) is not None:
+            self.places.schedule(str(scheduler))
+        if not (levels := {name: level for name, level in levels.items() if name != SCHEDULER}):
+            return
         try:
             self._set(levels)
         except local.QueryError as error:

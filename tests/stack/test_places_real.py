@@ -24,6 +24,8 @@ from leadline.model.places import (
     INSTALLATION,
     LOG,
     MOUNTED,
+    SCHEDULER,
+    SCHEDULERS,
     SERVER_MOUNT,
     STORE,
     TEMPORARY,
@@ -41,7 +43,7 @@ pytestmark = [
 ]
 LONGER = matrix("more places and servers take minutes")
 MIXED = {
-    "postgres": {DATA: "tmpfs", LOG: DISK, DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime"},
+    "postgres": {DATA: "tmpfs", LOG: DISK, DATABASE_TEMPORARY: "ext4", DATABASE_MOUNT: "noatime", SCHEDULER: "kyber"},
     "mariadb": {DATA: "overlay", LOG: "ramdisk", DATABASE_TEMPORARY: DISK},
 }
 ONE_PLACE = [{DATA: kind, LOG: DISK} for kind in ("tmpfs", "ramdisk", "brd", "xfs", "btrfs")]
@@ -58,6 +60,8 @@ host = LocalHost(state=state)
 with host.guard(dead_man) if dead_man else nullcontext():
     database = Postgres()
     levels = {"database.log_place": log, "database.data_place": sys.argv[5]}
+    if sys.argv[5] == "ext4":
+        levels["database.io_scheduler"] = "bfq"
     database.configure(ServiceContext(host, home / "run", home / "logs"), levels)
     database.start()
     database.wait_ready(60)
@@ -90,22 +94,31 @@ def traces(home: Path) -> list[str]:
     return [*found, *(str(path) for use in uses for path in places.made(home / "run", use))]
 
 
+def schedulers() -> dict[str, str]:
+    """I/O schedulers of this host's devices."""
+    return {str(file): file.read_text() for file in Path("/sys/block").glob("*/queue/scheduler")}
+
+
 def there_and_back(kind: type[PrivateDatabase], home: Path, levels: Mapping[str, Level]) -> None:
-    database = configured(kind, home, levels)
+    database, before = configured(kind, home, levels), schedulers()
     for name, level in levels.items():
-        if level in ("brd", *MOUNTED) and (why := database.context.host.file_system_lacks(str(level))):
+        if level in ("brd", *MOUNTED, *SCHEDULERS) and (why := database.context.host.file_system_lacks(str(level))):
             pytest.skip(f"{'' if 'not installed' in why else 'host: '}{name} = {level}: {why}")
     database.provision(lambda _: None)
     try:
         database.start()
         database.wait_ready(60)
         assert {name: database.read_back(name) for name in levels} == levels
+        if SCHEDULER in levels:
+            database.apply({SCHEDULER: "mq-deadline"})
+            assert database.read_back(SCHEDULER) == "mq-deadline"
         ask(database, "CREATE TABLE kept (id INT)")
         ask(database, "INSERT INTO kept VALUES (7)")
     finally:
         stopped = database.stop()
     assert stopped, database.log_tail()
     assert traces(home) == []
+    assert before.items() <= schedulers().items()
     at_rest = configured(kind, home, {})
     try:
         at_rest.start()
@@ -152,14 +165,17 @@ def killed(home: Path, log: str, data: str, dead_man: float) -> None:
 
 
 def test_after_kill_9_restore_removes_the_places_and_the_data_are_as_before(cluster: Path) -> None:
-    before = configured(Postgres, cluster, {}).digest()
+    before, of_devices = configured(Postgres, cluster, {}).digest(), schedulers()
     killed(cluster, "tmpfs", "ext4", 0)
     assert traces(cluster)
     host = LocalHost(state=cluster / "state")
     with host.lease():
         told = host.restore()
-    assert sorted(line.partition(" ")[0] for line in told) == ["directory", "file", "process"]
+    kinds = [line.partition(" ")[0] for line in told]
+    assert sorted(kind for kind in kinds if not kind.startswith("/sys/block/")) == ["directory", "file", "process"]
+    assert len(kinds) == 4
     assert traces(cluster) == []
+    assert of_devices.items() <= schedulers().items()
     assert configured(Postgres, cluster, {}).digest() == before
 
 
