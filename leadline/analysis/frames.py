@@ -22,16 +22,15 @@ from scipy import special
 
 from leadline.analysis.table import Floats, Ints
 from leadline.model import distributions
+from leadline.model.frames import LEVEL, FrameEffect, FrameEffects, is_jdk, is_measured
 from leadline.model.result import Interval
 
-ALPHA = 0.05
-LEVEL = 0.95
 SMALLEST = 0.001  # share of all samples of a path or a method that is judged
 MOST = 250  # paths that are judged, and as many methods: the largest
 _CARRIES = 0.8  # share of a path's effect in those it calls, from which on these are the ones to tell
 _BORROWED = 3.0  # degrees of freedom that other frames lend, for each of the frame's own: they may vary together
 _OUTLIER = 0.01
-_JDK = ("java", "javax", "jdk", "sun")
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -39,65 +38,14 @@ class Recording:
     """The samples of a recording, a trial, or a treatment's slots in one server instance.
 
     ``stacks``: samples by stack, the outermost method first, with semicolons between. ``per``: what they are divided
-    by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within.
+    by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within. What was
+    measured rather than sampled is a stack of one frame (``is_measured``), in the samples' unit.
     """
 
     stacks: Mapping[str, float]
     treated: bool
     per: float = 1.0
     block: int | None = None
-
-
-@dataclass(frozen=True)
-class FrameEffect:
-    """The change of one frame's samples per transaction. ``path``: its callers and itself; of a method itself alone.
-
-    ``interval`` holds for this frame by itself (``LEVEL``), ``p_value`` is adjusted for all frames that were judged;
-    both are None for one pair of recordings. ``named``: distinguishable from no change.
-    """
-
-    path: tuple[str, ...]
-    baseline: float
-    change: float
-    interval: Interval | None
-    p_value: float | None
-    own: bool = False  # a method's own samples, on all paths
-
-    @property
-    def name(self) -> str:
-        return self.path[-1] if self.path else "all samples"
-
-    @property
-    def named(self) -> bool:
-        return self.p_value is not None and self.p_value <= ALPHA
-
-
-@dataclass(frozen=True)
-class FrameEffects:
-    """``methods`` and ``paths`` that were judged, the largest change first; ``rest``: the change of smaller methods.
-
-    ``carriers``: the paths that carry the change, without one that another contains: those that are named, of one pair
-    of recordings the largest. ``judged``: frames of the family, those that never differ taken as one.
-    """
-
-    total: FrameEffect
-    methods: tuple[FrameEffect, ...]
-    paths: tuple[FrameEffect, ...]
-    carriers: tuple[FrameEffect, ...]
-    rest: float
-    judged: int
-    recordings: tuple[int, int]  # of the first kind, of the second
-    blocks: int  # 0 where they are not compared in blocks
-
-    @property
-    def pair(self) -> bool:
-        """Whether there is one recording of each kind, so that nothing is known of the noise."""
-        return self.total.interval is None
-
-    @property
-    def named(self) -> tuple[FrameEffect, ...]:
-        """Paths and methods, without the total."""
-        return tuple(effect for effect in (*self.paths, *self.methods) if effect.named)
 
 
 def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
@@ -120,7 +68,10 @@ def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
     rows = np.vstack([tree.counts[paths], own])
     family, place = np.unique(rows, axis=0, return_inverse=True)
     place = place.reshape(len(rows))
-    change, error, degrees = contrast.judge(family, int(place[0]))
+    names = ["", *(tree.names[node] for node in paths[1:]), *methods]
+    measured = np.zeros(len(family), dtype=bool)
+    measured[place[[not name or is_measured(name) for name in names]]] = True
+    change, error, degrees = contrast.judge(family, measured)
     p_values = None
     if error is not None:
         plain = 2 * distributions.t.sf(np.abs(change) / np.maximum(error, 1e-300), degrees)
@@ -150,11 +101,6 @@ def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
         (sum(not recording.treated for recording in compared), sum(recording.treated for recording in compared)),
         len(complete - {None}),
     )
-
-
-def is_jdk(method: str) -> bool:
-    parts = method.replace("/", ".").split(".")
-    return parts[0] in _JDK or parts[:2] == ["com", "sun"]
 
 
 def _largest(effect: FrameEffect) -> tuple[float, tuple[str, ...]]:
@@ -245,9 +191,9 @@ class _Contrast:
         first = np.where(self._treated, 0.0, -self._weights)
         return np.asarray(counts / self._per @ first)
 
-    def judge(self, counts: Floats, total: int) -> tuple[Floats, Floats | None, Floats]:
+    def judge(self, counts: Floats, measured: Flags) -> tuple[Floats, Floats | None, Floats]:
         """Of rows (k, recordings): change, its standard error (None where the noise is unknown), degrees of freedom.
-        The row ``total`` stands by its own variance.
+        Rows that are ``measured`` (k), the total among them, stand by their own variance.
         """
         rates = counts / self._per
         change = rates @ self._weights
@@ -260,7 +206,7 @@ class _Contrast:
         spread = max(0.0, float(np.median((variance - by_counting) / in_common)))
         expected = by_counting + spread * in_common
         ratio, degrees = _moderated(variance / expected, free)
-        ratio[total], degrees[total] = variance[total] / expected[total], free
+        ratio[measured], degrees[measured] = (variance / expected)[measured], free
         return change, np.sqrt(ratio * expected), degrees
 
     def _variance(self, rates: Floats) -> tuple[Floats | None, float]:

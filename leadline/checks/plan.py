@@ -13,6 +13,7 @@ from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
 from leadline.design import DesignError
 from leadline.design.plots import is_live
+from leadline.design.profiling import profiled
 from leadline.host import here
 from leadline.host.base import HERE, PlannedHost
 from leadline.host.registry import is_machine
@@ -105,7 +106,7 @@ def plan_study(
         plan = replace(plan, notes=(*plan.notes, sentence))
     warnings = (*subject.warnings(file, plan, settings), *placements.warnings(all_levels(factors, settings)))
     return Planned(
-        replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings)),
+        replace(plan, notes=(*plan.notes, *without_effect(study.workload), *warnings, *_profiles(study, plan))),
         knobs,
         settings,
         tuple(skipped),
@@ -116,6 +117,15 @@ def plan_study(
         tuple(unchecked),
         sentence,
     )
+
+
+def _profiles(study: Study, plan: Plan) -> list[str]:
+    """Where profiles are taken, in a sentence."""
+    if study.profile == "off" or not study.stack.is_here:
+        return []
+    slots = sum(len(trial.slots) for trial in plan.trials)
+    what = f"{slots} slots" if slots else f"{len(plan.trials)} trials"
+    return [f"A {study.profile} profile of the server in {len(profiled(plan))} of {what}, of every treatment alike."]
 
 
 def _catalogue(

@@ -20,9 +20,11 @@ from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
+from leadline.conclude.explanation import Stacks, explain
 from leadline.conclude.judgement import judged
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.conclude.wording import signed
+from leadline.design.profiling import Place
 from leadline.model.disturbance import OTHERS
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, describing
@@ -192,9 +194,13 @@ def _change(one: ResponseAnalysis, pair: Interaction, side: int, beside: Level) 
 
 @dataclass(frozen=True)
 class Series:
-    """What the conclusion needs of the trials' series, by trial: seconds of slots."""
+    """What the conclusion needs of the trials' series, by trial: seconds of slots; and samples by stack of those slots,
+    and trials without slots, that have a profile, ``cpu_time`` where these are of CPU time.
+    """
 
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
+    profiles: Mapping[Place, Stacks] = field(default_factory=dict)
+    cpu_time: bool = True
 
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
@@ -233,6 +239,7 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     analysis = replace(analysis, confirmations=confirmations_of(record, analysis))
     analysis = judged(record, plan, observations, analysis, describe)
     returns = _returns(record, plan, observations, describe)
+    analysis = replace(analysis, profile=explain(plan, observations, series_.profiles, describe, series_.cpu_time))
     answer_ = answer(analysis, Facts.of(record, analysis.judgement, describe, plan.factors, returns))
     return replace(analysis, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)
 

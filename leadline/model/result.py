@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import Judgement
 from leadline.model.knob import Level
 from leadline.model.plan import Role, Treatment
+
+if TYPE_CHECKING:
+    from leadline.model.frames import StudyProfile
 
 
 class AtLeast(float):
@@ -46,6 +50,10 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("user_cpu_per_transaction", "ms", False, "the same CPU in user mode"),
         ResponseKind("system_cpu_per_transaction", "ms", False, "the same CPU in the kernel"),
         ResponseKind("server_cpu_per_transaction", "ms", False, "CPU of the server for one transaction"),
+        ResponseKind("application_cpu_per_transaction", "ms", False, "of the server's CPU that of application threads"),
+        ResponseKind("collector_cpu_per_transaction", "ms", False, "of the server's CPU that of the garbage collector"),
+        ResponseKind("compiler_cpu_per_transaction", "ms", False, "of the server's CPU that of the JIT compiler"),
+        ResponseKind("jvm_cpu_per_transaction", "ms", False, "of the server's CPU that of the JVM's other threads"),
         ResponseKind("database_cpu_per_transaction", "ms", False, "CPU of the database for one transaction"),
         ResponseKind("web_cpu_per_transaction", "ms", False, "CPU of the web server for one transaction"),
         ResponseKind("driver_cpu_per_transaction", "ms", False, "CPU of the load driver for one transaction"),
@@ -491,4 +499,5 @@ class StudyAnalysis:
     simulated: bool = False
     disturbance: Disturbance | None = None  # None where no observer recorded the host
     judgement: Judgement = field(default_factory=Judgement)  # made by ``leadline.conclude``
+    profile: StudyProfile | None = None  # where the change of CPU lies; None where none was taken
     quantiles: tuple[Effect, ...] = ()  # on p50 to p999, judged together over all of them

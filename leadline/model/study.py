@@ -45,6 +45,11 @@ Question = Annotated[str, Field(min_length=1, max_length=2_000)]
 Budget = Annotated[float, duration(1, YEAR)]
 DeadMan = Annotated[float, duration(1, HOUR)]
 ReadyTimeout = Annotated[float, duration(1, DAY)]
+# `true` and `false` as files had it.
+Profiling = Annotated[
+    Literal["off", "light", "full"],
+    BeforeValidator(lambda found: ("off", "light")[found] if isinstance(found, bool) else found),
+]
 Equivalence = Annotated[
     Share,
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
@@ -325,7 +330,9 @@ class Study(Strict):
     dead_man: DeadMan = 30.0
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
-    profile: bool = Field(default=False, description="take execution samples of the server's JVM, for flame graphs")
+    profile: Profiling = Field(
+        default="off", description="samples of what the server's JVM does, in half of the slots or trials"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -387,13 +394,13 @@ class Study(Strict):
         return self
 
     def _check_profile(self) -> None:
-        if not self.profile:
+        if self.profile == "off":
             return
         if not self.under_load or self.stack.web is not None:
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
-        if ssh_host(self.stack.place):
+        if ssh_host(self.stack.place) and self.profile == "full":
             raise KeyedError(
                 ("profile",), f"a profile is taken on this host, and the server runs on {self.stack.place}"
             )

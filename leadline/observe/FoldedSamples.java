@@ -15,10 +15,11 @@ import jdk.jfr.consumer.RecordingFile;
 /**
  * What flight recordings hold by stack: arguments "seconds" and one file, or a kind of events and files.
  *
- * <p>"seconds": CPU samples, one line a second and stack: unix second, tab, samples, tab, methods from the outermost on
- * with semicolons between. Of a long recording every n-th sample stands for n. A kind ("cpu", "allocation", "wait"): of
- * each file a line "#", tab, its events' name, tab, their number, tab, nanoseconds of CPU that a sample stands for (0
- * where it is not known), then its stacks in the same form with the number of the file, from 0, in place of the second.
+ * <p>"seconds": of each event one line a second and stack: unix second, tab, the event's name, tab, samples, bytes or
+ * microseconds, tab, methods from the outermost on with semicolons between. Of a long recording every n-th event stands
+ * for n. A kind ("cpu", "allocation", "wait"): of each file a line "#", tab, its events' name, tab, their number, tab,
+ * nanoseconds of CPU that a sample stands for (0 where it is not known), then a line a stack: the number of the file,
+ * from 0, tab, value, tab, stack.
  */
 public final class FoldedSamples {
     /** By kind; of CPU samples the first that a file has. */
@@ -42,7 +43,11 @@ public final class FoldedSamples {
         try (PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8)) {
             for (int number = 1; number < args.length; number++) {
                 try {
-                    print(Path.of(args[number]), seconds ? "cpu" : args[0], seconds ? -1 : number - 1, out);
+                    Path file = Path.of(args[number]);
+                    Map<String, Long> counts = count(file);
+                    for (String kind : seconds ? EVENTS.keySet() : List.of(args[0])) {
+                        print(file, counts, kind, seconds ? -1 : number - 1, out);
+                    }
                 } catch (Exception error) { // of whatever kind a damaged file brings about
                     System.err.println(Path.of(args[number]).getFileName() + ": " + error);
                     System.exit(1);
@@ -51,26 +56,31 @@ public final class FoldedSamples {
         }
     }
 
-    private static void print(Path file, String kind, long number, PrintStream out) throws Exception {
-        Map<String, Long> counts = count(file);
+    private static void print(Path file, Map<String, Long> counts, String kind, long number, PrintStream out)
+            throws Exception {
         List<String> events = EVENTS.get(kind).stream().filter(counts::containsKey).toList();
         if (kind.equals("cpu") && events.size() > 1) {
             events = events.subList(0, 1);
         }
         long all = events.stream().mapToLong(counts::get).sum();
         long step = number < 0 ? 1 + all / MOST : 1;
-        Map<Long, Map<String, Long>> lines = new TreeMap<>();
+        Map<String, Map<String, Long>> lines = new TreeMap<>(); // by what a line begins with
         long seen = 0;
         long period = 0;
+        if (all == 0 && number < 0) {
+            return;
+        }
         try (RecordingFile recording = new RecordingFile(file)) {
             while (recording.hasMoreEvents()) {
                 RecordedEvent event = recording.readEvent();
-                if (!events.contains(event.getEventType().getName()) || seen++ % step != 0) {
+                String name = event.getEventType().getName();
+                if (!events.contains(name) || seen++ % step != 0) {
                     continue;
                 }
                 period += event.hasField("samplingPeriod") ? event.getDuration("samplingPeriod").toNanos() : 0;
                 Map<String, Long> stacks = lines.computeIfAbsent(
-                        number < 0 ? event.getStartTime().getEpochSecond() : number, key -> new HashMap<>());
+                        number < 0 ? event.getStartTime().getEpochSecond() + "\t" + name : Long.toString(number),
+                        key -> new HashMap<>());
                 String stack = stack(event.getStackTrace());
                 stacks.merge(
                         stacks.size() < MOST_STACKS || stacks.containsKey(stack) ? stack : "(other stacks)",

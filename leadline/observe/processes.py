@@ -49,6 +49,7 @@ class ProcessObserver:
         self._unlisted: dict[str, None] = {}
         self._members: dict[str, list[int]] = {}
         self._parents: dict[str, list[int]] = {}
+        self._kinds: dict[str, ThreadKinds] = {}
         self._scripts: dict[str, int] = {}  # start of an interpreter whose script is known, by process id
 
     @property
@@ -60,6 +61,7 @@ class ProcessObserver:
         self._count = 0
         self._unlisted.clear()
         self._scripts.clear()
+        self._kinds.clear()
         self._members = context.side_by_side[context.directory] = {}
         self._writer = FrameWriter(context.directory / "raw" / "processes.frames")
         self._sampler = Sampler(self.name, self._sample, context.interval)
@@ -112,6 +114,8 @@ class ProcessObserver:
                 yield from copied
                 if copied and threads:
                     yield from self._threads(f"{role}/{pid}", pid)
+                if copied and role == SERVER:
+                    yield f"{role}/{pid}/{THREADS}", self._kinds.setdefault(role, ThreadKinds(self._files)).seen(pid)
         if self._count % _OTHERS_EVERY == 0:
             yield from self._others()
 
@@ -169,6 +173,43 @@ def _script(command_line: str) -> str:
     return "" if "-c" in words or "-e" in words else first.rpartition("/")[2][:60]
 
 
+class ThreadKinds:
+    """CPU that threads of a kind have used since they were first looked at: of JVMs by their threads' names, which only
+    new threads are asked for. What a thread used after the last look at it is not known.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._of: dict[str, tuple[str, int]] = {}  # by the thread's directory: its kind, ns when last seen
+        self._used: defaultdict[str, int] = defaultdict(int)
+
+    def seen(self, pid: int) -> bytes:
+        """Lines of kind and ns, over all processes so far."""
+        threads = [f"{PROC}/{pid}/task/{task}" for task in self._files.names(f"{PROC}/{pid}/task")]
+        clocks = self._files.read_many(f"{thread}/schedstat" for thread in threads)
+        new = [thread for thread in threads if thread not in self._of]
+        names = self._files.read_many(f"{thread}/comm" for thread in new) if new else {}
+        for thread in threads:
+            used = int((clocks.get(f"{thread}/schedstat", b"").split() or [b"0"])[0])
+            name = names.get(f"{thread}/comm", b"").decode("utf-8", "replace")
+            kind, before = self._of.get(thread, (kind_of_thread(name), used))
+            self._used[kind] += max(0, used - before)
+            self._of[thread] = kind, used
+        return "".join(f"{kind} {ns}\n" for kind, ns in self._used.items()).encode()
+
+
+_KINDS_OF_THREAD = {  # how their names begin; "VM Thread" is the one in whose pauses the collector works
+    "compiler": ("C1 ", "C2 ", "JVMCI"),
+    "collector": ("GC ", "G1 ", "VM Thread", "ZWorker", "ZDriver", "ZDirector", "ZStat", "Shenandoah"),
+    "jvm": ("VM ", "Sweeper", "Signal", "Service", "Monitor", "Common-C", "Notific", "JFR ", "Attach", "Reference"),
+}
+
+
+def kind_of_thread(name: str) -> str:
+    """``compiler``, ``collector``, ``jvm`` for its other work, else ``application``; ``name`` as the kernel has it."""
+    return next((kind for kind, begins in _KINDS_OF_THREAD.items() if name.startswith(begins)), "application")
+
+
 UNITS: Mapping[str, str] = {
     "cpu": "share of one CPU",
     "cpu.user": "share of one CPU",
@@ -176,6 +217,7 @@ UNITS: Mapping[str, str] = {
     "program.cpu": "share of one CPU, by name of a program that is none of the study's",
     "kernel.cpu": "share of one CPU, threads of the kernel",
     "cpu.seconds": "s of CPU since the role's first sample",
+    "threads.cpu_seconds": "s of CPU of the server by kind of thread, since the first sample",
     "rss": "bytes, shared pages counted in every process",
     "rss.anon": "bytes",
     "rss.shared": "bytes of shared memory in the process that has most of it",
@@ -199,6 +241,7 @@ OTHERS = "others"  # beside the roles: processes that are none of the study's
 PROGRAM = "program.cpu"  # of the processes of one name among the others
 KERNEL = "kernel.cpu"
 CLOCK = "clock"  # beside the stat of a study's process: its CPU clock, ns
+SERVER, THREADS = "server", "kinds"  # the role whose threads are told by kind, and that beside its stat
 SCRIPT = "script"  # beside an interpreter's stat: what it runs
 _PROGRAMS = 5  # of each look, those that used most
 
@@ -243,6 +286,8 @@ def decode(frames: Iterable[Frame]) -> TallTable:
             if others is not None:
                 _programs(frame.time_ns, others[1], strangers, ticks, (frame.monotonic_ns - others[0]) / 1e9, table)
             others = (frame.monotonic_ns, strangers)
+        for kind, ns in _kinds(frame).items():
+            table.add(frame.time_ns, "threads.cpu_seconds", kind, ns / 1e9)
         for role, group in groups.items():
             _gauges(frame.time_ns, role, group, page, table)
             if role in last_seen:
@@ -262,6 +307,12 @@ def decode(frames: Iterable[Frame]) -> TallTable:
         table.add(frame.time_ns, "observer.lateness_ms", "processes", frame.lateness_ns / 1e6)
         before = frame
     return table
+
+
+def _kinds(frame: Frame) -> dict[str, int]:
+    """Ns by kind; every process's entry has those before it in it."""
+    entries = [name for name in frame.files if name.startswith(f"{SERVER}/") and name.endswith(f"/{THREADS}")]
+    return procfs.pairs(frame.text(entries[-1])) if entries else {}
 
 
 def _groups(frame: Frame) -> dict[str, _Group]:

@@ -1,13 +1,15 @@
-"""Observer "profile": where the server's JVM spends its CPU time, by the flight recorder's execution samples.
+"""Observer "profile": what the server's JVM does by stack, by its flight recorder, in the stretches asked for.
 
-The JVM looks every 20 ms at up to five of its threads that run Java code. Native code, the kernel and waiting threads
-are not seen. Nothing but these samples is recorded.
+CPU samples, allocation, and waiting for locks and parked. From JDK 25 on, CPU samples are of the threads' CPU time,
+native code and the kernel included; before, the JVM looks at up to five of its threads that run Java code.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from leadline.host import here
 from leadline.host.base import Host
@@ -19,32 +21,60 @@ from leadline.model.received import reading
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import TallTable
 
-METRIC = "profile.samples"
-UNITS: Mapping[str, str] = {METRIC: "samples in that second; the subject is the stack, the outermost method first"}
-PERIOD_MS = 20
+CPU_SAMPLES, SAMPLES = "profile.cpu_samples", "profile.samples"
+# By event of the flight recorder.
+METRICS = {
+    "jdk.CPUTimeSample": CPU_SAMPLES,
+    "jdk.ExecutionSample": SAMPLES,
+    "jdk.ObjectAllocationSample": "profile.allocated",
+    "jdk.JavaMonitorEnter": "profile.locks",
+    "jdk.ThreadPark": "profile.parked",
+}
+_SUBJECT = "in that second; the subject is the stack, the outermost method first"
+UNITS: Mapping[str, str] = {
+    CPU_SAMPLES: f"samples of CPU time {_SUBJECT}",
+    SAMPLES: f"samples of threads that run Java code {_SUBJECT}",
+    "profile.allocated": f"bytes {_SUBJECT}",
+    "profile.locks": f"us of waiting for a monitor {_SUBJECT}",
+    "profile.parked": f"us parked {_SUBJECT}",
+}
+Detail = Literal["light", "full"]
+# Each: ms of CPU between samples, or between looks; allocation samples a second; shortest wait that is recorded.
+_RATES: Mapping[Detail, tuple[int, int, str]] = {"light": (10, 20, "20 ms"), "full": (2, 150, "5 ms")}
+_CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
-_NAME = "leadline"  # of the recording
+_WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
 _SOURCE = Path(__file__).with_name("FoldedSamples.java")
 _PATIENCE = 300.0  # s to read a recording
-_SETTINGS = f"""<?xml version="1.0" encoding="UTF-8"?>
-<configuration version="2.0" label="leadline" description="execution samples alone" provider="leadline">
-  <event name="jdk.ExecutionSample">
-    <setting name="enabled">true</setting>
-    <setting name="period">{PERIOD_MS} ms</setting>
-  </event>
-</configuration>
-"""
+
+
+def _settings(detail: Detail, cpu_time: bool) -> str:
+    period, allocations, shortest = _RATES[detail]
+    cpu = ("jdk.CPUTimeSample", "throttle") if cpu_time else ("jdk.ExecutionSample", "period")
+    events = {
+        cpu[0]: {cpu[1]: f"{period} ms"},
+        "jdk.ObjectAllocationSample": {"throttle": f"{allocations}/s", "stackTrace": "true"},
+        "jdk.JavaMonitorEnter": {"threshold": shortest, "stackTrace": "true"},
+        "jdk.ThreadPark": {"threshold": shortest, "stackTrace": "true"},
+    }
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<configuration version="2.0" label="leadline">']
+    for event, settings in events.items():
+        chosen = "".join(f'<setting name="{name}">{value}</setting>' for name, value in settings.items())
+        lines.append(f'<event name="{event}"><setting name="enabled">true</setting>{chosen}</event>')
+    return "\n".join([*lines, "</configuration>", ""])
 
 
 class ProfileObserver:
-    """Has the server's JVM record execution samples to ``raw/profile.jfr``."""
+    """Has the server's JVM record to ``raw/profile.jfr`` while ``sample`` says so."""
 
     name = "profile"
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, detail: Detail) -> None:
         self._host = host
+        self._detail = detail
         self._context: ObserverContext | None = None
         self._java = 0  # the JVM that records
+        self._sampling = False
         self._problem = ""
 
     @property
@@ -52,43 +82,60 @@ class ProfileObserver:
         return [self._problem] if self._problem else []
 
     def start(self, context: ObserverContext) -> None:
-        """Starts the recording. Never fails a trial: see ``warnings``."""
-        self._context, self._java, self._problem = context, 0, ""
-        server = context.processes.get("server")
-        if server is None:
-            self._problem = "no server to take a profile of"
+        """Nothing is recorded before the first ``sample``."""
+        self._context, self._java, self._sampling, self._problem = context, 0, False, ""
+
+    def sample(self, on: bool) -> None:
+        """Take samples from now on, or no more. Never fails a trial: see ``warnings``."""
+        if self._context is None or on == self._sampling or (self._problem and on):
             return
-        settings = context.directory / "raw" / "profile.jfc"
-        settings.parent.mkdir(parents=True, exist_ok=True)
-        settings.write_text(_SETTINGS)
-        settings.chmod(0o644)  # the server's user reads it, whatever the mask
         try:
-            java = java_pid(self._host.files, server)
-            self._ask(java, "JFR.configure", f"stackdepth={_DEPTH}")  # refused where a recording ran before
-            reply = self._ask(java, "JFR.start", f"name={_NAME}", f"settings={_quoted(settings)}")
-            if "Started recording" not in reply:
-                raise LeadlineError(" ".join(reply.split()))
-            self._java = java
+            if on:
+                self._begin(self._context)
+            else:
+                self._ask("JFR.stop", f"name={_NAME}")
+            self._sampling = on
         except (LeadlineError, ProcessLookupError) as error:
             self._problem = f"no profile of the server: {error}"
-        finally:
-            settings.unlink(missing_ok=True)
+
+    def _begin(self, context: ObserverContext) -> None:
+        server = context.processes.get("server")
+        if server is None:
+            raise LeadlineError("there is none")
+        settings = context.directory / "raw" / "profile.jfc"
+        if not self._java:
+            self._java = java_pid(self._host.files, server)
+            version = re.search(r"^JDK (\d+)", self._ask("VM.version"), re.MULTILINE)
+            settings.parent.mkdir(parents=True, exist_ok=True)
+            settings.write_text(_settings(self._detail, version is not None and int(version[1]) >= _CPU_TIME))
+            settings.chmod(0o644)  # the server's user reads it, whatever the mask
+            self._ask("JFR.configure", f"stackdepth={_DEPTH}")  # refused where a recording ran before
+            self._start(f"name={_WHOLE}", "settings=none")
+        self._start(f"name={_NAME}", f"settings={_quoted(settings)}")
+
+    def _start(self, *words: str) -> None:
+        reply = self._ask("JFR.start", *words)
+        if "Started recording" not in reply:
+            raise LeadlineError(" ".join(reply.split()))
 
     def stop(self) -> None:
+        self.sample(False)
         if not self._java or self._context is None:
             return
-        java, self._java = self._java, 0
         file = recording(self._context.directory)
         write_private(file, "")
         try:
-            self._host.give(file, java)
-            self._ask(java, "JFR.stop", f"name={_NAME}", f"filename={_quoted(file)}")
+            self._host.give(file, self._java)
+            self._ask("JFR.stop", f"name={_WHOLE}", f"filename={_quoted(file)}")
         except LeadlineError as error:
             self._problem = f"no profile of the server: {error}"
+        finally:
+            self._java = 0
+            file.with_suffix(".jfc").unlink(missing_ok=True)
 
-    def _ask(self, java: int, *words: str) -> str:
+    def _ask(self, *words: str) -> str:
         assert self._context is not None
-        return jcmd(self._host, self._context.java_home, java, list(words), timeout=60.0)[1]
+        return jcmd(self._host, self._context.java_home, self._java, list(words), timeout=60.0)[1]
 
     def collect(self) -> Path | None:
         return self.collect_from(self._context.directory) if self._context else None
@@ -102,18 +149,13 @@ class ProfileObserver:
         if not raw.is_file() or not raw.stat().st_size:
             return None
         with reading(str(raw)):
-            table = tabulate(folded(raw))
-        return table.write(directory / "series" / f"{self.name}.parquet")
+            table = tabulate(events_of("seconds", [raw]))
+        return table.write(directory / "series" / f"{self.name}.parquet") if len(table) else None
 
 
 def recording(directory: Path) -> Path:
     """The flight recording of a trial."""
     return directory / "raw" / "profile.jfr"
-
-
-def folded(raw: Path) -> list[str]:
-    """Lines of second, samples and stack of a flight recording. Raises LeadlineError."""
-    return events_of("seconds", [raw])
 
 
 def events_of(kind: str, files: Sequence[Path]) -> list[str]:
@@ -132,8 +174,8 @@ def tabulate(lines: Iterable[str]) -> TallTable:
     """The series of such lines. Raises ValueError for a line of another form."""
     table = TallTable()
     for line in lines:
-        second, samples, stack = line.split("\t")
-        table.add(int(second) * 10**9, METRIC, stack, int(samples))
+        second, event, value, stack = line.split("\t")
+        table.add(int(second) * 10**9, METRICS[event], stack, int(value))
     return table
 
 

@@ -56,8 +56,8 @@ class CpuLines:
     holds work that is not the window's (the ramp-down, or a slot under other levels).
     """
 
-    def __init__(self, series_dir: Path) -> None:
-        rows = series(series_dir, "processes", "cpu.seconds")
+    def __init__(self, series_dir: Path, metric: str = "cpu.seconds") -> None:
+        rows = series(series_dir, "processes", metric)
         self.named = frozenset(rows["subject"])
         self._lines = {
             str(role): (part["time_ns"].to_numpy() / 1e9, part["value"].to_numpy())
@@ -125,6 +125,11 @@ class Recorded:
         return CpuLines(self.series_dir)
 
     @cached_property
+    def threads(self) -> CpuLines:
+        """Of the server by kind of thread."""
+        return CpuLines(self.series_dir, "threads.cpu_seconds")
+
+    @cached_property
     def switches_of_host(self) -> Line:
         """Context switches a second."""
         return _line(series(self.series_dir, "host", "context_switches", "host"))
@@ -176,10 +181,10 @@ def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float)
     web server's too, where there was one. A window that is not known is as the others; a role that is not known leaves
     the sum out.
     """
-    lines = recorded.cpu
-    roles = _services(lines)
+    roles = _services(recorded.cpu)
     by_name = {}
-    for role in (*roles, *([DRIVER] if DRIVER in lines.roles else [])):
+    parts = [(recorded.cpu, role) for role in (*roles, *([DRIVER] if DRIVER in recorded.cpu.roles else []))]
+    for lines, role in (*parts, *((recorded.threads, kind) for kind in recorded.threads.roles)):
         uses = [(lines.between(role, begin, end), end - begin) for begin, end in windows]
         measured = [(use.share * seconds, seconds) for use, seconds in uses if use is not None]
         if measured and throughput > 0:

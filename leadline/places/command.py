@@ -105,6 +105,8 @@ class CommandSystem(AtStart):
     def start_observers(self, directory: Path) -> None:
         """The runs are measured by themselves."""
 
+    def profile(self, on: bool) -> None: ...
+
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return None
 

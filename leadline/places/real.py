@@ -29,6 +29,7 @@ from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext, ObserverSet
 from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
+from leadline.observe.profile import ProfileObserver
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Services
 from leadline.stack.ends import held, stopped
@@ -72,6 +73,7 @@ class RealSystem:
         self._side_by_side: dict[Path, dict[str, list[int]]] = {}  # one for all instances
         self._progress: ProgressLog | None = None
         self._observers = ObserverSet([])
+        self._profile: ProfileObserver | None = None
         self._roles: dict[str, Process] = {}
         self._driver: Process | None = None
         self._driver_lost = False
@@ -136,10 +138,17 @@ class RealSystem:
 
     def start_observers(self, directory: Path) -> None:
         assert isinstance(self._stack, Stack)
-        self._observers = ObserverSet(observers_of(self._study.observe, self._host, self._stack, self._study.profile))
+        detail = self._study.profile
+        self._profile = None if detail == "off" else ProfileObserver(self._host, detail)
+        observers = observers_of(self._study.observe, self._host, self._stack)
+        self._observers = ObserverSet([*observers, *([self._profile] if self._profile else [])])
         java = Path(self._study.stack.java) if self._study.stack.java else None
         self._roles = dict(self._stack.processes())  # the driver joins when it is started
         self._observers.start(ObserverContext(directory, self._roles, java, side_by_side=self._side_by_side))
+
+    def profile(self, on: bool) -> None:
+        if self._profile is not None:
+            self._profile.sample(on)
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         compiled = compiled_since(directory, from_s)

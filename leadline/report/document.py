@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from leadline.conclude.explanation import unit_of
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import AtLeast, StudyAnalysis
-from leadline.report import words
+from leadline.report import frames_text, words
 
 FORMAT = "leadline-study/1"
 
@@ -23,6 +24,15 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     study = record.study
     conclusions = plain(analysis)
     conclusions["judgement"]["standing"] = analysis.judgement.standing
+    if analysis.profile is not None:
+        conclusions["profile"]["levels"] = [
+            {
+                "factor": level.factor,
+                "setting": words.setting(study, level.factor, level.level),
+                **frames_text.document(level.effects, unit_of(level.sentence.partition(":")[0], level.ms)),
+            }
+            for level in analysis.profile.levels
+        ]
     for entry, source in zip(conclusions["responses"], analysis.responses, strict=True):
         kind = words.kind_of(source.response)
         entry["unit"], entry["higher_is_better"] = kind.unit, kind.higher_is_better

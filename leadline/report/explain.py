@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.analysis.frames import FrameEffects, Recording, frame_effects
+from leadline.analysis.frames import Recording, frame_effects
+from leadline.conclude.frames import Unit, sentence
 from leadline.model.errors import UsageError
+from leadline.model.frames import FrameEffects
 from leadline.observe.stacks import Kind, Stacks, stacks_of
 from leadline.report import frames_text
-from leadline.report.frames_text import Unit
+from leadline.report.ci import escaped, markdown_table
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,19 @@ class Explanation:
 
     @property
     def answer(self) -> str:
-        return frames_text.sentence(self.effects, self.unit)
+        return sentence(self.effects, self.unit)
 
     def lines(self) -> list[str]:
         """Table and notes."""
         return frames_text.lines(self.effects, self.unit)
 
     def markdown(self) -> str:
-        return frames_text.markdown(self.effects, self.unit)
+        """The sentence, the table and the notes."""
+        head = ("change", "95 % interval", "before", f"frame ({self.unit.name})")
+        table = markdown_table(head, frames_text.rows(self.effects, self.unit), "rlrl")
+        return "\n".join(
+            [f"**{escaped(self.answer)}**", "", table, "", *frames_text.notes(self.effects, self.unit), ""]
+        )
 
     def document(self) -> dict[str, Any]:
         """The JSON document ``leadline-explain/1``."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from leadline.experiments.results import profiles_of
 from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
@@ -15,7 +18,7 @@ from leadline.report import view, words
 from leadline.report.document import document, with_simulated
 from leadline.report.view import View
 
-FORMATS = ("csv", "png", "svg", "json")
+FORMATS = ("csv", "png", "svg", "json", "folded")
 
 
 def check_formats(formats: Iterable[str]) -> list[str]:
@@ -34,7 +37,8 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response),
     interactions.csv (the same of pairs of levels, where the design has them), latency.csv (a row a treatment,
     transaction and percentile), readings.csv and, where trials have slots, slots.csv (a row a slot). ``json``:
-    study.json (docs/reference/json.md). ``png`` and ``svg``: the figures.
+    study.json (docs/reference/json.md). ``png`` and ``svg``: the figures. ``folded``: the server's stacks of each
+    setting, where profiles were taken.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
     """
     wanted = check_formats(formats)
@@ -44,7 +48,9 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
         path = out_dir / "study.json"
         path.write_text(json.dumps(document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         written.append(path)
-    if set(wanted) - {"json"}:
+    if "folded" in wanted:
+        written += _folded(record, out_dir)
+    if set(wanted) - {"json", "folded"}:
         content = view.gather(record, analysis, figures=bool({"png", "svg"} & set(wanted)))
         if "csv" in wanted:
             written += [
@@ -68,6 +74,22 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
                 path.write_bytes(figure.png())
                 written.append(path)
     return written
+
+
+def _folded(record: StudyRecord, out_dir: Path) -> list[Path]:
+    """``stacks-SETTING.folded``: lines of stack and CPU samples."""
+    profiles, _ = profiles_of(record)
+    settings: dict[str, Counter[str]] = {}
+    for trial in record.trials:
+        for slot in (*trial.slots, None):
+            treatment = slot.treatment if slot else trial.planned.treatment
+            if stacks := profiles.get((trial.id, slot.index if slot else None)):
+                counts = settings.setdefault(words.treatment_text(record.study, record.plan, treatment), Counter())
+                counts.update({stack: round(samples) for stack, samples in stacks.items()})
+    paths = [out_dir / f"stacks-{re.sub(r'[^A-Za-z0-9._=-]+', '-', setting)}.folded" for setting in settings]
+    for path, counts in zip(paths, settings.values(), strict=True):
+        path.write_text("".join(f"{stack} {count}\n" for stack, count in sorted(counts.items())), encoding="utf-8")
+    return paths
 
 
 Cell = str | int | float | bool | None

@@ -3,74 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from leadline.analysis.frames import ALPHA, FrameEffect, FrameEffects, Recording
+from leadline.analysis.frames import Recording
+from leadline.conclude.frames import Unit, below, sentence, short
+from leadline.model.frames import ALPHA, FrameEffect, FrameEffects, is_measured
 from leadline.model.units import rounded, signed
 from leadline.report import words
-from leadline.report.ci import escaped, markdown_table
 
-MOST_TOLD = 4  # frames of the sentence
 MOST_ROWS = 20  # of a table
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Of figures: ``what`` was counted, ``factor`` from samples to the unit, ``name`` of the unit. ``shares``: samples
-    are divided by all of their recording, so that the total is the same everywhere.
-    """
-
-    what: str
-    name: str
-    factor: float = 1.0
-    shares: bool = False
-
-
-def short(name: str) -> str:
-    """``Class.method``."""
-    return ".".join(name.replace("/", ".").split(".")[-2:])
-
-
-def sentence(effects: FrameEffects, unit: Unit) -> str:
-    """Which frames carry which share of the difference, or that none is distinguishable."""
-    total = effects.total
-    head = f"{unit.what}: " if unit.shares else f"{unit.what}: {_change(total, unit)}"
-    carriers = effects.carriers or [method for method in effects.methods if method.named]
-    parts = [_part(effect, total, unit) for effect in carriers[:MOST_TOLD]]
-    more = len(carriers) - len(parts)
-    if effects.pair:
-        frames = f"most of the difference is {', '.join(parts)}" if parts else "no frame differs much"
-        return f"{head}{'' if unit.shares else '; '}{frames}. One pair of recordings: what of it is noise is not known."
-    if not parts:
-        return f"{head}{'' if unit.shares else '; '}no frame is distinguishable from no change."
-    listed = ", ".join(parts) + (f" and {words.plural(more, 'more frame')}" if more > 0 else "")
-    return f"{head}{'' if unit.shares else ': '}{listed}."
-
-
-def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
-    below = _below(effect)
-    if not unit.shares and (total.named or (total.interval is None and total.change)):
-        return f"{100 * effect.change / total.change:.0f} % in {below}"
-    return f"{_change(effect, unit)} in {below}"
-
-
-def _below(effect: FrameEffect) -> str:
-    """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
-    if len(effect.path) == 1 and effect.own:
-        return f"{short(effect.name)} itself"
-    return f"{' > '.join(short(name) for name in effect.path[-2:])} and below"
-
-
-def _change(effect: FrameEffect, unit: Unit) -> str:
-    """The change with its interval, in percent of the baseline where that is the total's, else in the unit."""
-    whole = not effect.path and effect.baseline
-    factor = 100 / effect.baseline if whole else unit.factor
-    name = "%" if whole else unit.name
-    interval = ""
-    if effect.interval is not None:
-        interval = f" [{signed(effect.interval.low * factor, 3)}, {signed(effect.interval.high * factor, 3)}]"
-    return f"{signed(effect.change * factor, 3)} {name}{interval}"
 
 
 def notes(effects: FrameEffects, unit: Unit) -> Iterator[str]:
@@ -94,13 +35,13 @@ def notes(effects: FrameEffects, unit: Unit) -> Iterator[str]:
 def rows(effects: FrameEffects, unit: Unit) -> list[tuple[str, str, str, str]]:
     """Change with interval, baseline, verdict and frame: the total, carriers, then methods by their own samples."""
     table = [] if unit.shares else [(effects.total, "all samples")]
-    table += [(effect, _below(effect)) for effect in effects.carriers]
-    judged = [method for method in effects.methods if method.named or effects.pair]
+    table += [(effect, below(effect)) for effect in effects.carriers]
+    judged = [method for method in effects.methods if (method.named or effects.pair) and not is_measured(method.name)]
     table += [(method, f"{short(method.name)} itself") for method in judged]
-    return [_row(effect, name, unit) for effect, name in table[:MOST_ROWS]]
+    return [row(effect, name, unit) for effect, name in table[:MOST_ROWS]]
 
 
-def _row(effect: FrameEffect, name: str, unit: Unit) -> tuple[str, str, str, str]:
+def row(effect: FrameEffect, name: str, unit: Unit) -> tuple[str, str, str, str]:
     change, interval = signed(effect.change * unit.factor, 3), ""
     if effect.interval is not None:
         low, high = effect.interval.low * unit.factor, effect.interval.high * unit.factor
@@ -116,16 +57,10 @@ def lines(effects: FrameEffects, unit: Unit) -> list[str]:
     return ["", *text, "", *notes(effects, unit)]
 
 
-def markdown(effects: FrameEffects, unit: Unit) -> str:
-    """The sentence, the table and the notes."""
-    table = markdown_table(("change", "95 % interval", "before", f"frame ({unit.name})"), rows(effects, unit), "rlrl")
-    return "\n".join([f"**{escaped(sentence(effects, unit))}**", "", table, "", *notes(effects, unit)]) + "\n"
-
-
 def document(effects: FrameEffects, unit: Unit) -> dict[str, Any]:
     """``leadline-explain/1``: figures in ``unit``, intervals null for one pair."""
 
-    def row(effect: FrameEffect) -> dict[str, Any]:
+    def figures(effect: FrameEffect) -> dict[str, Any]:
         interval = effect.interval
         return {
             "path": list(effect.path),
@@ -145,11 +80,11 @@ def document(effects: FrameEffects, unit: Unit) -> dict[str, Any]:
         "recordings": list(effects.recordings),
         "blocks": effects.blocks,
         "judged": effects.judged,
-        "total": None if unit.shares else row(effects.total),
+        "total": None if unit.shares else figures(effects.total),
         "rest": effects.rest * unit.factor,
-        "carriers": [row(effect) for effect in effects.carriers],
-        "paths": [row(effect) for effect in effects.paths],
-        "methods": [row(effect) for effect in effects.methods],
+        "carriers": [figures(effect) for effect in effects.carriers],
+        "paths": [figures(effect) for effect in effects.paths],
+        "methods": [figures(effect) for effect in effects.methods],
         "notes": list(notes(effects, unit)),
     }
 

@@ -228,7 +228,6 @@ def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
             for choice in content.choices
         },
         "margin": MARGIN,
-        **({"flames": content.profile.data()} if content.profile else {}),
     }
 
 

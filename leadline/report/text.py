@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from leadline.conclude.between import Between, History, Moved
+from leadline.conclude.frames import told_frames
 from leadline.conclude.wording import listed
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, ResponseAnalysis, StudyAnalysis, Verdict
@@ -59,6 +60,10 @@ class StudyTable:
         if (analysis.judgement.figures or self._verbose) and analysis.responses:
             yield Text("")
             yield from self._table(10_000 if options.no_wrap else options.max_width)
+        if analysis.profile is not None and analysis.judgement.figures:
+            yield Text("")
+            yield from (Text(one_line(level.sentence)) for level in told_frames(analysis.profile))
+            yield from (Text(note, style="dim") for note in analysis.profile.notes)
         if self._verbose:
             for response in analysis.responses:
                 yield from self._details(response)

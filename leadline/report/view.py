@@ -25,9 +25,9 @@ from leadline.report.charts.latency import Load, heat_map
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
+from leadline.report.flames import Flames, flames
 from leadline.report.glance import Axis, Glance, axis, glance, strongest
 from leadline.report.observed import facts, statements, threads
-from leadline.report.profile import Profile, profile
 from leadline.report.sizes import Sizes, sizes
 
 # What is said beneath each panel of a trial: what happened there, and what to try next.
@@ -151,7 +151,7 @@ class View:
     explained: Mapping[str, Sequence[Change]]  # of forks: treatment -> counters that changed
     not_counted: str  # why they lack instructions, a sentence; empty where they have them
     sizes: Sizes | None
-    profile: Profile | None  # of the treatments of charts
+    flames: Flames | None
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export: the page draws the effects itself."""
@@ -231,7 +231,7 @@ def gather(
         explained=_explained(record, files, labels),
         not_counted=_not_counted(record, files),
         sizes=sizes(record, files),
-        profile=profile({name: groups[name] for name in charted}),
+        flames=flames(record, analysis.profile),
     )
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leadline.design.profiling import Place
 from leadline.host.base import TrialHost
 from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed, unanswered
@@ -62,6 +63,7 @@ class TrialRunner:
     interruption: Interruption
     originals: dict[str, Level] = field(default_factory=dict, init=False)  # of this run, before its first change
     last: Attempt | None = field(default=None, init=False)
+    profiled: frozenset[Place] = frozenset()  # of the study's plan
     repeats_left: int = 0  # disturbed trials that may still be measured again
     breaking: list[Breaking] = field(default_factory=list, init=False)
 
@@ -259,6 +261,10 @@ class Attempt:
     def observe(self) -> None:
         with self.step("start-observers"):
             self.system.start_observers(self.directory)
+            if any(position == self.planned.position for position, _ in self.runner.profiled):
+                self.system.profile(True)
+                if self.planned.slots:  # its start takes longer than those within the slots
+                    self.system.profile(False)
 
     def load(self) -> None:
         watcher, planned = self.runner.watcher, self.planned
@@ -336,6 +342,8 @@ class Attempt:
                 usual=runner.usual,
                 breaking=runner.breaking,
                 limit=runner.study.limits.errors,
+                profile=self.system.profile,
+                profiled=frozenset(slot for trial, slot in runner.profiled if trial == self.planned.position),
             )
 
     def _first_treatment(self) -> Treatment:

@@ -11,7 +11,6 @@ from leadline.observe.gc import GcObserver
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver
 from leadline.observe.processes import ProcessObserver
-from leadline.observe.profile import ProfileObserver
 from leadline.stack.assembly import Stack
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
 
@@ -31,11 +30,7 @@ OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
 )
 
 
-def observers_of(observe: bool, host: Host, stack: Stack, profile: bool = False) -> list[Observer]:
-    """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so, and the
-    server's profile where ``profile`` does.
-    """
+def observers_of(observe: bool, host: Host, stack: Stack) -> list[Observer]:
+    """CPU per transaction is a response, so processes are observed always; the rest where ``observe`` says so."""
     observers = [make(host, stack) for make in OBSERVERS] if observe else []
-    if profile:
-        observers.append(ProfileObserver(host))
     return [ProcessObserver(host.files), *(observer for observer in observers if observer is not None)]

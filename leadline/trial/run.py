@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import leadline
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, first_guess, load_seconds
+from leadline.design.profiling import profiled
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.layouts import layout_of
@@ -204,6 +205,7 @@ class StudyRun:
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         if self.part is not None:
             runner.repeats_left = min(runner.repeats_left, self.part.repeats)
+        runner.profiled = profiled(record.plan) if study.profile != "off" else frozenset()
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak = Streak(self.give_up)
         looking = Looking.at(study, self.store, record, self.watcher.message, None if self.part is None else 1)

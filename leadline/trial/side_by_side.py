@@ -142,6 +142,7 @@ class _Slots:
             turns += [(turn, attempt, number - warm_up) for number, turn in enumerate(attempt.planned.turns)]
         self._turns = sorted(turns, key=lambda one: one[0].begin)
         self._now: list[SlotChanges] = []
+        self._before: list[SlotChanges] = []  # had their turn, and may still have a profile taken
         self._begun = -1.0
 
     def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
@@ -154,15 +155,23 @@ class _Slots:
             self._now.append(attempt.changes)
             attempt.changes.look()
             attempt.changes.begin(number, due_ns, clock)
+            self._rest()
 
     def _hold(self) -> None:
         for changes in self._now:
             changes.hold()
-        self._now = []
+        self._before, self._now = self._now, []
+
+    def _rest(self) -> None:
+        for changes in self._before:
+            if all(changes is not other for other in self._now):
+                changes.profile(False)
+        self._before = []
 
     def finish(self) -> None:
         """After the load: the last slot's levels held; what each instance, and the host, has now."""
         self._hold()
+        self._rest()
         for attempt in self._attempts:
             if attempt.changes is not None:
                 attempt.changes.look()

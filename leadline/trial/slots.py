@@ -103,6 +103,8 @@ class SlotChanges:
     lateness: Lateness = field(default_factory=Lateness)
     usual: Mapping[str, Level] = field(default_factory=dict)  # the baseline's levels
     breaking: list[Breaking] = field(default_factory=list)  # of all trials of a run
+    profile: Callable[[bool], None] = lambda _: None
+    profiled: frozenset[int | None] = frozenset()  # slots with a profile
     limit: float = 1.0  # share of transactions that may fail
     begun: list[BegunSlot] = field(default_factory=list, init=False)
     changing: tuple[str, ...] = field(init=False)
@@ -147,6 +149,7 @@ class SlotChanges:
             begun.done = self._change(begun, wanted, clock)
         begun.failure = begun.done.failure
         self.store.end_slot(self.trial, self.attempt, index, begun.done)
+        self.profile(index in self.profiled)  # after its levels, which must not come late
         if begun.without:
             return
         late = 0.0 if begun.restarted else (begun.done.set_at_ns - due_ns) / 1e9
@@ -155,6 +158,7 @@ class SlotChanges:
     def finish(self) -> None:
         """After the load: the last slot's levels held to its end, and some slot counts. Raises TrialFailure."""
         self.hold()
+        self.profile(False)
         self.check_some()
 
     @property

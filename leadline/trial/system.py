@@ -119,6 +119,9 @@ class System(Protocol):
         """Of the knobs of its services."""
 
     def start_observers(self, directory: Path) -> None: ...
+    def profile(self, on: bool) -> None:
+        """While observers record: take samples of the server's stacks from now on, or no more."""
+
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         """Since that moment (unix seconds), while observers record; None where it is not known."""
 

@@ -57,7 +57,7 @@ def visit(browser: playwright.Browser, report: tuple[Path, StudyRecord, StudyAna
     opened.page.evaluate(SCROLL_THROUGH)
     opened.page.wait_for_function(
         "document.querySelectorAll('[data-figure]:not([data-live])').length === 0"
-        " && document.getElementById('explorer').dataset.shown && document.getElementById('flame-graphs').dataset.live"
+        " && document.getElementById('explorer').dataset.shown && document.querySelector('.flames').dataset.live"
     )
     yield opened
     opened.context.close()
@@ -192,41 +192,28 @@ def test_a_zoom_is_shared_by_all_panels_of_both_trials(visit: Visit) -> None:
     assert shown.inner_text() == "all of it"
 
 
-def test_a_click_on_a_frame_zooms_into_it_on_both_sides(visit: Visit) -> None:
+def test_frames_are_zoomed_into_read_by_the_keyboard_and_found(visit: Visit) -> None:
     page = visit.page
-    left, right = (page.locator(f"[data-flame={side}] .flame") for side in ("a", "b"))
-    whole = left.locator("[data-frame]").count()
-    assert left.locator("div", has_text="HashMap.get").count() == 2
-    left.get_by_text("Orders.list", exact=True).click()
-    assert page.locator("#flame-graphs output").inner_text() == "in app.Orders.list"
-    for side in (left, right):
-        zoomed = side.get_by_text("Orders.list", exact=True).bounding_box()
-        assert zoomed is not None
-        assert zoomed["width"] == pytest.approx(side.evaluate("one => one.clientWidth"), abs=1.5)
-        assert side.locator("div", has_text="HashMap.get").count() == 1
-        assert side.locator("div", has_text="Orders.place").count() == 0
-    left.focus()
+    graph = page.locator(".flames").first
+    flame, told = graph.locator(".flame"), graph.locator("output")
+    whole = flame.locator("> div:visible").count()
+    flame.get_by_text("Orders.place", exact=True).click()
+    zoomed = flame.get_by_text("Orders.place", exact=True).bounding_box()
+    assert zoomed is not None
+    assert zoomed["width"] == pytest.approx(flame.evaluate("one => one.clientWidth"), abs=1.5)
+    assert flame.get_by_text("Orders.list", exact=True).is_hidden()
+    assert "Orders.place and below (application)" in told.inner_text()
+    flame.focus()
     page.keyboard.press("Escape")
-    assert left.locator("[data-frame]").count() == whole
-    assert page.locator("#flame-graphs output").inner_text() == ""
-
-
-def test_the_keyboard_goes_through_the_frames_and_a_search_marks_them(visit: Visit) -> None:
-    page = visit.page
-    left = page.locator("[data-flame=a] .flame")
-    left.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
-        page.keyboard.press(key)
-    tip = page.locator("#tip")
-    assert re.fullmatch(r"app\.Orders\.place\n80\.0 % of the samples", tip.inner_text())
-    page.keyboard.press("Enter")
-    assert page.locator("#flame-graphs output").inner_text() == "in app.Orders.place"
+    assert flame.locator("> div:visible").count() == whole
+    assert told.inner_text() == ""
+    page.keyboard.press("ArrowDown")
+    assert re.match(r"the (application|JDBC driver): .* ms of CPU per transaction, baseline", told.inner_text())
     page.keyboard.press("Escape")
-    page.get_by_label("Find").fill("hashmap")
-    assert left.locator(".hit").count() == 2
-    assert "hashmap: 35.0 %" in page.locator("[data-flame=a] figcaption").inner_text()
-    page.get_by_label("Find").fill("")
-    assert left.locator(".hit").count() == 0
+    graph.get_by_label("Find").fill("orders.place")
+    assert flame.locator(".hit").count() >= 1
+    graph.get_by_label("Find").fill("")
+    assert flame.locator(".hit").count() == 0
     assert visit.complaints == []
 
 

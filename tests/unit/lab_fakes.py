@@ -153,6 +153,7 @@ class FakeSystem(AtStart):
     cpu_each: float = 0.0  # of each instance in the first ``busy_slots`` slots of another one
     busy_slots: int = 0
     use: MachineUse | None = None  # what else the machine does
+    profiles: list[bool] = field(default_factory=list)  # begun and ended
     compiling: list[Compiled] = field(default_factory=list)  # what the compiler did, each time it is asked
     resting: list[float] = field(default_factory=list)  # CPU seconds since it was last asked, each time it is
     cpu_used: float = 0.0
@@ -207,6 +208,9 @@ class FakeSystem(AtStart):
         self._call("start-observers")
         self.recording = directory / "recording"
         self.recording.touch()
+
+    def profile(self, on: bool) -> None:
+        self.profiles.append(on)
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return self.compiling.pop(0) if self.compiling else None

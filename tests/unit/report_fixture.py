@@ -6,15 +6,19 @@ one trial lost its files, and strings from outside try to break the page.
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from hdrh.histogram import HdrHistogram
 
+from leadline.conclude.explanation import explain
+from leadline.experiments.results import profiles_of
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import Judgement
 from leadline.model.knob import Level
+from leadline.model.naming import describing
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
 from leadline.model.result import (
@@ -79,7 +83,7 @@ RESPONSES = {
 }
 
 
-def fake_study(lab: Path, replicates: int = 4) -> tuple[StudyRecord, StudyAnalysis]:
+def fake_study(lab: Path, replicates: int = 4, profiled: bool = True) -> tuple[StudyRecord, StudyAnalysis]:
     """A record whose trials have files below ``lab``, and an analysis that fits it."""
     rng = np.random.default_rng(11)
     plan = _plan(replicates, rng)
@@ -90,6 +94,7 @@ def fake_study(lab: Path, replicates: int = 4) -> tuple[StudyRecord, StudyAnalys
             "factors": {POOL: [10, 1, 2, 40], CACHE: [60, 0], DIRTY: [3000, 500], HEAP: ["512m", "8m"]},
             "workload": {"users": 40, "ramp_up": RAMP, "steady": STEADY, "ramp_down": DOWN},
             "design": {"replicates": replicates, "seed": 7},
+            "profile": "light" if profiled else "off",
         }
     )
     trials = []
@@ -112,7 +117,9 @@ def fake_study(lab: Path, replicates: int = 4) -> tuple[StudyRecord, StudyAnalys
         trials=tuple(trials),
         skipped=("vm.nr_hugepages is left out: needs root",),
     )
-    return record, _analysis(record)
+    profiles, cpu_time = profiles_of(record)
+    profile = explain(plan, record.observations(), profiles, describing(study), cpu_time)
+    return record, replace(_analysis(record), profile=profile)
 
 
 def _plan(replicates: int, rng: np.random.Generator) -> Plan:
@@ -171,6 +178,7 @@ def _trial(lab: Path, planned: PlannedTrial, plan: Plan, rng: np.random.Generato
     for name, (mean, which, noise) in RESPONSES.items():
         change = (latency if which == 0 else throughput if which == 1 else 0.5) / 100
         responses[name] = mean * (1 + change) * drift * float(rng.normal(1, noise / 100))
+    responses["server_cpu_per_transaction"] = responses["cpu_per_transaction"]
     begin = started + 15
     phases = Phases(begin, begin + RAMP + 4, begin + RAMP + STEADY, begin + RAMP + STEADY + DOWN)
     lost = planned.position == 5

@@ -132,6 +132,8 @@ class SimulatedSystem(AtStart):
     def start_observers(self, directory: Path) -> None:
         """There is nothing to observe: series come from the model."""
 
+    def profile(self, on: bool) -> None: ...
+
     def compiled(self, directory: Path, from_s: float) -> Compiled:  # noqa: ARG002
         """Nothing: a simulated server's warm-up is in its speed alone."""
         return Compiled(0.0, 0.0)

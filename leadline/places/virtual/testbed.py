@@ -162,6 +162,8 @@ class GuestSystem(AtStart):
     def start_observers(self, directory: Path) -> None:
         """The guest's script took its figures."""
 
+    def profile(self, on: bool) -> None: ...
+
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         return None
 

@@ -4,6 +4,7 @@ is fuzzed (`agree` of test_fuzz.py).
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
@@ -20,6 +21,7 @@ from leadline.host.local import LocalHost
 from leadline.host.registry import HOSTS
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.plan import Plan
 from leadline.model.study import MachineKind
 from leadline.model.workload import Workload
 from leadline.places.running import choice_of, settings_of
@@ -54,9 +56,9 @@ def study(overrides: Sequence[str], factors: Sequence[str] = ()) -> StudyFile:
     return parse_study(STUDY, "plain.yaml", overrides, factors)
 
 
-def planned(*overrides: str, factors: tuple[str, ...] = ()) -> None:
+def planned(*overrides: str, factors: tuple[str, ...] = ()) -> Plan:
     file = study(overrides, factors)
-    plan_study(file, LocalHost(), study_catalogue(file))
+    return plan_study(file, LocalHost(), study_catalogue(file)).plan
 
 
 def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
@@ -72,7 +74,7 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
     ("overrides", "told"),
     [
         (["observe=false"], "a profile is a series, which `observe: false` does not record"),
-        (["stack.host=ssh:app"], "a profile is taken on this host, and the server runs on ssh:app"),
+        (["profile=full", "stack.host=ssh:app"], "a profile is taken on this host, and the server runs on ssh:app"),
         (["stack.host=vm"], "a guest's server is not here"),
         (["stack={web: httpd}", "factors={}", "settings={}"], "a profile needs a server's JVM"),
     ],
@@ -82,9 +84,11 @@ def test_a_profile_is_of_a_jvm_on_this_host(overrides: Sequence[str], told: str)
 
 
 def test_a_profile_is_planned() -> None:
-    planned("profile=true")
-    assert study(["profile=true"]).study.profile
-    assert not study([]).study.profile
+    assert re.search(
+        r"A light profile of the server in \d+ of \d+ trials, of every", " ".join(planned("profile=true").notes)
+    )
+    assert [study([text]).study.profile for text in ("profile=true", "profile=off")] == ["light", "off"]
+    assert study([]).study.profile == "off"
 
 
 @pytest.mark.parametrize(

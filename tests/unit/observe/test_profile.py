@@ -1,4 +1,4 @@
-"""The observer of execution samples: a real JVM, real recordings."""
+"""The observer of stacks: a real JVM, real recordings."""
 
 import subprocess
 import time
@@ -13,7 +13,7 @@ from leadline.host.jvm import java_environment
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
-from leadline.observe.profile import METRIC, ProfileObserver, recording, tabulate
+from leadline.observe.profile import METRICS, ProfileObserver, recording, tabulate
 
 BUSY = """
 public class Busy {
@@ -58,9 +58,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def _recorded(context: ObserverContext, seconds: float) -> ProfileObserver:
-    observer = ProfileObserver(LocalHost())
+    observer = ProfileObserver(LocalHost(), "light")
     observer.start(context)
+    observer.sample(True)
     time.sleep(seconds)
+    observer.sample(False)
+    time.sleep(1.1)  # not asked for
     observer.stop()
     return observer
 
@@ -78,9 +81,12 @@ def test_what_a_jvm_does_is_sampled(server: Server, tmp_path: Path) -> None:
             break
     assert path == trial / "series" / "profile.parquet"
     table = pl.read_parquet(path)
-    assert set(table["metric"]) == {METRIC}
-    spinning = table.filter(pl.col("subject").str.contains("Busy.main;.*Busy.spin"))
-    assert spinning["value"].sum() > 0.5 * table["value"].sum() > 0
+    assert set(table["metric"]) <= set(METRICS.values())
+    samples = table.filter(pl.col("metric").str.contains("samples"))
+    spinning = samples.filter(pl.col("subject").str.contains("Busy.main;.*Busy.spin"))
+    assert spinning["value"].sum() > 0.5 * samples["value"].sum() > 0
+    assert "profile.allocated" in set(table["metric"])
+    assert len(set(samples["time_ns"])) <= 4, "of the stretch that was asked for"
     assert not table["subject"].str.contains(r"0x|[./+]\d+[./;]").any(), "no names that differ from JVM to JVM"
     # a second trial of the same JVM, whose recorder is set up already
     again = _recorded(ObserverContext(tmp_path / "again", {"server": server}), 0.5)  # type: ignore[dict-item]
@@ -89,23 +95,26 @@ def test_what_a_jvm_does_is_sampled(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_jvm_that_is_gone_costs_the_profile_only(server: Server, tmp_path: Path) -> None:
-    observer = ProfileObserver(LocalHost())
+    observer = ProfileObserver(LocalHost(), "light")
     observer.start(ObserverContext(tmp_path, {"server": server}))  # type: ignore[dict-item]
+    observer.sample(True)
     server.process.kill()
     server.process.wait()
     observer.stop()
     assert "no profile of the server" in observer.warnings[0]
     assert observer.collect() is None
     observer.start(ObserverContext(tmp_path, {"server": server}))  # type: ignore[dict-item]
+    observer.sample(True)
     assert "no profile of the server" in observer.warnings[0]
 
 
 def test_without_a_server_there_is_nothing_to_sample(tmp_path: Path) -> None:
-    observer = ProfileObserver(LocalHost())
+    observer = ProfileObserver(LocalHost(), "light")
     assert observer.collect() is None
     observer.start(ObserverContext(tmp_path))
+    observer.sample(True)
     observer.stop()
-    assert observer.warnings == ["no server to take a profile of"]
+    assert observer.warnings == ["no profile of the server: there is none"]
 
 
 def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
@@ -113,12 +122,13 @@ def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_bytes(b"FLR\0" + bytes(100))
     with pytest.raises(LeadlineError, match=r"profile\.jfr cannot be read"):
-        ProfileObserver(LocalHost()).collect_from(tmp_path)
+        ProfileObserver(LocalHost(), "light").collect_from(tmp_path)
 
 
 def test_lines_become_rows() -> None:
-    frame = tabulate(["1700000000\t3\ta.A.run;b.B.get", "1700000001\t1\ta.A.run"]).frame()
+    lines = ["1700000000\tjdk.ThreadPark\t3\ta.A.run;b.B.get", "1700000001\tjdk.ThreadPark\t1\ta.A.run"]
+    frame = tabulate(lines).frame()
     assert frame.rows() == [
-        (1_700_000_001 * 10**9, METRIC, "a.A.run", 1.0),
-        (1_700_000_000 * 10**9, METRIC, "a.A.run;b.B.get", 3.0),
+        (1_700_000_001 * 10**9, "profile.parked", "a.A.run", 1.0),
+        (1_700_000_000 * 10**9, "profile.parked", "a.A.run;b.B.get", 3.0),
     ]

@@ -110,7 +110,7 @@ def test_csv_has_a_row_a_trial_and_a_row_an_effect(study: tuple[StudyRecord, Stu
             assert row["failure"] == "configuration"
             assert all(row[name] == "" for name in RESPONSES)
         else:
-            assert {name: float(row[name]) for name in RESPONSES} == dict(trial.responses)
+            assert {name: float(row[name]) for name in trial.responses} == dict(trial.responses)
     effects = list(csv.DictReader((tmp_path / "effects.csv").open(encoding="utf-8")))
     assert len(effects) == sum(len(one.effects) for one in analysis.responses)
     assert {row["verdict"] for row in effects} == {"worse", "undetermined", "failed"}

@@ -15,6 +15,7 @@ from lab_fakes import CACHE, HEAP, POOL, STATEMENTS, FakeHost, FakeSystem, faili
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.design import plan_from_json, plan_to_json
+from leadline.design.profiling import profiled
 from leadline.experiments.confirm import best_settings, confirmation_study
 from leadline.experiments.results import analysis_of
 from leadline.layouts import check_plan, measured, phases_of
@@ -531,3 +532,16 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     wide = replace(record, study=record.study.model_copy(update={"design": many}))
     confirmation = bed.plan(confirmation_study(wide, chosen, "throughput", 3))
     assert [len(block) for block in confirmation.plan.together] == [6]
+
+
+@pytest.mark.parametrize(("text", "starts"), [(LIVE + "profile: light\n", True), (LIVE, False)])
+def test_profiles_are_taken_in_half_of_the_slots(tmp_path: Path, text: str, starts: bool) -> None:
+    system = FakeSystem(FakeHost())
+    result, store = run(tmp_path, system, text)
+    record = store.load(result.study_id)
+    slots = sum(len(trial.slots) for trial in record.trials)
+    begun = sum(system.profiles)  # of all instances
+    instances = len({position for position, _ in profiled(record.plan)})
+    assert begun == (len(profiled(record.plan)) + instances if starts else 0), "one more in each, to set it up"
+    assert 2 * len(profiled(record.plan)) == slots
+    assert not any(system.profiles[-1:])

@@ -1,0 +1,248 @@
+"""Where the change of CPU per transaction lies: by layer, and by frame of the server's JVM.
+
+The CPU of application threads is shared out by their samples; that of the database, the collector and the compiler is
+measured. So the changes of all frames sum to the change of CPU per transaction. A frame is compared as any response
+is: within an instance whose live levels change, else within a block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from leadline.analysis.frames import Recording, frame_effects
+from leadline.conclude import frames
+from leadline.conclude.frames import Unit
+from leadline.conclude.wording import signed
+from leadline.design.profiling import Place
+from leadline.model import distributions
+from leadline.model.frames import (
+    AGENT,
+    APPLICATION,
+    DRIVER,
+    JDK,
+    MEASURED,
+    SERVER,
+    LevelProfile,
+    StudyProfile,
+    is_jdk,
+)
+from leadline.model.knob import Level
+from leadline.model.naming import Describe
+from leadline.model.plan import Plan
+from leadline.model.result import Interval, Observation
+
+Stacks = Mapping[str, float]  # samples by stack
+_LAYERS = {
+    DRIVER: ("org.postgresql.", "org.mariadb.", "com.mysql.", "oracle.jdbc.", "com.microsoft.sqlserver."),
+    SERVER: (
+        *("com.ibm.", "io.openliberty.", "org.apache.", "io.undertow.", "org.jboss.", "org.wildfly.", "org.xnio."),
+        *(
+            "org.glassfish.",
+            "org.eclipse.",
+            "jakarta.",
+            "io.quarkus.",
+            "io.vertx.",
+            "io.netty.",
+            "org.springframework.",
+        ),
+    ),
+    AGENT: ("leadline.agent.",),
+}
+JAVA_ALONE = (
+    "Before JDK 25 only Java code is sampled: the CPU that its threads use in native code and the kernel is shared out "
+    "over it."
+)
+_PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
+_FEWEST = 2  # blocks in which both levels must be for these to be compared within
+
+
+@dataclass(frozen=True)
+class _Profiled:
+    """A slot or trial with a profile: ``cpu``, ms per transaction, of application threads and of what is measured."""
+
+    observation: Observation
+    stacks: Stacks  # by layer
+    transactions: float
+    application: float
+    measured: Mapping[str, float]
+
+
+def explain(
+    plan: Plan,
+    observations: Sequence[Observation],
+    profiles: Mapping[Place, Stacks],
+    describe: Describe,
+    cpu_time: bool = True,
+) -> StudyProfile | None:
+    """``profiles``: by number of the trial, and slot. ``cpu_time``: they are samples of it, not of running Java code
+    alone. None where nothing was sampled.
+    """
+    profiled = [
+        _profiled(observation, stacks)
+        for observation in observations
+        if (stacks := profiles.get((observation.trial, observation.slot)))
+        and {"throughput", "server_cpu_per_transaction"} <= observation.responses.keys()
+    ]
+    samples = sum(sum(unit.stacks.values()) for unit in profiled)
+    if not samples:
+        return None
+    ms = sum(unit.application * unit.transactions for unit in profiled) / samples
+    levels = []
+    for comparison in plan.comparisons:
+        factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
+        name = f"{factor.name}={describe(factor.name, comparison.level)}"
+        recordings = _recordings(profiled, factor.name, comparison.level, factor.baseline, ms)
+        try:
+            effects = frame_effects(recordings)
+        except ValueError:  # one of both levels has no profile
+            continue
+        if not effects.pair:
+            sentence = frames.sentence(effects, unit_of(name, ms))
+            levels.append(LevelProfile(factor.name, comparison.level, ms, effects, sentence))
+    cost = profiling_cost(observations, frozenset(profiles))
+    notes = (_cost_sentence(cost), *(() if cpu_time else (JAVA_ALONE,)))
+    percent, interval = cost or (None, None)
+    return StudyProfile(tuple(levels), percent, interval, notes)
+
+
+def unit_of(name: str, ms: float) -> Unit:
+    """Of the figures of a level, called ``name``."""
+    return Unit(name, "ms of CPU per transaction", ms, absolute=True)
+
+
+def _profiled(observation: Observation, stacks: Stacks) -> _Profiled:
+    responses = observation.responses
+
+    def cpu(part: str) -> float:
+        return responses.get(f"{part}_cpu_per_transaction", 0.0)
+
+    server, application = cpu("server"), cpu("application") or cpu("server")
+    measured = {name: cpu(part) for name, part in zip(MEASURED, _PARTS, strict=False)}
+    measured[MEASURED[-1]] = max(0.0, server - application - cpu("collector") - cpu("compiler"))
+    by_layer = defaultdict[str, float](float)
+    for stack, samples in stacks.items():
+        by_layer[layered(stack)] += samples
+    transactions = responses["throughput"] * (observation.seconds or 1.0)
+    return _Profiled(observation, by_layer, transactions, application, measured)
+
+
+def layer_of(frame: str) -> str:
+    """Empty for the JDK's, which works for its caller."""
+    if is_jdk(frame):
+        return ""
+    return next((layer for layer, names in _LAYERS.items() if frame.startswith(names)), APPLICATION)
+
+
+@cache
+def layered(stack: str) -> str:
+    """The stack from where its last layer begins, below that layer's name: whoever called it is left out."""
+    names = stack.split(";")
+    layers = [layer_of(name) for name in names]
+    last = next((layer for layer in reversed(layers) if layer), JDK)
+    begin = len(names)
+    for at in reversed(range(len(names))):
+        if layers[at] == last:
+            begin = at
+        elif layers[at]:
+            break
+    return ";".join([last, *(names[begin:] if last != JDK else names)])
+
+
+def _recordings(
+    profiled: Sequence[_Profiled], factor: str, level: Level, baseline: Level, ms: float
+) -> list[Recording]:
+    """Units of both levels, those of one level in one instance together, in the blocks that hold most."""
+    compared = [unit for unit in profiled if unit.observation.treatment[factor] in (level, baseline)]
+    treated = [unit.observation.treatment[factor] == level for unit in compared]
+    kinds = defaultdict[int, set[bool]](set)
+    for unit, kind in zip(compared, treated, strict=True):
+        kinds[unit.observation.trial].add(kind)
+    if len(kinds) == 1:  # of this instance alone
+        return [_recording([unit], kind, None, ms) for unit, kind in zip(compared, treated, strict=True)]
+    groups = defaultdict[tuple[int, bool], list[_Profiled]](list)
+    for unit, kind in zip(compared, treated, strict=True):
+        groups[unit.observation.trial, kind].append(unit)
+    blocks = _blocks(groups, factor, any(len(both) == 2 for both in kinds.values()))
+    return [_recording(units, kind, blocks[trial, kind], ms) for (trial, kind), units in groups.items()]
+
+
+def _blocks(
+    groups: Mapping[tuple[int, bool], Sequence[_Profiled]], factor: str, within: bool
+) -> dict[tuple[int, bool], int | None]:
+    """Of an instance and whether it is treated: the instance where live levels change in it, else block and levels of
+    other factors, else the block; None where too few have both levels.
+    """
+    keys: list[dict[tuple[int, bool], object]] = [{group: group[0] for group in groups}] if within else []
+    firsts = {group: units[0].observation for group, units in groups.items()}
+    others = {
+        group: tuple(pair for pair in first.treatment.levels if pair[0] != factor) for group, first in firsts.items()
+    }
+    keys.append({group: (first.block, others[group]) for group, first in firsts.items()})
+    keys.append({group: first.block for group, first in firsts.items()})
+    for key in keys:
+        both = defaultdict[object, set[bool]](set)
+        for group, block in key.items():
+            both[block].add(group[1])
+        if sum(len(kinds) == 2 for kinds in both.values()) >= _FEWEST:
+            numbers = {block: at for at, block in enumerate(both)}
+            return {group: numbers[block] for group, block in key.items()}
+    return dict.fromkeys(groups)
+
+
+def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms: float) -> Recording:
+    """``ms``: of CPU that a sample stands for in all recordings alike."""
+    stacks: defaultdict[str, float] = defaultdict(float)
+    for unit in units:
+        share = unit.application * unit.transactions / ms / (sum(unit.stacks.values()) or 1.0)
+        for stack, samples in unit.stacks.items():
+            stacks[stack] += samples * share
+        for name, cpu in unit.measured.items():
+            stacks[name] += cpu * unit.transactions / ms
+    return Recording(stacks, treated, sum(unit.transactions for unit in units), block)
+
+
+def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Place]) -> tuple[float, Interval] | None:
+    """Percent of CPU per transaction by which those with a profile differ, all treatments and groups alike."""
+    rows = [one for one in observations if one.failure is None and one.responses.get("cpu_per_transaction", 0.0) > 0]
+    values = np.log([one.responses["cpu_per_transaction"] for one in rows])
+    profile = np.array([(one.trial, one.slot) in profiled for one in rows], dtype=np.float64)
+    treatments = _columns([one.treatment.key for one in rows])
+    groups = _columns([str(one.trial if one.slot is not None else -1 - one.block) for one in rows])
+    for others in (np.hstack([treatments, groups]), treatments):
+        design = np.column_stack([others, profile])
+        rank = int(np.linalg.matrix_rank(design)) if len(rows) else 0
+        free = len(rows) - rank
+        if free < 2 or rank == np.linalg.matrix_rank(others):
+            continue
+        inverse = np.linalg.pinv(design)
+        beta = inverse @ values
+        error = float(np.linalg.norm(values - design @ beta)) / math.sqrt(free) * float(np.linalg.norm(inverse[-1]))
+        reach = float(distributions.t.ppf(0.975, free)) * error
+        low, middle, high = (100 * math.expm1(float(beta[-1]) + side * reach) for side in (-1, 0, 1))
+        return middle, Interval(low, high)
+    return None
+
+
+def _columns(names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """One of 0 and 1 a name."""
+    known = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    columns = np.zeros((len(names), len(known)))
+    columns[np.arange(len(names)), [known[name] for name in names]] = 1.0
+    return columns
+
+
+def _cost_sentence(cost: tuple[float, Interval] | None) -> str:
+    where = "half of the slots or trials, of every treatment alike"
+    if cost is None:
+        return f"Profiles were taken in {where}; what they cost cannot be told here."
+    percent, interval = cost
+    return (
+        f"Profiles cost {signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]; "
+        f"they were taken in {where}, so no effect has it in it."
+    )

@@ -1,0 +1,81 @@
+"""Effects of frames in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leadline.conclude.wording import MOST
+from leadline.model.frames import LAYERS, FrameEffect, FrameEffects, LevelProfile, StudyProfile, is_measured
+from leadline.model.units import signed
+
+MOST_TOLD = 4  # frames of the sentence
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Of figures: ``what`` was counted, ``factor`` from samples to the unit, ``name`` of the unit. ``shares``: samples
+    are divided by all of their recording, so that the total is the same everywhere. ``absolute``: the total's change is
+    told in the unit, not in percent.
+    """
+
+    what: str
+    name: str
+    factor: float = 1.0
+    shares: bool = False
+    absolute: bool = False
+
+
+def short(name: str) -> str:
+    """``Class.method``."""
+    return ".".join(name.replace("/", ".").split(".")[-2:])
+
+
+def sentence(effects: FrameEffects, unit: Unit) -> str:
+    """Which frames carry which share of the difference, or that none is distinguishable."""
+    total = effects.total
+    head = f"{unit.what}: " if unit.shares else f"{unit.what}: {_change(total, unit)}"
+    carriers = effects.carriers or [method for method in effects.methods if method.named]
+    parts = [_part(effect, total, unit) for effect in carriers[:MOST_TOLD]]
+    more = len(carriers) - len(parts)
+    if effects.pair:
+        frames = f"most of the difference is {', '.join(parts)}" if parts else "no frame differs much"
+        return f"{head}{'' if unit.shares else '; '}{frames}. One pair of recordings: what of it is noise is not known."
+    if not parts:
+        return f"{head}{'' if unit.shares else '; '}no frame is distinguishable from no change."
+    listed = ", ".join(parts) + (f" and {more} more frame{'s' * (more > 1)}" if more > 0 else "")
+    return f"{head}{'' if unit.shares else ': '}{listed}."
+
+
+def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
+    where = below(effect)
+    if not unit.shares and (total.named or (total.interval is None and total.change)):
+        return f"{100 * effect.change / total.change:.0f} % in {where}"
+    return f"{_change(effect, unit)} in {where}"
+
+
+def below(effect: FrameEffect) -> str:
+    """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
+    if len(effect.path) == 1 and effect.own:
+        return effect.name.strip("()") if is_measured(effect.name) else f"{short(effect.name)} itself"
+    layer = effect.path[0] if effect.path[0] in LAYERS else ""
+    if is_measured(effect.name) or effect.name == layer:
+        return f"the {effect.name.strip('()')}"
+    names = [short(name) for name in effect.path[bool(layer) :][-2:]]
+    return f"{' > '.join(names)} and below{f' ({layer})' if layer else ''}"
+
+
+def _change(effect: FrameEffect, unit: Unit) -> str:
+    """The change with its interval, in percent of the baseline where that is the total's, else in the unit."""
+    whole = not effect.path and effect.baseline and not unit.absolute
+    factor = 100 / effect.baseline if whole else unit.factor
+    name = "%" if whole else unit.name
+    interval = ""
+    if effect.interval is not None:
+        interval = f" [{signed(effect.interval.low * factor, 3)}, {signed(effect.interval.high * factor, 3)}]"
+    return f"{signed(effect.change * factor, 3)} {name}{interval}"
+
+
+def told_frames(profile: StudyProfile) -> list[LevelProfile]:
+    """Levels whose change of CPU some frames carry, the largest first."""
+    named = [level for level in profile.levels if level.effects.named]
+    return sorted(named, key=lambda level: -abs(level.effects.total.change))[:MOST]

@@ -1,0 +1,64 @@
+"""Which slots and trials have a profile: half, of every treatment alike."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from leadline.design.profiling import profiled
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
+
+
+def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed: int = 3) -> Plan:
+    """``repeats``: of each treatment in the slots of every trial; without, a trial has one and a block all."""
+    made = [Treatment.of(levels) for levels in treatments]  # type: ignore[arg-type]
+    factors = tuple(Factor(name, tuple(sorted({at[name] for at in treatments})), 0) for name in treatments[0])
+    rows = []
+    for block in range(trials):
+        if repeats:
+            slots = tuple(Slot(at, 6.0 * at, 6.0, treatment) for at, treatment in enumerate(made * repeats))
+            rows.append(PlannedTrial(block, block, block, Role.TREATMENT, made[0], 1, slots=slots))
+        else:
+            rows += [PlannedTrial(0, block, block, Role.TREATMENT, treatment, 1) for treatment in made]
+    rows = [PlannedTrial(at, *list(vars(row).values())[1:]) for at, row in enumerate(rows)]
+    return Plan("any", seed, factors, tuple(rows))
+
+
+CUBE = [dict(zip("abc", levels, strict=True)) for levels in itertools.product((0, 1), repeat=3)]
+ONE = [{"a": level} for level in range(5)]
+
+
+def _counts(plan: Plan) -> tuple[Counter[str], Counter[str]]:
+    """Of treatments: places with a profile, all places."""
+    places = {
+        (trial.position, slot.index if slot else None): (slot or trial).treatment.key
+        for trial in plan.trials
+        for slot in (trial.slots or (None,))
+    }
+    return Counter(places[place] for place in profiled(plan)), Counter(places.values())
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [_plan(CUBE, 8, 1), _plan(CUBE, 4), _plan(ONE, 8, 2), _plan(ONE, 6), _plan(ONE, 6, 1), _plan(ONE[:2], 4, 3)],
+    ids=["cube in slots", "cube", "one in slots", "one", "one, once in slots", "two, thrice in slots"],
+)
+def test_half_of_each_treatment(plan: Plan) -> None:
+    chosen, whole = _counts(plan)
+    assert all(2 * chosen[key] == count for key, count in whole.items())
+    assert profiled(plan) == profiled(plan)
+
+
+def test_half_of_a_factorial_in_an_instance_is_balanced() -> None:
+    plan = _plan(CUBE, 2, 1)
+    for trial in plan.trials:
+        half = [slot.treatment for slot in trial.slots if (trial.position, slot.index) in profiled(plan)]
+        for first, second in itertools.combinations("abc", 2):
+            assert set(Counter((at[first], at[second]) for at in half).values()) == {1}
+
+
+def test_a_block_of_two_treatments_has_a_profile_of_both_or_none() -> None:
+    plan = _plan(ONE[:2], 6)
+    for block in range(6):
+        chosen = [trial for trial in plan.trials if trial.block == block and (trial.position, None) in profiled(plan)]
+        assert len(chosen) == (0 if block % 2 else 2)
