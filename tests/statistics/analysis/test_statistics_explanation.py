@@ -1,0 +1,78 @@
+"""Studies that change nothing, resampled from real samples of a server: how often they name a frame."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline.conclude.explanation import explain
+from leadline.design.profiling import Place
+from leadline.model.frames import StudyProfile
+from leadline.model.naming import plain_level
+from leadline.model.plan import Factor, Plan, Role, Treatment
+from leadline.model.result import Observation
+
+# Of a rotation of brokerage on Liberty, JDK 25: slots of 8 s with their responses, and stacks (four innermost frames).
+REAL = json.loads(Path(__file__).with_name("samples.json").read_text())
+STACKS = [";".join(REAL["frames"][at] for at in stack) for stack in REAL["stacks"]]
+PLAN = Plan("one-at-a-time", 1, (Factor("cache", (60, 0), 60),), ())
+PREPARE = "org.postgresql.jdbc.PgConnection.prepareStatement"
+
+
+def study(rng: np.random.Generator, instances: int, slots: int, plant: float = 0.0) -> StudyProfile:
+    """Real slots, drawn anew, half of each instance's under either level; ``plant``: ms that the second adds."""
+    observations, profiles = list[Observation](), dict[Place, dict[str, float]]()
+    for instance in range(instances):
+        levels = rng.permutation([0, 60] * (slots // 2))
+        for slot, level in enumerate(levels):
+            observation, stacks = _slot(rng, instance, slot, int(level), plant * (level == 0))
+            observations.append(observation)
+            profiles[instance, slot] = stacks
+    profile = explain(PLAN, observations, profiles, plain_level)
+    assert profile is not None
+    return profile
+
+
+def _slot(
+    rng: np.random.Generator, instance: int, slot: int, level: int, plant: float
+) -> tuple[Observation, dict[str, float]]:
+    drawn: dict[str, Any] = REAL["slots"][rng.integers(len(REAL["slots"]))]
+    numbers, counts = np.array(drawn["counts"]).T
+    size = int(rng.poisson(counts.sum()))
+    again = rng.multinomial(size, counts / counts.sum())
+    stacks = {STACKS[number]: float(count) for number, count in zip(numbers, again, strict=True) if count}
+    responses = {f"{name}_cpu_per_transaction": ms for name, ms in drawn["responses"].items() if name != "throughput"}
+    stacks[PREPARE] = float(rng.poisson(size * plant / responses["application_cpu_per_transaction"]))
+    for name in ("application", "server"):
+        responses[f"{name}_cpu_per_transaction"] += plant
+    responses["throughput"] = drawn["responses"]["throughput"]
+    treatment = Treatment.of({"cache": level})
+    return (
+        Observation(
+            *(instance, instance, 0, instance, Role.TREATMENT, treatment, 0.0, responses),
+            slot=slot,
+            seconds=5.0,
+        ),
+        stacks,
+    )
+
+
+@pytest.mark.parametrize(("instances", "slots"), [(8, 4), (4, 4)])
+def test_studies_without_an_effect_seldom_name_a_frame(instances: int, slots: int) -> None:
+    rng, studies = np.random.default_rng(instances), 100
+    named = sum(bool(study(rng, instances, slots).levels[0].effects.named) for _ in range(studies))
+    assert named <= stats.binom.ppf(0.995, studies, 0.05)
+
+
+def test_a_planted_cost_is_named_in_the_driver_and_the_changes_sum_to_the_totals() -> None:
+    rng, studies = np.random.default_rng(2), 25
+    named = 0
+    for _ in range(studies):
+        effects = study(rng, 8, 4, plant=0.15).levels[0].effects
+        named += any(effect.named and effect.change > 0 and effect.name == PREPARE for effect in effects.methods)
+        own = sum(method.change for method in effects.methods) + effects.rest
+        assert own == pytest.approx(effects.total.change)
+    assert named >= 0.9 * studies
