@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,6 +14,7 @@ from leadline.model.units import format_duration, format_size, parse_duration, p
 
 Level = int | float | str | bool
 MIB = 1 << 20
+_SHORTEST_NAME = 3  # letters of a program's own name that are looked for
 _LONGEST_TEXT = 4096
 
 
@@ -387,12 +389,35 @@ class Catalogue:
     def get(self, name: str) -> Knob:
         if name in self._knobs:
             return self._knobs[name]
-        near = nearest(name, list(self._knobs))
+        near = next((knob.name for knob in self.called(name)), None) or nearest(name, list(self._knobs))
         hint = f"; did you mean {near}?" if near else "; see leadline knobs"
         raise UsageError(f"unknown knob {quoted(name)}{hint}")
 
     def matching(self, pattern: str) -> list[Knob]:
-        """Knobs of the family ``pattern`` (``vm``); else those whose name contains it or fits it as a shell pattern."""
+        """Knobs of the family ``pattern`` (``vm``); else those whose name contains it or fits it as a shell pattern;
+        else those that a program calls so.
+        """
         family = [knob for knob in self._knobs.values() if knob.name.startswith(pattern.rstrip(".") + ".")]
         fitting = (knob for knob in self._knobs.values() if pattern in knob.name or fnmatch(knob.name, pattern))
-        return family or list(fitting)
+        return family or list(fitting) or self.called(pattern)
+
+    def called(self, name: str) -> list[Knob]:
+        """Knobs that a program calls ``name`` (``maxThreads``, ``-Xmx``, ``-XX:+UseZGC``), else those whose name there
+        holds it. Letters and digits count.
+        """
+        wanted = _letters(name)
+        if len(wanted) < _SHORTEST_NAME:
+            return []
+        words = {knob.name: re.split("[/@, =]+", " ".join(knob.names.values())) for knob in self}
+        own = {knob: [_letters(word) for word in words[knob]] for knob in words}
+        same = [knob for knob in self if any(_fits(wanted, word) for word in own[knob.name])]
+        return same or [knob for knob in self if any(wanted in word for word in own[knob.name])]
+
+
+def _fits(wanted: str, word: str) -> bool:
+    return fnmatch(wanted, word) and len(word.strip("*")) >= _SHORTEST_NAME
+
+
+def _letters(name: str) -> str:
+    """A program's own name to compare: ``-XX:MaxHeapSize`` is ``maxheapsize``, ``-XX:+Use...GC`` fits ``usezgc``."""
+    return re.sub("[^a-z0-9*]", "", name.removeprefix("-XX:").replace("...", "*").lower())

@@ -86,6 +86,10 @@ def _of_this_kernel(knob: Knob, root: Path) -> Knob:
 
 
 _NEEDS = {
+    "zswap.parameters.enabled": "swap",
+    "zswap.parameters.max_pool_percent": "swap",
+    "zswap.parameters.compressor": "swap",
+    "zswap.parameters.shrinker_enabled": "swap",
     "vm.swappiness": "swap",
     "vm.page-cluster": "swap",
     "kernel.numa_balancing": "nodes",

@@ -1,6 +1,7 @@
 """The catalogue as data: every entry is complete, and no extreme level of any knob passes without a word."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from leadline.catalogue.reference import FOLDER, pages
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Risk, Share
+from leadline.places import knobs as everywhere
 from leadline.stack import registry
 
 MACHINE = Machine(memory=1 << 30, cpus=2)
@@ -256,3 +258,27 @@ def test_the_reference_pages_are_those_of_the_catalogue() -> None:
     for file in FILES:
         if file != "server":
             assert all(f"| `{name}` |" in named for name in catalogue.load(file)), file
+
+
+@pytest.mark.parametrize(
+    ("native", "name"),
+    [
+        ("maxThreads", "server.threads.max"),
+        ("task-max-threads", "server.threads.max"),
+        ("Xmx", "jvm.heap"),
+        ("-Xmx", "jvm.heap"),
+        ("MaxHeapSize", "jvm.heap"),
+        ("-XX:+UseZGC", "jvm.collector"),
+        ("innodb_buffer_pool", "database.innodb_buffer_pool_size"),
+        ("maxPoolSize", "server.datasource.max_connections"),
+    ],
+)
+def test_the_name_that_a_program_has_for_it_leads_to_the_knob(native: str, name: str) -> None:
+    knobs = everywhere.every_knob()
+    assert knobs.matching(native)[0].name == name
+    with pytest.raises(UsageError, match=re.escape(f"did you mean {name}?")):
+        knobs.get(native)
+
+
+def test_a_name_that_no_program_has_leads_nowhere() -> None:
+    assert [knob for name in ("...", "xq", "nosuchname") for knob in everywhere.every_knob().matching(name)] == []
