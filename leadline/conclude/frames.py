@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leadline.conclude.wording import MOST
-from leadline.model.frames import LAYERS, FrameEffect, FrameEffects, LevelProfile, StudyProfile, is_measured
+from leadline.model.frames import FrameEffect, FrameEffects, LevelProfile, StudyProfile, is_layer, is_measured
 from leadline.model.units import signed
 
 MOST_TOLD = 4  # frames of the sentence
@@ -57,8 +57,8 @@ def below(effect: FrameEffect) -> str:
     """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
     if len(effect.path) == 1 and effect.own:
         return effect.name.strip("()") if is_measured(effect.name) else f"{short(effect.name)} itself"
-    layer = effect.path[0] if effect.path[0] in LAYERS else ""
-    if is_measured(effect.name) or effect.name == layer:
+    layer = effect.path[0] if is_layer(effect.path[0]) else ""
+    if effect.name == layer:
         return f"the {effect.name.strip('()')}"
     names = [short(name) for name in effect.path[bool(layer) :][-2:]]
     return f"{' > '.join(names)} and below{f' ({layer})' if layer else ''}"

@@ -79,6 +79,10 @@ def is_measured(frame: str) -> bool:
     return frame in MEASURED
 
 
+def is_layer(frame: str) -> bool:
+    return frame in LAYERS or is_measured(frame)
+
+
 @dataclass(frozen=True)
 class LevelProfile:
     """Where a level's change of CPU per transaction lies, against its factor's baseline level. ``ms``: of CPU that a

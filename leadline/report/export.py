@@ -86,7 +86,8 @@ def _folded(record: StudyRecord, out_dir: Path) -> list[Path]:
             if stacks := profiles.get((trial.id, slot.index if slot else None)):
                 counts = settings.setdefault(words.treatment_text(record.study, record.plan, treatment), Counter())
                 counts.update({stack: round(samples) for stack, samples in stacks.items()})
-    paths = [out_dir / f"stacks-{re.sub(r'[^A-Za-z0-9._=-]+', '-', setting)}.folded" for setting in settings]
+    names = [re.sub(r"[^A-Za-z0-9._=-]+", "-", setting.replace(" = ", "=")) for setting in settings]
+    paths = [out_dir / f"stacks-{name}.folded" for name in names]
     for path, counts in zip(paths, settings.values(), strict=True):
         path.write_text("".join(f"{stack} {count}\n" for stack, count in sorted(counts.items())), encoding="utf-8")
     return paths

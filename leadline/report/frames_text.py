@@ -7,7 +7,7 @@ from typing import Any
 
 from leadline.analysis.frames import Recording
 from leadline.conclude.frames import Unit, below, sentence, short
-from leadline.model.frames import ALPHA, FrameEffect, FrameEffects, is_measured
+from leadline.model.frames import ALPHA, FrameEffect, FrameEffects, is_layer, is_measured
 from leadline.model.units import rounded, signed
 from leadline.report import words
 
@@ -34,8 +34,9 @@ def notes(effects: FrameEffects, unit: Unit) -> Iterator[str]:
 
 def rows(effects: FrameEffects, unit: Unit) -> list[tuple[str, str, str, str]]:
     """Change with interval, baseline, verdict and frame: the total, carriers, then methods by their own samples."""
-    table = [] if unit.shares else [(effects.total, "all samples")]
-    table += [(effect, below(effect)) for effect in effects.carriers]
+    layers = [path for path in effects.paths if len(path.path) == 1 and is_layer(path.name)]
+    table = [] if unit.shares else [(effects.total, "all CPU" if layers else "all samples")]
+    table += [(effect, below(effect)) for effect in dict.fromkeys((*layers, *effects.carriers))]
     judged = [method for method in effects.methods if (method.named or effects.pair) and not is_measured(method.name)]
     table += [(method, f"{short(method.name)} itself") for method in judged]
     return [row(effect, name, unit) for effect, name in table[:MOST_ROWS]]

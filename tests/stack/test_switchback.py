@@ -1,4 +1,6 @@
-"""A real switchback trial: kernel settings change under load, every slot is read back, the host is put back."""
+"""A real switchback trial: settings change under load, every slot is read back, the host is put back; a profile names
+where a planted cost is.
+"""
 
 import csv
 import json
@@ -10,22 +12,24 @@ from typing import Any
 import pytest
 from conftest import leadline
 
+from leadline.host.java import find_java, java_home, java_homes
 from leadline.host.local import LocalHost
 from leadline.store.lab import Store
 from leadline.trial.slotmeasure import slot_series
 
 pytestmark = pytest.mark.stack
 
-KNOBS = ("vm.dirty_expire_centisecs", "vm.vfs_cache_pressure")
+KNOB, COST = "vm.dirty_expire_centisecs", "app.extra_cpu"
 STUDY = """\
 study: live-knobs
-question: Do the age of dirty pages and the reclaim of the inode cache matter?
-stack: { server: tomcat, mode: direct }
+question: Do the age of dirty pages and a cost of 3 ms matter?
+stack: { server: tomcat, mode: direct, java: JAVA }
 workload: { users: 20, variables: { think: 200ms }, ramp_up: 3s, steady: 29s, ramp_down: 1s }
 factors:
   vm.dirty_expire_centisecs: [3000, 500]
-  vm.vfs_cache_pressure: [100, 50]
+  app.extra_cpu: [0, 3000]
 settings: { jvm.heap: 256m }
+profile: light
 design: { replicates: 1, seed: 5, switchback: { slot: 3s } }
 responses: [throughput, p50, p99, cpu_per_transaction]
 """
@@ -36,6 +40,7 @@ class Run:
     directory: Path
     document: dict[str, Any]
     before: dict[str, Any]
+    java: int
 
     @property
     def slots(self) -> list[dict[str, Any]]:
@@ -46,15 +51,15 @@ class Run:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     host = LocalHost()
-    reasons = [reason for name in KNOBS if (reason := host.writable(name))]
-    if reasons:
-        pytest.skip(f"host: {'; '.join(reasons)}")
+    if reason := host.writable(KNOB):
+        pytest.skip(f"host: {reason}")
+    java = next((home for home in java_homes() if home.jdk and home.major >= 25), java_home(find_java()))
     directory = tmp_path_factory.mktemp("switchback")
-    (directory / "live.yaml").write_text(STUDY)
-    before = {name: host.read_back(name) for name in KNOBS}
+    (directory / "live.yaml").write_text(STUDY.replace("JAVA", str(java.path)))
+    before = {KNOB: host.read_back(KNOB)}
     done = leadline("run", "live.yaml", "--json", cwd=directory)
     assert done.returncode in (0, 4), done.stderr  # what differs is not what is asked
-    return Run(directory, json.loads(done.stdout), before)
+    return Run(directory, json.loads(done.stdout), before, java.major)
 
 
 def test_every_slot_was_set_and_read_back(run: Run) -> None:
@@ -86,9 +91,9 @@ def test_slots_follow_the_drivers_clock(run: Run) -> None:
 
 def test_the_host_was_put_back(run: Run) -> None:
     host = LocalHost()
-    assert {name: host.read_back(name) for name in KNOBS} == run.before
+    assert {KNOB: host.read_back(KNOB)} == run.before
     undone = [reading for reading in run.document["trials"][0]["readings"] if reading["phase"] == "undone"]
-    assert {reading["knob"] for reading in undone} == set(KNOBS)
+    assert KNOB in {reading["knob"] for reading in undone}
     assert all(reading["matches"] for reading in undone)
 
 
@@ -109,8 +114,24 @@ def test_the_slots_can_be_analysed(run: Run) -> None:
     assert {one.slot for one in measured} <= {one.slot for one in series}
     assert all(len(one.seconds) == len(one.values["throughput"]) for one in series)
     effects = run.document["analysis"]["responses"][0]["effects"]
-    assert {(effect["factor"], effect["level"]) for effect in effects} == {(KNOBS[0], 500), (KNOBS[1], 50)}
+    assert {(effect["factor"], effect["level"]) for effect in effects} == {(KNOB, 500), (COST, 3000)}
     assert all(effect["percent"] is not None or effect["reason"] for effect in effects)
+
+
+def test_a_profile_in_some_of_the_slots_tells_where_the_cost_is(run: Run) -> None:
+    profile = run.document["analysis"]["profile"]
+    assert "CPU per transaction" in profile["notes"][0]
+    level = next(level for level in profile["levels"] if level["factor"] == COST)
+    assert level["total"]["change"] == pytest.approx(3, abs=1.5), "ms per transaction"
+    if run.java < 25:
+        return  # it burns in native code, which is not sampled
+    cost = max(level["paths"], key=lambda path: (path["change"], -len(path["path"])))
+    assert cost["path"][0] == "application"
+    paths = {path["path"][-1]: path["change"] for path in level["paths"] if path["path"][0] == "application"}
+    assert paths["leadline.brokerage.web.ExtraCosts.pay"] == pytest.approx(3, abs=1.5)
+    exported = leadline("export", "live-knobs", "--format", "folded", cwd=run.directory)
+    assert exported.returncode == 0, exported.stderr
+    assert "ExtraCosts.pay" in (run.directory / "export" / f"stacks-{COST}=3000.folded").read_text()
 
 
 def test_what_was_run_is_shown(run: Run) -> None:
@@ -123,4 +144,4 @@ def test_what_was_run_is_shown(run: Run) -> None:
     with (run.directory / "export" / "slots.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["slot"] for row in rows] == [str(index) for index in range(9)]
-    assert [row[KNOBS[0]] for row in rows] == [str(slot["levels"][KNOBS[0]]) for slot in run.slots]
+    assert [row[KNOB] for row in rows] == [str(slot["levels"][KNOB]) for slot in run.slots]
