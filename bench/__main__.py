@@ -17,7 +17,6 @@ SCRIPTS = {
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "claims": ["claims", "--blocks", "2000"],  # a module of this package
     "outcomes": ["outcomes", "200", "200"],
-    "scale": ["scale", "1000", "10000"],
     "gc": ["gc/run.py", "--mb", "10", "--rounds", "3", "--only", "25 "],
 }
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.load.against import LoadChange, LoadComparison, MeasuredLoad, compare, comparison_document, read_load
-from leadline.load.alternate import run_alternately
+from leadline.load.against import (
+    LoadChange,
+    LoadComparison,
+    MeasuredLoad,
+    compare,
+    comparison_document,
+    read_load,
+    run_alternately,
+)
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.command import run as run_together

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.checks.files.builtin import on_its_servers
-from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study, study_of
+from leadline.checks.files.study import StudyFile, builtin_studies, find_study, on_its_servers, parse_study, study_of
 from leadline.checks.files.study import json_schema as schema_of_studies
 from leadline.checks.files.tuning import TuningFile, builtin_tunings, find_tuning, parse_tuning
 from leadline.checks.files.tuning import json_schema as schema_of_tunings

@@ -13,9 +13,9 @@ from leadline.api.results import StudyResult
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord
+from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
 from leadline.store.labfile import SIMULATED
-from leadline.store.locks import LIVE, is_used, log_path
 from leadline.trial.livelog import Live, ask_to_stop, read_live
 
 __all__ = [

@@ -240,7 +240,7 @@ def _studies(incomplete: str) -> Iterable[str]:
 
 
 def _kept() -> list[str]:
-    from leadline.store.names import names_in
+    from leadline.store.labfile import names_in
 
     return names_in(Path(os.environ.get("LEADLINE_LAB", "lab")))
 

@@ -8,11 +8,9 @@ A new kind of design is one module with its runs, their number and its notes, an
 
 from __future__ import annotations
 
-from leadline.design.errors import DesignError
-from leadline.design.kinds import KINDS
-from leadline.design.make import make_plan
+from leadline.design.kinds import KINDS, DesignError
+from leadline.design.make import make_plan, plan_from_json, plan_to_json
 from leadline.design.properties import DesignProperties, EffectProperties, Mixed, describe_design
-from leadline.design.serial import plan_from_json, plan_to_json
 from leadline.design.wording import aliases_text, properties_text
 
 __all__ = [

@@ -18,8 +18,8 @@ import numpy as np
 
 from leadline.design import squares
 from leadline.design.coding import Floats, level_indices, model_matrix
-from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
+from leadline.design.kinds import DesignError
 from leadline.design.order import CANDIDATES, HASHES, Balance, blocked_order, with_sentinels
 from leadline.design.plots import dear_factors, dear_levels, plotted
 from leadline.design.seeds import derived, shuffled

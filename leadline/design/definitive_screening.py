@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leadline.design.errors import DesignError
 from leadline.design.galois import Ints
 from leadline.design.hadamard import LARGEST, conference
-from leadline.design.kind import DesignKind
+from leadline.design.kinds import DesignError, DesignKind
 from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Treatment

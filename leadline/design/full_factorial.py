@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from leadline.design.kind import DesignKind
+from leadline.design.kinds import DesignKind
 from leadline.model.plan import Factor, Treatment
 
 

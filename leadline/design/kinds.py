@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import get_args
 
-from leadline.design.errors import DesignError
-from leadline.design.kind import DesignKind
 from leadline.model.design import Design, DesignName
+from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS
+from leadline.model.plan import Factor, Treatment
+
+
+class DesignError(UsageError):
+    """``path`` leads to the key of a study file that the sentence is about, such as ``("design", "resolution")``."""
+
+    def __init__(self, sentence: str, path: tuple[str, ...] = ("design",)) -> None:
+        super().__init__(sentence)
+        self.path = path
+
+
+@dataclass(frozen=True)
+class DesignKind:
+    """``treatments`` lists the runs of one replicate, a run perhaps more than once; ``count`` tells how many without
+    building them; ``notes`` says in sentences what the runs can tell. All raise DesignError when the design cannot be.
+
+    ``cells``: effects are differences between treatments and the baseline; else they are contrasts over all runs.
+    ``screening``: its runs alias interactions, so that the analysis takes in only those that they can tell apart.
+    ``options``: the keys of a study's design that only some kinds take.
+    """
+
+    name: str
+    build: Callable[[Sequence[Factor], Design], tuple[Treatment, ...]]
+    size: Callable[[Sequence[Factor], Design], int]
+    notes: Callable[[Sequence[Factor], Design], tuple[str, ...]] = lambda _factors, _design: ()
+    cells: bool = False
+    screening: bool = False
+    options: frozenset[str] = frozenset()
+
+    def treatments(self, factors: Sequence[Factor], design: Design | None = None) -> tuple[Treatment, ...]:
+        return self.build(factors, design or Design())
+
+    def count(self, factors: Sequence[Factor], design: Design | None = None) -> int:
+        return self.size(factors, design or Design())
+
 
 KINDS: Mapping[str, DesignKind] = {
     name: import_module(f"leadline.design.{name.replace('-', '_')}").KIND

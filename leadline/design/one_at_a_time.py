@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.design.kind import DesignKind
+from leadline.design.kinds import DesignKind
 from leadline.model.plan import Factor, Treatment
 
 

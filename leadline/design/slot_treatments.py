@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leadline.design.errors import DesignError
-from leadline.design.kinds import KINDS, check_options
+from leadline.design.kinds import KINDS, DesignError, check_options
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Treatment

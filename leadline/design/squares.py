@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from leadline.design.errors import DesignError
+from leadline.design.kinds import DesignError
 from leadline.design.seeds import derived
 
 Square = list[list[int]]

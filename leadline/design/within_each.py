@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.design import one_at_a_time
-from leadline.design.errors import DesignError
-from leadline.design.kind import DesignKind
+from leadline.design.kinds import DesignError, DesignKind
 from leadline.model.design import Design
 from leadline.model.errors import nearest
 from leadline.model.plan import Factor, Treatment

@@ -10,7 +10,7 @@ from typing import Any
 
 from leadline.analysis.sequential import FEWEST
 from leadline.host import here
-from leadline.host.timing import Stopwatch
+from leadline.host.timed import Stopwatch
 from leadline.model.conditions import parse
 from leadline.model.errors import UsageError, quoted
 from leadline.model.ownstack import BUILD, Build, OwnFile

@@ -15,8 +15,7 @@ from leadline.checks.load import check_load
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
-from leadline.model.knob import Knob
-from leadline.model.owners import KnobOwner
+from leadline.model.knob import Knob, KnobOwner
 from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.stack.base import Settings

@@ -11,8 +11,7 @@ from subprocess import CompletedProcess
 from typing import Protocol, TypedDict, Unpack
 
 from leadline.host.procfs import Mount
-from leadline.model.knob import Knob, Level, Machine
-from leadline.model.owners import KnobOwner
+from leadline.model.knob import Knob, KnobOwner, Level, Machine
 
 PROC, SYS = "/proc", "/sys"  # where the kernel keeps its files, for ``Files``
 HERE = "here"  # ``PlannedHost.where`` of this machine

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from leadline.design.carryover import random_blocks
-from leadline.design.errors import DesignError
-from leadline.design.kinds import KINDS
+from leadline.design.kinds import KINDS, DesignError
 from leadline.design.make import make_plan
 from leadline.design.order import blocked_order
 from leadline.design.plots import dear_factors, is_live

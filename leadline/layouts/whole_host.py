@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leadline.design.errors import DesignError
+from leadline.design.kinds import DesignError
 from leadline.design.plots import dear_factors
 from leadline.design.seeds import shuffled
 from leadline.design.slot_treatments import trial_treatments

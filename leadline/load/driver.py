@@ -13,7 +13,7 @@ from pathlib import Path
 from leadline.host import here
 from leadline.host.base import ProcessSpec
 from leadline.host.textfile import expanded
-from leadline.load import earlier
+from leadline.load import result
 from leadline.load.arrivals import arrival_options, most_sessions
 from leadline.load.presets import preset_variables, source_address
 from leadline.load.scenario import find_scenario, parameters, sent_variables
@@ -200,7 +200,7 @@ def as_own_user(argv: Sequence[str], out: Path, scenario: Path) -> Iterator[list
     if not here.is_root():
         yield list(argv)
         return
-    ours = {*earlier.FILES, earlier.RAW}
+    ours = {*result.FILES, result.RAW}
     try:
         out.mkdir(parents=True, exist_ok=True)
         strange = next((name for name in sorted(os.listdir(out)) if name not in ours), None)  # noqa: PTH208

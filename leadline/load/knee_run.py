@@ -13,7 +13,7 @@ from typing import Any
 
 from leadline.host import here
 from leadline.host.scratch import Scratch
-from leadline.load import earlier
+from leadline.load import result as load_result
 from leadline.load.command import OUT
 from leadline.load.crossing import BESIDE, next_load
 from leadline.load.driver import as_own_user, find_binary
@@ -57,7 +57,7 @@ def find_knee(
         if option in values:
             raise UsageError(f"{option} cannot stand beside --find-knee: the search sets the load itself")
     out = Path(values.pop("--out", OUT))
-    replace_earlier = values.pop(earlier.REPLACE, None) is not None
+    replace_earlier = values.pop(load_result.REPLACE, None) is not None
     arrivals = values.pop("--arrivals", "poisson")
     if arrivals not in ("closed", "constant", "poisson"):
         raise UsageError(f"--arrivals {arrivals}: --find-knee takes closed, constant or poisson")
@@ -69,9 +69,9 @@ def find_knee(
     check_bounds(limits.bounds, path)
     if replace_earlier:
         _Runner(path, values, arrivals, out, loads.first, itertools.repeat(1)).check()
-        earlier.remove(out)
+        load_result.remove(out)
     else:
-        earlier.refuse(out)
+        load_result.refuse(out)
 
     def measured(load: float, directory: str, rounds: int) -> LoadStep:
         return _Runner(path, values, arrivals, out / directory, load, seeds).measure(limits, rounds)

@@ -14,8 +14,7 @@ from leadline import catalogue
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario, parameters
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError, nearest, quoted
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.owners import AtStart
+from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owner
 from leadline.model.units import parse_duration
 from leadline.model.workload import OPEN, RATE, USERS, Workload, is_load, load_at
 

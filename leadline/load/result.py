@@ -3,14 +3,66 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leadline.host import received
-from leadline.model.errors import LeadlineError, quoted
+from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.received import reading, typed
+
+REPLACE = "--replace"
+FILES = (
+    "summary.json",
+    "summary.json.part",
+    "seconds.csv",
+    "outcomes.csv",
+    "driver.csv",
+    "transactions.csv",
+    "response.hlog",
+    "service.hlog",
+    "connect.hlog",
+    "blocked.hlog",
+    "steady.hlog",
+    "knee.json",
+    "host.json",
+)
+_RUNS = ("drivers/*", "step-[0-9]*-[0-9]*", "confirm-[0-9]*-[0-9]*")  # directories of single runs
+RAW, STARTED = "raw", "started"  # a generator's own files; the mark of its start
+
+
+def refuse(out: Path) -> None:
+    """Raises UsageError where the results of a run are, whole or of one that was killed."""
+    file = next(_files(out), None)
+    if file is not None:
+        raise UsageError(
+            f"--out {out}: {file.relative_to(out)} of an earlier run is there: name another directory, or add "
+            f"{REPLACE}, which removes that run's results"
+        )
+
+
+def remove(out: Path, in_use: Collection[Path] = ()) -> None:
+    """All of them, so that no file of one run stands beside those of another; directories ``in_use`` stay, empty."""
+    for file in list(_files(out)):
+        if file.parent.name == RAW:
+            shutil.rmtree(file.parent)
+            continue
+        file.unlink(missing_ok=True)
+        if file.parent != out and file.parent not in in_use:
+            with suppress(OSError):  # somebody else's files are in it
+                file.parent.rmdir()
+
+
+def _files(out: Path) -> Iterator[Path]:
+    runs = [path for pattern in _RUNS for path in sorted(out.glob(pattern))]
+    for directory in (out, *runs):
+        yield from (path for name in FILES if (path := directory / name).is_file())
+    if (mark := out / RAW / STARTED).is_file():
+        yield mark
+
 
 FORMAT = "leadline-load/1"
 LONGEST = 5_000_000.0  # seconds of one load: two months

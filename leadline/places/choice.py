@@ -9,8 +9,7 @@ from typing import cast
 from leadline.model.guest import GuestKind
 from leadline.model.knob import Knob
 from leadline.model.study import MachineKind, StackChoice
-from leadline.places.pool.base import Pool
-from leadline.places.pool.files import SshHosts, read_pool
+from leadline.places.pool.base import Pool, SshHosts, read_pool
 from leadline.places.testbed import LocalTestbed, Testbed
 from leadline.trial.progress import Watcher
 

@@ -14,7 +14,7 @@ from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
 from leadline.stack.servers.jvm import PREFIX as FLAGS
 from leadline.stack.servers.jvm import flag_knobs
-from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
+from leadline.stack.web.common import KNOBS as WEB_KNOBS
 
 
 def machine() -> Machine:

@@ -21,7 +21,7 @@ from leadline.load.series import asked_in
 from leadline.model.blame import Event, Evidence, Part, blamed
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.model.owners import KnobOwner
+from leadline.model.knob import KnobOwner
 from leadline.model.plan import Slot, stretches
 from leadline.model.record import AuditRecord
 from leadline.model.study import Study
@@ -35,11 +35,9 @@ from leadline.stack.base import Services
 from leadline.stack.ends import held, stopped
 from leadline.stack.options import StackOptions
 from leadline.store.labfile import services_of
-from leadline.trial import completion
-from leadline.trial.drivers import check_drivers, load_together, reach_drivers
+from leadline.trial import measure as measure_module
+from leadline.trial.drivers import Pacer, check_drivers, load_together, reach_drivers
 from leadline.trial.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
-from leadline.trial.observers import observers_of
-from leadline.trial.pacing import Pacer
 from leadline.trial.system import (
     Compiled,
     InTurns,
@@ -52,6 +50,7 @@ from leadline.trial.system import (
     System,
     Window,
     WindowMeasured,
+    observers_of,
 )
 
 _POLL = 0.2  # seconds between two looks at the driver and the services
@@ -342,7 +341,7 @@ class RealSystem:
         return self._stack.restarts()
 
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
-        self._stack.drain(directory / completion.FILE)
+        self._stack.drain(directory / measure_module.FILE)
         # Another generator's requests have names of their own: its counts cannot be held against rows.
         is_driver = self._study.workload.generator is None
         load = asked_in(directory / "driver", self._study.workload.scenario) if is_driver else None

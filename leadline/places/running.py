@@ -19,7 +19,7 @@ from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.registry import applications_on, not_a_knob, stack_catalogue
 from leadline.stack.running import require_none_running, save_running, stop_running
-from leadline.stack.web.knobs import chosen
+from leadline.stack.web.common import chosen
 from leadline.store.labfile import services_of
 
 

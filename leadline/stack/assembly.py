@@ -36,7 +36,7 @@ from leadline.stack.options import LOOPBACK, StackOptions
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.parts import Parts
 from leadline.stack.servers import knobs as server_knobs
-from leadline.stack.web import knobs as web_knobs
+from leadline.stack.web import common as web_knobs
 from leadline.stack.web.common import WebServer
 from leadline.stack.web.front import Behind
 

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 from leadline.host.base import Host, Process
 from leadline.model.errors import LeadlineError
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import KnobOwner
+from leadline.model.knob import Knob, KnobOwner, Level
 from leadline.model.study import Placement
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment, Feature, RemoteClient

@@ -9,8 +9,7 @@ from leadline.host.base import Host, Process
 from leadline.host.files import field, memory_limit
 from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import AtStart
+from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement
 from leadline.stack.base import Settings
 

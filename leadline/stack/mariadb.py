@@ -22,7 +22,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import local
+from leadline.stack import ends
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -76,7 +76,7 @@ _COUNTERS = (
 _STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in (*GAUGES, *_COUNTERS))})"
 
 
-class QueryError(local.QueryError):
+class QueryError(ends.QueryError):
     """The server cannot be reached or refuses; ``code`` is its error number, 0 when it did not answer."""
 
     def __init__(self, message: str, code: int = 0) -> None:
@@ -320,7 +320,7 @@ class MariaDb(PrivateDatabase):
                 f"datadir = {self.places.data}",
                 f"tmpdir = {scratch}",
                 *([f"innodb_log_group_home_dir = {log}"] if log else []),
-                f"bind_address = {local.LOOPBACK}",
+                f"bind_address = {ends.LOOPBACK}",
                 f"port = {self._port}",
                 # below the data directory: an absolute path could be longer than the kernel allows for a socket
                 "socket = mariadb.sock",
@@ -387,7 +387,7 @@ class MariaDb(PrivateDatabase):
         self._stop_grace = _SLOW_STOP_GRACE
 
     def _end(self, process: Process) -> bool:
-        return local.ended(process, self._stop_grace)
+        return ends.ended(process, self._stop_grace)
 
     def _reason(self, words: str) -> tuple[str, bool]:
         errors = [line.split("[ERROR]", 1)[1].strip() for line in words.splitlines() if "[ERROR]" in line]
@@ -434,11 +434,11 @@ class MariaDb(PrivateDatabase):
         try:
             process.write(script(home / "share", password).encode())
             process.close_input()
-            if not local.ended(process, 120.0) or process.exit_code() != 0:
+            if not ends.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"MariaDB could not make its system tables in {self._data}",
-                    local.tail(output, 40),
+                    ends.tail(output, 40),
                 )
         finally:
             process.stop(grace=1.0)

@@ -10,8 +10,7 @@ from pathlib import Path
 from leadline.host.base import Host, Process
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import UsageError
-from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.owners import AtStart, KnobOwner, Owners
+from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owners
 from leadline.model.study import StackChoice
 from leadline.stack import registry
 from leadline.stack.base import (

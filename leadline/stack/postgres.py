@@ -22,7 +22,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import local
+from leadline.stack import ends
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -56,7 +56,7 @@ _STATISTICS = (
 )
 
 
-class QueryError(local.QueryError):
+class QueryError(ends.QueryError):
     """The server cannot be reached or refuses; ``code`` is its SQLSTATE, empty when it did not answer."""
 
     def __init__(self, message: str, code: str = "") -> None:
@@ -240,10 +240,10 @@ class Postgres(PrivateDatabase):
 
     def _write_configuration(self) -> None:
         context = self.context
-        others = [context.database_address] if context.database_address != local.LOOPBACK else []
+        others = [context.database_address] if context.database_address != ends.LOOPBACK else []
         text = "\n".join(
             [
-                f"listen_addresses = '{','.join([local.LOOPBACK, *others])}'",
+                f"listen_addresses = '{','.join([ends.LOOPBACK, *others])}'",
                 *([f"hba_file = '{self.places.data / _CLIENTS}'"] if others else []),
                 f"port = {self._port}",
                 "unix_socket_directories = ''",
@@ -255,7 +255,7 @@ class Postgres(PrivateDatabase):
             ]
         )
         if others:
-            allowed = [local.LOOPBACK, *others, *context.database_clients]
+            allowed = [ends.LOOPBACK, *others, *context.database_clients]
             (self.places.data / _CLIENTS).write_text(
                 "".join(f"host all all {address}/32 scram-sha-256\n" for address in allowed)
             )
@@ -321,10 +321,10 @@ class Postgres(PrivateDatabase):
 
     def _end(self, process: Process) -> bool:
         """Immediate shutdown where the fast one does not come to an end."""
-        if local.ended(process, 20.0):
+        if ends.ended(process, 20.0):
             return True
         process.signal(signal.SIGQUIT)
-        local.ended(process, 5.0)
+        ends.ended(process, 5.0)
         return False
 
     def _reason(self, words: str) -> tuple[str, bool]:
@@ -346,7 +346,7 @@ class Postgres(PrivateDatabase):
         argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
         log = context.artefacts / "postgres-check.log"
         check = context.host.start(self._helper("database-check", argv, log))
-        local.ended(check, 10.0)
+        ends.ended(check, 10.0)
         check.stop(grace=1.0)
 
     def _helper(self, name: str, argv: list[str], output: Path) -> ProcessSpec:
@@ -376,11 +376,11 @@ class Postgres(PrivateDatabase):
         ]
         process = context.host.start(self._helper("initdb", argv, output))
         try:
-            if not local.ended(process, 120.0) or process.exit_code() != 0:
+            if not ends.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"initdb could not make a cluster in {self._data}",
-                    local.tail(output, 40),
+                    ends.tail(output, 40),
                 )
         finally:
             process.stop(grace=1.0)

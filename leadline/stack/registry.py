@@ -19,11 +19,10 @@ from leadline.stack.base import Application, Database, Service
 from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.limits import OF_SERVER, role_of
 from leadline.stack.mariadb import MariaDb
-from leadline.stack.own import frameworks
-from leadline.stack.own.application import OwnApplication
+from leadline.stack.own import server as own_server
+from leadline.stack.own.application import OwnApplication, OwnDatabase
 from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.compose import ComposeServer
-from leadline.stack.own.database import OwnDatabase
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import war_server
 from leadline.stack.pages.server import SiteServer, own_file
@@ -33,14 +32,13 @@ from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import Artefact, is_here
 from leadline.stack.servers import jvm
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.framework import Quarkus, SpringBoot
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty
-from leadline.stack.servers.quarkus import Quarkus
-from leadline.stack.servers.spring_boot import SpringBoot
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.tomee import TomEE
 from leadline.stack.servers.wildfly import WildFly
-from leadline.stack.web.knobs import KNOBS as WEB_KNOBS
+from leadline.stack.web.common import KNOBS as WEB_KNOBS
 
 BYTES_PER_SECOND = 10e6  # assumed: no download has been timed on this machine
 
@@ -184,7 +182,7 @@ def not_a_knob(choice: StackChoice, name: str) -> str:
             ", ".join(SERVERS)
         )
     if choice.own is not None:
-        removed = frameworks.catalogue(choice.own).removed.get(name.removeprefix(PREFIX))
+        removed = own_server.catalogue(choice.own).removed.get(name.removeprefix(PREFIX))
         if removed is not None:
             return removed
     if choice.own is not None and choice.own.content.attach and not choice.own.content.restart:

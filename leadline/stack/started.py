@@ -11,9 +11,8 @@ from typing import ClassVar, Generic, TypeVar
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import LeadlineError
-from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.owners import AtStart
-from leadline.stack import local
+from leadline.model.knob import ApplyCost, AtStart, Knob, Level
+from leadline.stack import ends
 from leadline.stack.probe import PROMPT
 
 _C = TypeVar("_C")
@@ -79,7 +78,7 @@ class Started(ABC, Generic[_C]):
 
     def words(self) -> str:
         """What it said since the start."""
-        return local.text_from(self.log, self._log_from)
+        return ends.text_from(self.log, self._log_from)
 
 
 class Changing(Started[_C], AtStart):
@@ -90,7 +89,7 @@ class Changing(Started[_C], AtStart):
 
     @abstractmethod
     def read_back(self, name: str) -> Level:
-        """See ``leadline.model.owners.KnobOwner``."""
+        """See ``leadline.model.knob.KnobOwner``."""
 
     @abstractmethod
     def change(self, levels: Mapping[str, Level]) -> None:

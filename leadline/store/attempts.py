@@ -14,19 +14,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
-from leadline.host.private import make_private, tighten
-from leadline.host.secrets import redact_file
+from leadline.host.private import make_private, redact_file, tighten
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Level
 from leadline.model.record import AuditRecord, Phases, Reading, TrialState
 from leadline.model.result import SteadyState
 from leadline.store import schema as t
-from leadline.store.claims import Claim, Claims, LostClaimError
+from leadline.store.claims import Claim, Claims, InUseError, LostClaimError
 from leadline.store.database import Database, add_rows, new_number
 from leadline.store.files import by_digest, hashed, home
-from leadline.store.locks import InUseError
-from leadline.store.slots import WHOLE, SlotMeasured, SlotSet, machine_rows, response_rows
+from leadline.store.rows import WHOLE, SlotMeasured, SlotSet, machine_rows, response_rows
 
 
 def unsound(responses: Mapping[str, float]) -> str:

@@ -14,11 +14,10 @@ from leadline.model.received import ReceivedError, reading
 from leadline.model.record import TrialState
 from leadline.store import schema as t
 from leadline.store.bundle import Bundle, of_attempts, plan_digest, read_bundle, write_bundle
-from leadline.store.claims import BlockState
+from leadline.store.claims import BlockState, in_use
 from leadline.store.database import add_rows, new_number
 from leadline.store.files import home
 from leadline.store.lab import Store
-from leadline.store.locks import in_use
 
 _SAME = ("name", "key", "created", "version")  # columns by which a study is known in any lab
 

@@ -29,8 +29,7 @@ from leadline.store import schema as t
 from leadline.store.attempts import AttemptStore, unsound
 from leadline.store.database import add_rows, new_number
 from leadline.store.files import home
-from leadline.store.rows import check_moments, check_types
-from leadline.store.slots import WHOLE, machine_of, response_of, slot_records
+from leadline.store.rows import WHOLE, check_moments, check_types, machine_of, response_of, slot_records
 
 _EVIDENCE = (t.audits, t.readings, t.steps)  # of which no analysis asks
 _Rows = dict[str, dict[int, list[RowMapping]]]  # table -> trial -> rows

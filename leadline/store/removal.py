@@ -16,10 +16,10 @@ from sqlalchemy import case, delete, func, select
 from leadline.host.needed import needed_to_undo
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.store import schema as t
+from leadline.store.claims import InUseError, in_use, is_used, log_path, stop_path
 from leadline.store.files import contents, disk_use, drop_copies, sweep
 from leadline.store.lab import Store
 from leadline.store.labfile import SQLITE, services_of
-from leadline.store.locks import InUseError, in_use, is_used, log_path, stop_path
 from leadline.store.tunings import TuningRecords
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-from leadline.host.secrets import redacted
+from leadline.host.private import redacted
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 

@@ -15,10 +15,10 @@ import numpy as np
 from leadline.analysis import analyse, robust
 from leadline.analysis.order import OrderEffect, last_against_first, order_effects
 from leadline.design import make_plan
-from leadline.design.errors import DesignError
+from leadline.design.kinds import DesignError
 from leadline.design.seeds import derived
 from leadline.host.bystanders import Bystanders
-from leadline.host.timing import Stopwatch, Timed
+from leadline.host.timed import Stopwatch, Timed
 from leadline.model.design import Design
 from leadline.model.disturbance import BOUND
 from leadline.model.errors import FailureClass, UsageError, quoted

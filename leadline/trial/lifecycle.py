@@ -16,8 +16,7 @@ from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import Owners
+from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import PlannedTrial, Treatment
 from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load
 from leadline.model.study import Study

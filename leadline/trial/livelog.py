@@ -17,13 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from leadline.host.private import private_file
-from leadline.host.secrets import redacted
+from leadline.host.private import private_file, redacted
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.received import from_json
 from leadline.model.record import LoadSecond, TrialRecord
-from leadline.store.locks import log_path, stop_path
+from leadline.store.claims import log_path, stop_path
 from leadline.trial.interruption import Interruption
 from leadline.trial.progress import Progress, Watcher, sharing, together
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from leadline.analysis import steady_state
 from leadline.analysis.verdicts import steady_verdict
+from leadline.host.received import csv_file
 from leadline.load.result import read_summary
 from leadline.load.series import (
     WindowResult,
@@ -38,9 +40,30 @@ from leadline.observe.window import (
     services_cpu,
     waiting_to_compile,
 )
-from leadline.trial.completion import completion_between
 from leadline.trial.system import Measured, SecondSeries, Window, WindowMeasured
 from leadline.trial.warmup import RESTS
+
+FILE = Path("raw") / "completions.csv"  # of a trial's directory: accepted_us,effective_us
+_PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
+
+
+def completion_between(directory: Path, from_s: float, until_s: float) -> Mapping[str, float]:
+    """``completion_mean`` and percentiles in milliseconds of the orders accepted in the window of Unix seconds.
+
+    Empty where no order went through a queue or none was accepted in the window.
+    """
+    try:
+        rows = csv_file(directory / FILE, {"accepted_us": pl.Int64, "effective_us": pl.Int64})
+    except FileNotFoundError:
+        return {}
+    accepted, effective = (rows[name].to_numpy() for name in rows.columns)
+    inside = (accepted >= from_s * 1e6) & (accepted < until_s * 1e6)
+    times = (effective - accepted)[inside] / 1e3
+    if not times.size:
+        return {}
+    figures = {f"completion_{name}": float(np.percentile(times, share)) for name, share in _PERCENTILES.items()}
+    return {"completion_mean": float(times.mean()), **figures}
+
 
 # Responses that observers recorded: of windows of the load in unix seconds, and its transactions a second there.
 RECORDED: tuple[Callable[[Recorded, Windows, float], Mapping[str, float]], ...] = (

@@ -17,10 +17,9 @@ from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
-from leadline.store.claims import LostClaimError
+from leadline.store.claims import PATIENCE, LostClaimError, in_use
 from leadline.store.files import bring
 from leadline.store.lab import Store
-from leadline.store.locks import PATIENCE, in_use
 from leadline.trial.interruption import Interruption
 from leadline.trial.lifecycle import TrialRunner
 from leadline.trial.livelog import LiveLog

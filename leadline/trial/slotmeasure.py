@@ -21,7 +21,7 @@ from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.observe.table import read_series, schema
 from leadline.store.lab import Store
-from leadline.store.slots import SlotMeasured
+from leadline.store.rows import SlotMeasured
 from leadline.trial.measure import worst
 from leadline.trial.slots import BROKEN, BegunSlot, SlotChanges
 from leadline.trial.system import SecondSeries, System, Window, WindowMeasured

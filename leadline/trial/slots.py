@@ -15,13 +15,12 @@ from leadline.conclude.judgement import WOULD_WORK, too_late
 from leadline.layouts import latest_change
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import Owners
+from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import Slot, Treatment
 from leadline.model.record import CAME_LATE, LoadSecond
 from leadline.model.units import rounded
 from leadline.store.lab import Store
-from leadline.store.slots import SlotSet
+from leadline.store.rows import SlotSet
 from leadline.trial.progress import Watcher
 from leadline.trial.system import LoadClock
 

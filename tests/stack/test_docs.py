@@ -46,7 +46,6 @@ ELSEWHERE = {
     "make lock": "needs the network",
     "make site": "by hand; tests/unit/docs/test_documents.py checks links and the list of pages",
     "leadline pool": "tests/stack/test_pool_ssh.py",
-    "python -m bench.pool": "by hand: minutes",
     "python -m bench.fuzz": "tests/unit/bench/test_fuzz.py runs a short form",
     "leadline try": "tests/stack/test_try_real.py",
     "leadline demo": "tests/unit/cli/test_demo.py",

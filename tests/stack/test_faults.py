@@ -26,9 +26,9 @@ from leadline.host.signals import LOG
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import Study
 from leadline.places.real import RealSystem
-from leadline.stack import local, probe
+from leadline.stack import ends, probe
 from leadline.stack.assembly import Stack
-from leadline.stack.web import knobs as web
+from leadline.stack.web import common as web
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
@@ -124,7 +124,7 @@ def test_a_start_that_a_signal_ends_is_no_levels_fault(
         return "not yet" if hit else asked(*given)
 
     def answer() -> None:
-        raise local.QueryError(ready())
+        raise ends.QueryError(ready())
 
     monkeypatch.setattr(probe, "ready", ready)
     if what == "database":

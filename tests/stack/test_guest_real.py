@@ -18,9 +18,9 @@ from witnesses import matrix
 from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.places.guest import accelerator, counter, initramfs, kernels
-from leadline.places.guest.boot import QEMU, Boot
-from leadline.places.guest.counter import BLOCKS, Counter
+from leadline.places.guest import accelerator, initramfs, kernels
+from leadline.places.guest import boot as boot_module
+from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter
 from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
 from leadline.places.guest.results import Outcome
 from leadline.places.virtual import instructions, job
@@ -155,7 +155,7 @@ def test_a_treatment_of_any_length_is_the_same_every_time_and_differs_from_anoth
 
 def test_counting_instructions_changes_no_digit_and_tells_a_planted_system_call(place: Place, warm: Saved) -> None:
     """Of system calls before the first mark and after the second none counts."""
-    library = counter.library()
+    library = boot_module.library()
     if isinstance(library, str):
         pytest.skip(library)
     told = place.fork(warm, "symbols", f"{job.helpers()}\nsymbols")

@@ -14,9 +14,8 @@ from witnesses import MATRIX
 from bench.kernels.guests import Measured, image, measure, tell
 from leadline.host.local import LocalHost
 from leadline.places.guest import machine
-from leadline.places.guest.boot import QEMU, Boot
+from leadline.places.guest.boot import QEMU, Boot, boot_parameters
 from leadline.places.guest.kernels import provision
-from leadline.places.guest.parameters import boot_parameters
 
 pytestmark = pytest.mark.stack
 

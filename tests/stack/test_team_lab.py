@@ -33,8 +33,7 @@ from leadline.places.testbed import RunOptions
 from leadline.stack import postgres as client
 from leadline.store.creation import init_lab
 from leadline.store.lab import Store
-from leadline.store.labfile import FILE, SQLITE, write
-from leadline.store.names import names_in
+from leadline.store.labfile import FILE, SQLITE, names_in, write
 from leadline.trial.progress import SilentWatcher
 from leadline.trial.run import StudyRun
 

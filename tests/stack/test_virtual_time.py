@@ -15,7 +15,7 @@ from witnesses import MATRIX, matrix
 import leadline
 from leadline.model.errors import FailureClass
 from leadline.model.record import StudyRecord
-from leadline.places.guest import counter
+from leadline.places.guest import boot
 from leadline.places.guest.boot import QEMU
 from leadline.places.virtual import guests
 
@@ -67,7 +67,7 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     print(f"{AGAIN} of 2 worlds run twice, both with LEADLINE_MATRIX=1")
     first, page = run(tmp_path, "lab-1", 2)
-    monkeypatch.setattr(counter, "library", lambda: "the second lab has no plugin")
+    monkeypatch.setattr(boot, "library", lambda: "the second lab has no plugin")
     second, plain = run(tmp_path, "lab-2", AGAIN)
     found, again = figures(first), figures(second)
     assert again == {position: found[position] for position in again}

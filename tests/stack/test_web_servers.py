@@ -24,7 +24,7 @@ from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.probe import Client
-from leadline.stack.web import knobs
+from leadline.stack.web import common
 from leadline.stack.web.common import PROBE
 from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
@@ -96,9 +96,9 @@ def load(stack: Stack, directory: Path, **more: object) -> DriverResult:
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_knob_takes_effect_and_a_load_over_tls_and_http2_passes(name: str, front: Stack, tmp_path: Path) -> None:
     levels = {"web.server": name, **EVERYTHING}
-    assert set(levels) == knobs.KNOB_NAMES, "every knob is given a level"
+    assert set(levels) == common.KNOB_NAMES, "every knob is given a level"
     if name == "nginx":
-        del levels[knobs.MODEL.name]  # which it has not
+        del levels[common.MODEL.name]  # which it has not
     front.start_web(levels, tmp_path)
     assert front.url().startswith("https://")
     assert {knob: front.read_back(knob) for knob in levels} == levels
@@ -195,7 +195,7 @@ def test_without_levels_the_servers_defaults_hold(name: str, carried: int, front
 
 def test_what_is_absent_is_not_read_back(front: Stack) -> None:
     for levels in ({"web.server": "none"}, {"web.server": "nginx", "web.place": "absent"}):
-        assert knobs.chosen(levels) is None
+        assert common.chosen(levels) is None
         front.front.configure(levels)
         for name in levels:
             if (name, levels[name]) != ("web.server", "nginx"):

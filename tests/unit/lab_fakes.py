@@ -11,8 +11,7 @@ from typing import Any
 
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Owner
-from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, KnobOwner, Level, Limit, Machine, Owner
 from leadline.model.plan import Slot, Treatment
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState

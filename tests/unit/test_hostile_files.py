@@ -31,7 +31,7 @@ from leadline.observe.table import check_tables, read_series
 from leadline.places.guest import sealed
 from leadline.places.virtual import figures
 from leadline.stack.own import spring
-from leadline.trial.completion import FILE, completion_between
+from leadline.trial.measure import FILE, completion_between
 
 Read = Callable[[Path], object]
 

@@ -24,8 +24,7 @@ from leadline.host import here
 from leadline.model.errors import LONGEST_LINE, LeadlineError
 from leadline.model.hosts import SshHost
 from leadline.places.pool import slurm
-from leadline.places.pool.base import JobState, Wish
-from leadline.places.pool.files import Partition
+from leadline.places.pool.base import JobState, Partition, Wish
 from leadline.places.pool.slurm import SlurmPool
 from leadline.places.ssh import connection as far
 from leadline.places.ssh.connection import Channel, Connection

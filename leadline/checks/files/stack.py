@@ -13,7 +13,7 @@ from leadline.checks.files.yamltree import Places
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, REFERENCE, OwnFile, OwnStack, placeholders, unknown_placeholder
-from leadline.stack.own import frameworks
+from leadline.stack.own import server as own_server
 from leadline.stack.own.artifact import read_artifact, too_new
 from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
@@ -160,7 +160,7 @@ def check_java(own: OwnFile) -> None:
 def _misspelt(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     """Properties of the command and the environment that the framework would take, and without an effect."""
     try:
-        catalogue = frameworks.catalogue(own)
+        catalogue = own_server.catalogue(own)
     except UsageError as error:
         return [(("catalogue",), f"{error}{_other_catalogue(own)}")]
     words: list[tuple[tuple[str | int, ...], str]] = [(("command", at), w) for at, w in enumerate(own.content.words)]
@@ -175,7 +175,7 @@ def _other_catalogue(own: OwnFile) -> str:
     """The catalogue that its artifact has, where that is another one."""
     with suppress(UsageError):
         framework = read_artifact(artifact(own)).framework
-        if framework in frameworks.FRAMEWORKS and framework != own.content.catalogue:
+        if framework in own_server.FRAMEWORKS and framework != own.content.catalogue:
             return f"; write `catalogue: {framework}`"
     return ""
 

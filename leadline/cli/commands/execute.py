@@ -25,12 +25,12 @@ from leadline.places.hosts import before_a_run
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leadline.api.pools import Looked
     from leadline.checks.files.study import StudyFile
     from leadline.checks.plan import Planned
     from leadline.experiments.bisect.answer import Bisected, BisectOutline
     from leadline.experiments.knee.answer import Knee, KneeOutline
     from leadline.experiments.tuning.outline import Outline
+    from leadline.places.pool.testbed import Looked
     from leadline.places.testbed import Testbed
 
 
@@ -65,7 +65,7 @@ def execute(
     if over is None:
         place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watching, subject=subject)
     else:
-        from leadline.api.pools import over_pool
+        from leadline.places.pool.testbed import over_pool
 
         place = pool = over_pool(over.pool, lab, most=over.most, disposable=disposable, watcher=watching)
         look = pool.look

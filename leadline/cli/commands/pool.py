@@ -8,11 +8,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.api.pools import EndKind, HostState, hosts, job, look
 from leadline.cli.live import PlainWatcher
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
+from leadline.places.pool.testbed import EndKind, HostState, hosts, job, look
 
 _STYLES = {HostState.FREE: "green", HostState.BUSY: "", HostState.DRAINED: "yellow", HostState.DOWN: "red"}
 

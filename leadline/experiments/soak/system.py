@@ -31,8 +31,7 @@ from leadline.observe.processes import ProcessObserver
 from leadline.places.real import RealSystem, checks_of
 from leadline.stack.assembly import Stack
 from leadline.trial.lifecycle import MINIMUM_FREE
-from leadline.trial.observers import observers_of
-from leadline.trial.system import LoadOutcome, Measured, OnLoad
+from leadline.trial.system import LoadOutcome, Measured, OnLoad, observers_of
 
 _POLL = 0.2  # seconds
 _AHEAD = 4.0  # seconds before the end of a segment at which the next one's driver is started

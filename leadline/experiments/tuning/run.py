@@ -11,8 +11,8 @@ from leadline.experiments.tuning.part import located_part, measured, part_file
 from leadline.model.tuning import Tuning
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
+from leadline.store.claims import PATIENCE, in_use
 from leadline.store.lab import Store
-from leadline.store.locks import PATIENCE, in_use
 from leadline.store.tunings import TuningRecord, TuningRecords
 from leadline.trial.run import GIVE_UP
 

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedSeq
 from leadline.host.local import watched_starts
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import is_file, read_text
-from leadline.load import earlier
+from leadline.load import result
 from leadline.load.cluster.run import Cluster, DriverJob, told
 from leadline.load.command import OUT, judge
 from leadline.load.progress import as_json, as_text
@@ -102,17 +102,17 @@ def run(
     urls = [value for name, value in pairs if name == "--url"]
     rest = [(name, value) for name, value in pairs if name not in ("--out", "--progress", "--url")]
     job = DriverJob(find_scenario(scenario), urls, rest)
-    if earlier.REPLACE not in last:
-        earlier.refuse(out)
+    if result.REPLACE not in last:
+        result.refuse(out)
 
     def clear() -> None:
-        earlier.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
+        result.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
 
     with watched_starts(_DEAD_MAN) as start, Cluster(drivers, out, out / "logs", start) as cluster:
         for line in told(cluster.open()):
             if progress == "text":
                 say(line)
-        cluster.begin(job, clear if earlier.REPLACE in last else lambda: None)
+        cluster.begin(job, clear if result.REPLACE in last else lambda: None)
         stopped = _follow(cluster, progress, say)
         cluster.collect()
     bounds = [word for option in pairs if option[0] in _BOUNDS for word in option]

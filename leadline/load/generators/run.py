@@ -24,7 +24,7 @@ from hdrh.histogram import HdrHistogram
 from leadline.host import here
 from leadline.host.received import end_of
 from leadline.host.textfile import expanded, is_file
-from leadline.load import earlier
+from leadline.load import result as load_result
 from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import PRINTED, Findings, Job, Sample, Totals, results_of
 from leadline.load.generators.registry import find_generator
@@ -338,16 +338,16 @@ def run_generator(plan: Plan) -> None:
         )
     try:
         if plan.replace:
-            earlier.remove(plan.out)
+            load_result.remove(plan.out)
         else:
-            earlier.refuse(plan.out)
+            load_result.refuse(plan.out)
         job.raw.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {plan.out}: {error.strerror}") from None
     command = tool.command(job)
     env = {**os.environ, **job.environment, **command.env}
     printed = job.raw / PRINTED
-    started = job.raw / earlier.STARTED
+    started = job.raw / load_result.STARTED
     started.write_text("", encoding="ascii")
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
     with printed.open("w", encoding="utf-8") as output:

@@ -24,8 +24,7 @@ from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.received import from_json
-from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, command_line
-from leadline.places.guest.counter import Counter
+from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, Counter, command_line
 from leadline.places.guest.pause import settle
 from leadline.places.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 

@@ -34,8 +34,7 @@ from leadline.model.received import ReceivedError, json_as
 from leadline.model.study import Study
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.store.bundle import write_bundle
-from leadline.store.claims import LostClaimError
-from leadline.store.locks import in_use, is_used
+from leadline.store.claims import LostClaimError, in_use, is_used
 from leadline.trial.interruption import Interruption
 from leadline.trial.run import GO_ON, Part
 

@@ -37,11 +37,10 @@ from leadline.places.pool.gang import blamed, hosts_of, roles
 from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, job_of, read_ending
 from leadline.places.pool.kernels import boots, kernels_of
 from leadline.places.testbed import RunOptions
-from leadline.store.claims import LEASE, BlockState, Claim, LostClaimError
+from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimError, in_use
 from leadline.store.files import bring
 from leadline.store.intake import take_block
 from leadline.store.lab import Store
-from leadline.store.locks import PATIENCE, in_use
 from leadline.trial.interruption import Interruption
 from leadline.trial.livelog import LiveLog
 from leadline.trial.looks import Looking, check_looks

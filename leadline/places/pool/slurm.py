@@ -23,13 +23,13 @@ from leadline.places.pool.base import (
     HostState,
     JobState,
     JobStatus,
+    Partition,
     Pool,
     PoolHost,
     PoolSilentError,
     Wish,
     takes_jobs,
 )
-from leadline.places.pool.files import Partition
 
 _AHEAD = 8  # jobs at most that wait while each host runs one: Slurm starts the next as soon as a host is free
 _ASKED = 60.0  # seconds that an answer may take

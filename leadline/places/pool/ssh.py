@@ -25,8 +25,7 @@ from leadline.host.received import unpack
 from leadline.model.errors import UsageError, quoted
 from leadline.model.hosts import SshHost
 from leadline.model.received import ReceivedError
-from leadline.places.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, Wish
-from leadline.places.pool.files import SshHosts
+from leadline.places.pool.base import JOB, OUTPUT, HostState, JobState, JobStatus, Pool, PoolHost, SshHosts, Wish
 from leadline.places.pool.job import END, read_ending
 
 _ANSWER = 30.0  # seconds until a host must have answered

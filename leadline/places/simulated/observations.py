@@ -15,9 +15,8 @@ from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import figures_of
 from leadline.model.result import Observation
 from leadline.model.workload import Workload
-from leadline.places.simulated.clock import EPOCH
 from leadline.places.simulated.model import Model
-from leadline.places.simulated.timing import after_load, before_load
+from leadline.places.simulated.timing import EPOCH, after_load, before_load
 from leadline.places.simulated.trial import (
     Instance,
     TrialSeries,

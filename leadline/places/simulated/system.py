@@ -14,16 +14,22 @@ from leadline.analysis import steady_state, steady_verdict
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS
-from leadline.model.knob import ApplyCost, Knob, Level
-from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
 from leadline.model.workload import Workload, load_at
-from leadline.places.simulated.files import TRANSACTION, read_load, told_seconds, write_load
-from leadline.places.simulated.host import SimulatedHost, known_levels, usual_level
+from leadline.places.simulated.host import (
+    TRANSACTION,
+    SimulatedHost,
+    known_levels,
+    read_load,
+    told_seconds,
+    usual_level,
+    write_load,
+)
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.observations import DEAR
 from leadline.places.simulated.timing import after_load, before_load

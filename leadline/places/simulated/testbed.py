@@ -23,12 +23,11 @@ from leadline.model.errors import UsageError, nearest, quoted, shortened, wanted
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.yamltext import load_yaml
-from leadline.places.simulated.clock import EPOCH, VirtualClock
 from leadline.places.simulated.host import SimulatedHost
 from leadline.places.simulated.model import bound
-from leadline.places.simulated.neighbour import taken
 from leadline.places.simulated.observations import host_name, host_of_block
 from leadline.places.simulated.system import SimulatedSystem
+from leadline.places.simulated.timing import EPOCH, VirtualClock, taken
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store

@@ -16,7 +16,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Turn
 from leadline.model.workload import Workload
 from leadline.places.simulated.model import RESPONSES, Floats, Model, holds, move
-from leadline.places.simulated.neighbour import taken
+from leadline.places.simulated.timing import taken
 from leadline.places.simulated.truth import CPU, LATENCIES, Failure, Truth
 
 _LATENCY = slice(1, 1 + len(LATENCIES))

@@ -41,7 +41,7 @@ from leadline.stack.options import StackOptions
 from leadline.stack.provision import Artefact
 from leadline.stack.registry import server_of
 from leadline.stack.web.front import WEB_SERVERS
-from leadline.trial.observers import observers_of
+from leadline.trial.system import observers_of
 
 _SILENCE = 60.0  # seconds, until a study names its dead-man time
 _TRIALS = "trials"  # below the work directory

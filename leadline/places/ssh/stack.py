@@ -26,7 +26,7 @@ from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint
 from leadline.stack.own.artifact import RUN_JAR
 from leadline.stack.own.words import beside, line_of
 from leadline.stack.registry import application_of, database_of, knob_roles, server_of, stack_catalogue
-from leadline.stack.web.knobs import chosen
+from leadline.stack.web.common import chosen
 
 # An application of one's own on another host: the files beside its stack file go there.
 

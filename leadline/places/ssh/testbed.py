@@ -11,9 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from leadline.checks.files.study import StudyFile
-from leadline.checks.machine import check_far_machine
+from leadline.checks.machine import check_far_machine, check_over_ssh
 from leadline.checks.plan import Planned, plan_study
-from leadline.checks.ssh import check_over_ssh
 from leadline.checks.web import web_servers
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError

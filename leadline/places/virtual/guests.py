@@ -27,13 +27,11 @@ from leadline.model.study import Study
 from leadline.model.workload import Workload, load_at
 from leadline.places.guest import accelerator, initramfs, kernels, machine
 from leadline.places.guest.accelerator import Accelerator
-from leadline.places.guest.boot import Boot
-from leadline.places.guest.counter import Counter
+from leadline.places.guest.boot import Boot, Counter, boot_parameters
 from leadline.places.guest.initramfs import Node, Source
 from leadline.places.guest.machine import Saved
-from leadline.places.guest.parameters import boot_parameters
 from leadline.places.guest.results import Outcome, tail
-from leadline.places.virtual import bounds, instructions, job
+from leadline.places.virtual import instructions, job, planned
 from leadline.places.virtual.capture import Captured, Captures, RecordingHost
 from leadline.places.virtual.host import GuestHost
 from leadline.places.virtual.job import OVERLAYS, SETTINGS, USERS
@@ -261,7 +259,7 @@ class Guests:
     def defaults(self, past: Past) -> Path:
         """How the kernel is set after a boot: its files below a directory. Raises TrialFailure."""
         text = "\n".join([job.helpers(), self._verified(past), job.told()])
-        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", bounds.BOOT)
+        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", planned.BOOT)
         archive = done.files / "settings-before.tar"
         if not archive.exists():
             raise TrialFailure(
@@ -289,7 +287,7 @@ class Guests:
             captured.directory / "raw" / "gc.log",
         ]
         knobs = job.knobs(self._host.files(dict(order.live)))
-        text, seconds = job.measured(self._load(run), run.out, logs), bounds.of_fork(run.seconds)
+        text, seconds = job.measured(self._load(run), run.out, logs), planned.of_fork(run.seconds)
         if self._accelerator is None:
             return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)
@@ -317,7 +315,7 @@ class Guests:
         parts = [job.started(captured, number, self._guest, self._study.ready_timeout)]
         if load.ramp_up:
             parts.append(self._load(self._driver(captured, past.seed, warm=True)))
-        return "\n".join(parts), bounds.of_past(load)
+        return "\n".join(parts), planned.of_past(load)
 
     def _verified(self, past: Past) -> str:
         """The script that ends a guest whose kernel, or one of whose boot parameters, is not that of its boot."""

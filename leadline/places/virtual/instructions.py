@@ -1,6 +1,6 @@
 """What the load of a fork executed: system calls by kind, instructions by symbol of the kernel and by file of code.
 
-QEMU counts blocks of code (``leadline.places.guest.counter``). The kernel tells its symbols before the services start,
+QEMU counts blocks of code (``leadline.places.guest.boot``). The kernel tells its symbols before the services start,
 and the processes what they map after the load. Blocks count from the last of the figures before the load to the
 first of those after it: ``MARKS`` are the kernel's functions that begin and end them.
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from leadline.host.received import lines_of, read_text
 from leadline.model.received import reading
-from leadline.places.guest import counter
-from leadline.places.guest.counter import BLOCKS
+from leadline.places.guest import boot
+from leadline.places.guest.boot import BLOCKS
 from leadline.places.guest.machine import Saved
 from leadline.places.guest.results import Outcome
 from leadline.places.virtual import figures
@@ -120,7 +120,7 @@ def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped) -> dict[str
 
 def plugin(observe: bool) -> Path | str:
     """What counts in the forks of a study, or why nothing does."""
-    return counter.library() if observe else "observe is false"
+    return boot.library() if observe else "observe is false"
 
 
 def symbols_of(saved: Saved) -> Symbols:

@@ -26,8 +26,7 @@ from leadline.load.result import read_summary
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.model.guest import KERNEL, Guest, GuestKind
-from leadline.model.knob import ApplyCost, Knob, Level, Owner
-from leadline.model.owners import AtStart, KnobOwner
+from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owner
 from leadline.model.plan import Plan, Slot
 from leadline.model.received import ReceivedError, number
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord

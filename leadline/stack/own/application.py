@@ -14,17 +14,118 @@ from urllib.parse import urlsplit
 from pymysql.constants import CLIENT
 
 from leadline.host import here
+from leadline.host.base import Process
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
-from leadline.model.errors import FailureClass, TrialFailure, nearest, quoted
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, nearest, quoted
+from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import from_json
-from leadline.stack import local, mariadb, postgres
-from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, Settings
+from leadline.stack import ends, mariadb, postgres
+from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, ServiceContext, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.own.words import artifact, beside, full
 from leadline.stack.probe import PROMPT, Client
+
+
+class OwnDatabase(AtStart):
+    """Implements ``leadline.stack.base.Database`` where there is nothing to start (``runs`` is false); ``restore``
+    runs the reset command of the stack file, where there is one.
+    """
+
+    runs = False
+    stop_signal = 0
+
+    def __init__(self, own: OwnFile) -> None:
+        self._own = own
+        self._context: ServiceContext | None = None
+
+    @property
+    def name(self) -> str:
+        return "database"
+
+    @property
+    def version(self) -> str:
+        """How its data are put back."""
+        stack = self._own.content.database
+        ways = {"none": "none", "keep": "the application's own, never put back"}
+        return ways.get(stack.kind, f"the application's own, put back by {' '.join(stack.reset or [])}")
+
+    def knobs(self) -> Sequence[Knob]:
+        return ()
+
+    def read_back(self, name: str) -> Level:
+        raise LookupError(f"leadline does not know the application's own database: no {name}")
+
+    def provision(self, progress: Progress) -> None:
+        del progress
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        del settings
+        self._context = context
+
+    def start(self) -> Process:
+        raise LeadlineError("the application's own database is not started by leadline")
+
+    def wait_ready(self, timeout: float) -> float:
+        del timeout
+        return 0.0
+
+    def stop(self) -> bool:
+        return True
+
+    def words(self) -> str:
+        """Nothing that leadline hears."""
+        return ""
+
+    def log_tail(self, lines: int = 40) -> str:
+        del lines
+        return ""
+
+    def artefacts(self) -> Sequence[Path]:
+        return ()
+
+    def endpoint(self) -> Endpoint:
+        """Without a subprotocol: nothing that leadline could ask."""
+        return Endpoint("", 0, "", "", "", subprotocol="")
+
+    def settle(self) -> None:
+        """Nothing is loaded."""
+
+    def stats(self) -> Mapping[str, float]:
+        raise LookupError("leadline does not know the application's own database")
+
+    def gauges(self) -> Sequence[str]:
+        return ()
+
+    def snapshot(self, name: str) -> None:
+        del name
+
+    def has_snapshot(self, name: str) -> bool:
+        del name
+        return True
+
+    def restore(self, name: str) -> None:
+        """Raises TrialFailure(infrastructure) when the reset command fails, with its last words."""
+        del name
+        database = self._own.content.database
+        if database.reset is None:
+            return
+        words = full(self._own, database.reset)
+        try:
+            done = here.run(words, timeout=database.within, env=dict(os.environ), cwd=Path(self._own.file).parent)
+        except OSError as error:  # also: it took too long
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"the reset command {words[0]}: {error}") from error
+        output = f"{done.stdout}{done.stderr}".strip()
+        if self._context is not None:
+            self._context.artefacts.mkdir(parents=True, exist_ok=True)
+            (self._context.artefacts / "reset.log").write_text(f"{output}\n")
+        if done.returncode:
+            last = output.splitlines()[-1] if output else "without a word"
+            problem = f"the reset command {words[0]} ended with exit code {done.returncode}: {last}"
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, problem, output)
+
 
 # SQL files and single questions for leadline's own databases.
 
@@ -33,7 +134,7 @@ def run_file(endpoint: Endpoint, path: Path, timeout: float) -> None:
     """All statements of a file in order. Raises TrialFailure(infrastructure) with the database's words."""
     try:
         run(endpoint, read_text(path), timeout)
-    except local.QueryError as error:
+    except ends.QueryError as error:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{path} was refused by the database: {error}") from error
 
 
@@ -141,7 +242,7 @@ class OwnApplication(Opaque):
     def _checked(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> AuditResult:
         try:
             passed, detail = self._check(audit, database, counts, log)
-        except (LookupError, OSError, ValueError, local.QueryError) as error:
+        except (LookupError, OSError, ValueError, ends.QueryError) as error:
             passed, detail = False, str(error)
         return AuditResult(audit.name, passed, detail, audit.counted)
 

@@ -29,7 +29,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.own.parameters import database_words
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import Words, beside, full, line_of
-from leadline.stack.servers import evidence
+from leadline.stack.servers.files import LogEvidence
 
 _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
 _ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")  # which engine is meant
@@ -199,7 +199,7 @@ class ComposeServer(CommandServer):
         """Its port may be another process's, that of the engine: the project is its own, and the port was free."""
         return True
 
-    def _evidence(self, lines: int = 40) -> evidence.Evidence:
+    def _evidence(self, lines: int = 40) -> LogEvidence:
         if isinstance(self._process, Container):
             self._logs(self._process.identity)
         return super()._evidence(lines)

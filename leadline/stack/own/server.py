@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from leadline.host.base import PROC, Process
 from leadline.host.jvm import agent_jar
@@ -18,13 +18,38 @@ from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
-from leadline.stack.own import frameworks
-from leadline.stack.own.frameworks import FRAMEWORKS
-from leadline.stack.own.parameters import Parameters, database_words, invoked, live_value
+from leadline.stack.own import quarkus, spring
+from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value
 from leadline.stack.own.words import Words, artifact, beside, full, line_of
-from leadline.stack.servers import evidence, jvm
+from leadline.stack.servers import jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
+from leadline.stack.servers.files import LogEvidence
+
+
+class Framework(Protocol):
+    """``OPTION``: before ``NAME=VALUE``; ``--`` is a word at the end of the command, ``-D`` an option of the JVM."""
+
+    @property
+    def OPTION(self) -> str: ...  # noqa: N802 - a constant of a module
+    def catalogue(self, artifact: Path) -> Catalogue:
+        """Raises UsageError."""
+
+    def value(self, knob: Knob, level: Level) -> str:
+        """A level as the framework takes it at a start."""
+
+    def level_of(self, knob: Knob, told: object) -> Level:
+        """The level from what the agent read. Raises LookupError."""
+
+
+FRAMEWORKS: Mapping[str, Framework] = {"spring-boot": spring, "quarkus": quarkus}
+
+
+def catalogue(own: OwnFile) -> Catalogue:
+    """The properties of a stack file's artifact; nothing where it names no catalogue. Raises UsageError."""
+    name = own.content.catalogue
+    return FRAMEWORKS[name].catalogue(artifact(own)) if name else Catalogue({}, {}, frozenset())
+
 
 _LAST = 3  # lines of its log that a failure quotes
 
@@ -53,7 +78,7 @@ class CommandServer(Parameters):
     @property
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
-        knobs = frameworks.catalogue(self._own).knobs
+        knobs = catalogue(self._own).knobs
         return {name: knob for name, knob in knobs.items() if name not in self._spec.knobs}
 
     def provision(self, progress: Progress) -> None:
@@ -154,10 +179,10 @@ class CommandServer(Parameters):
         """As its stack file says."""
         return self._spec.stop.within or super().stop_within
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         return found.port_taken
 
-    def _failure(self, what: str, found: evidence.Evidence, why: Evidence) -> TrialFailure:
+    def _failure(self, what: str, found: LogEvidence, why: Evidence) -> TrialFailure:
         failure = super()._failure(what, found, why)
         key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
         failure.message = f"{line_of(self._own, key)}: {failure.message}"

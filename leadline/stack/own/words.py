@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.host.secrets import hide
+from leadline.host.private import hide
 from leadline.host.textfile import expanded, read_text
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import SECRETIVE, OwnFile

@@ -12,8 +12,7 @@ from leadline.host.base import PROC, Process
 from leadline.host.files import rows
 from leadline.host.jvm import find_java_home
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import AtStart
+from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownstack import OwnFile, OwnStack, ServerName
 from leadline.model.study import StackChoice
 from leadline.stack.base import Progress, ServiceContext, Settings
@@ -22,7 +21,7 @@ from leadline.stack.own.wars import WARS
 from leadline.stack.pages import site
 from leadline.stack.servers import jvm
 from leadline.stack.servers.common import JavaServer
-from leadline.stack.web import knobs
+from leadline.stack.web import common
 from leadline.stack.web.common import FrontContext, WebServer
 from leadline.stack.web.front import WEB_SERVERS, named
 
@@ -87,12 +86,12 @@ class SiteServer(AtStart):
 
     def knobs(self) -> Sequence[Knob]:
         usual = {"none": "a web server alone is what is measured"}
-        server = replace(knobs.SERVER, default=self._usual, refused=usual)
-        return [server, *knobs.ALONE, *jvm.KNOBS, *self._flags.values()]
+        server = replace(common.SERVER, default=self._usual, refused=usual)
+        return [server, *common.ALONE, *jvm.KNOBS, *self._flags.values()]
 
     def chosen(self, settings: Settings) -> str:
         """The server that these levels ask for."""
-        return str(settings.get(knobs.SERVER.name, self._usual))
+        return str(settings.get(common.SERVER.name, self._usual))
 
     def check_java(self, wanted: str | None) -> None:
         """Java servers that take the site run on any JDK."""
@@ -114,7 +113,7 @@ class SiteServer(AtStart):
     def configure(self, context: ServiceContext, settings: Settings) -> None:
         self._files = context.host.files
         served = self._made(self.chosen(settings))
-        levels = {name: level for name, level in settings.items() if name != knobs.SERVER.name}
+        levels = {name: level for name, level in settings.items() if name != common.SERVER.name}
         if isinstance(served, JavaServer):
             served.configure(context, {name: level for name, level in levels.items() if not name.startswith("web.")})
         else:
@@ -158,7 +157,7 @@ class SiteServer(AtStart):
 
     def read_back(self, name: str) -> Level:
         served = self.served
-        if name == knobs.SERVER.name:
+        if name == common.SERVER.name:
             return self._found()
         if name.startswith("web.") and isinstance(served, JavaServer):
             raise NotInPlay(f"{served.title} is no web server")

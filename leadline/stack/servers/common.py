@@ -24,8 +24,9 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import evidence, jvm, knobs, large_pages, messaging, server_places
+from leadline.stack.servers import jvm, knobs, large_pages, messaging, server_places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
+from leadline.stack.servers.files import LogEvidence, gather_evidence
 from leadline.stack.started import Changing
 
 GC_LOG = "gc.log"
@@ -110,7 +111,7 @@ class JavaServer(Changing[ServiceContext]):
         """Canonical names of the MBeans that an answer must have: it is asked for again until they are there."""
         return ()
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         """Whether the log says that the application cannot become ready any more: its port is taken, the database has
         no connection left for a pool that is filled at start.
         """
@@ -483,17 +484,17 @@ class JavaServer(Changing[ServiceContext]):
         except (AttachError, OSError, ValueError) as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
-    def _evidence(self, lines: int = 40) -> evidence.Evidence:
-        return evidence.gather(self.words(), lines)
+    def _evidence(self, lines: int = 40) -> LogEvidence:
+        return gather_evidence(self.words(), lines)
 
-    def _late(self, what: str, found: evidence.Evidence) -> TrialFailure:
+    def _late(self, what: str, found: LogEvidence) -> TrialFailure:
         """Not in time; of one that a signal stops, or that says itself that its memory is not enough, for that."""
         if ends.stopped(self.context.host.files, self.process.pids()):
             return self._failure(what, found, Evidence(Event.STOPPED))
         refused = found.out_of_memory
         return self._failure(what, found, Evidence(Event.REFUSED if refused else Event.LATE))
 
-    def _failure(self, what: str, found: evidence.Evidence, why: Evidence) -> TrialFailure:
+    def _failure(self, what: str, found: LogEvidence, why: Evidence) -> TrialFailure:
         if found.port_taken:
             port = self.context.http_port
             return TrialFailure(

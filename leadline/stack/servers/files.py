@@ -1,11 +1,86 @@
-"""Texts of configuration files."""
+"""Configuration files as text, and what a server's own log says about why it is not ready."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.stack.deployment import Deployment
+
+# Liberty marks errors with a code that ends in E, Tomcat with SEVERE, WildFly and the frameworks with ERROR, the JVM
+# with fixed phrases.
+_ERROR = re.compile(
+    r"\b[A-Z]{4,5}\d{4}E\b|\bCWWKZ0012I\b|\[ERROR|\bSEVERE\b|\bERROR (?:\[|\d+ ---)|\bFATAL \[|^Error: "
+    r"|Address already in use|Port \d+ (?:was already|seems to be) in use"
+    r"|Error occurred during initialization"
+    r"|Could not (?:create|reserve|allocate)|OutOfMemoryError|Unrecognized VM option|Unrecognized option"
+    r"|Invalid (?:maximum|initial|minimum) heap|[Tt]oo small|Conflicting collector|is larger than|not supported"
+    r"|must be less than|outside the allowed range|Improperly specified VM option"
+    r"|FATAL:|fatal error has been detected|Exception in thread|Initial heap size set to a larger value"
+    r"|exceeds the maximum|There is insufficient memory"
+)
+_NOISE = re.compile(r"^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)")
+# The next line has the reason.
+_HEADING = re.compile(
+    r"Error occurred during initialization of (?:VM|boot layer)\s*$|insufficient memory for the Java Runtime"
+)
+_PORT_TAKEN = re.compile(
+    r"Address already in use|\bCWWKO0221E\b|port might already be in use|Port \d+ (?:was already|seems to be) in use"
+)
+_MEMORY = re.compile(r"\bOutOfMemoryError\b|insufficient memory for the Java Runtime")
+_WIDTH = 400
+
+
+@dataclass(frozen=True)
+class LogEvidence:
+    """``errors`` are the server's own error lines in order, without repeats; ``tail`` the last lines of the log."""
+
+    errors: Sequence[str]
+    tail: Sequence[str]
+
+    @property
+    def headline(self) -> str:
+        """The first line that says something, shortened; empty if there is none."""
+        return self.errors[0] if self.errors else ""
+
+    @property
+    def port_taken(self) -> bool:
+        return any(_PORT_TAKEN.search(line) for line in self.errors)
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the JVM itself says that its memory is not enough."""
+        return any(_MEMORY.search(line) for line in (*self.errors, *self.tail))
+
+    def text(self) -> str:
+        """Errors first, then the end of the log."""
+        head = "\n".join(self.errors)
+        tail = "\n".join(self.tail)
+        return f"{head}\n--- end of the log ---\n{tail}" if head else tail
+
+
+def gather_evidence(text: str, lines: int = 40) -> LogEvidence:
+    """Evidence from a log's text. A line of the JVM that only announces the next line is joined with it."""
+    errors: list[str] = []
+    rows = text.splitlines()
+    for row, following in zip(rows, rows[1:] + [""] * bool(rows), strict=True):
+        if not _ERROR.search(row) or _NOISE.search(row):
+            continue
+        line = row.strip(" #")
+        if _HEADING.search(line) and following.strip(" #"):
+            line = f"{line.rstrip('.')}: {following.strip(' #')}"
+        line = line[:_WIDTH]
+        if not any(line in earlier or _message(line) == _message(earlier) for earlier in errors):
+            errors.append(line)
+    return LogEvidence(errors[:20], [row.rstrip()[:_WIDTH] for row in rows[-lines:]])
+
+
+def _message(line: str) -> str:
+    """The line without its time stamp and thread, so that repeats are seen as such."""
+    return re.sub(r"^\[?\d[^A-Z]*|\[[^\]]*\]\s*", "", line)
+
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -1,4 +1,4 @@
-"""A framework as a server: the application is a program of its own, with a server and a pool of connections inside."""
+"""Frameworks as servers: the application is a program of its own, with a server and a pool of connections inside."""
 
 from __future__ import annotations
 
@@ -136,3 +136,101 @@ class Framework(JavaServer):
 def _set(knob: Knob, level: Level) -> str:
     """A live level as the agent gives it to a setter: durations in milliseconds."""
     return str(round(float(level) * 1000)) if knob.kind is Kind.DURATION else str(level)
+
+
+_HIKARI = "spring.datasource.hikari"
+_TOMCAT = "server.tomcat"
+_CONNECTIONS = 10  # HikariCP's default maximum
+_SPRING_THREADS = 200  # Tomcat's default threads.max
+
+
+class SpringBoot(Framework):
+    """Spring Boot reads ``application.properties`` of its working directory after the jar's own."""
+
+    name: ClassVar[str] = "spring-boot"
+    title: ClassVar[str] = "Spring Boot"
+    release: ClassVar[str] = "3.5.7"
+    configuration: ClassVar[str] = "application.properties"
+    url: ClassVar[str] = f"{_HIKARI}.jdbc-url"
+    password: ClassVar[str] = "spring.datasource.password"
+    properties: ClassVar[Mapping[str, str]] = {
+        knobs.MAX_CONNECTIONS.name: f"{_HIKARI}.maximum-pool-size",
+        knobs.MIN_CONNECTIONS.name: f"{_HIKARI}.minimum-idle",
+        knobs.CONNECTION_TIMEOUT.name: f"{_HIKARI}.connection-timeout",
+        knobs.IDLE_TIMEOUT.name: f"{_HIKARI}.idle-timeout",
+        knobs.MAX_AGE.name: f"{_HIKARI}.max-lifetime",
+        knobs.THREADS.name: f"{_TOMCAT}.threads.max",
+        knobs.MIN_THREADS.name: f"{_TOMCAT}.threads.min-spare",
+        knobs.HTTP_CONNECTIONS.name: f"{_TOMCAT}.max-connections",
+        knobs.ACCEPT_QUEUE.name: f"{_TOMCAT}.accept-count",
+        knobs.KEEP_ALIVE.name: f"{_TOMCAT}.max-keep-alive-requests",
+    }
+
+    def fixed(self, context: ServiceContext) -> Mapping[str, str]:
+        assert context.database is not None
+        return {
+            "server.address": context.http_address,
+            "server.port": str(context.http_port),
+            "server.servlet.context-path": context.application.path,
+            "spring.datasource.driver-class-name": self.driver.driver,
+            "spring.datasource.url": self.pool_url(context),
+            "spring.datasource.username": context.database.user,
+            "spring.datasource.password": context.database.password,
+        }
+
+    def check(self, settings: Settings) -> None:
+        knobs.check_bounds(settings, knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS, _CONNECTIONS)
+        knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, _SPRING_THREADS)
+
+    def written(self, knob: Knob, level: Level) -> str:
+        return str(round(float(level) * 1000)) if knob.kind is Kind.DURATION else str(level)
+
+    def told(self, knob: Knob, value: object) -> Level:
+        number = int(str(value))
+        return number / 1000 if knob.kind is Kind.DURATION else number
+
+
+_POOL = "quarkus.datasource.jdbc"
+_THREADS = "quarkus.thread-pool"
+
+
+class Quarkus(Framework):
+    """Quarkus reads ``config/application.properties`` of its working directory over the jar's own. The database's kind
+    is fixed when the jar is built.
+    """
+
+    name: ClassVar[str] = "quarkus"
+    title: ClassVar[str] = "Quarkus"
+    release: ClassVar[str] = "3.28.5"
+    configuration: ClassVar[str] = "config/application.properties"
+    databases: ClassVar[tuple[str, ...]] = ("postgres",)
+    url: ClassVar[str] = f"{_POOL}.url"
+    password: ClassVar[str] = "quarkus.datasource.password"
+    properties: ClassVar[Mapping[str, str]] = {
+        knobs.MAX_CONNECTIONS.name: f"{_POOL}.max-size",
+        knobs.MIN_CONNECTIONS.name: f"{_POOL}.min-size",
+        knobs.CONNECTION_TIMEOUT.name: f"{_POOL}.acquisition-timeout",
+        knobs.MAX_AGE.name: f"{_POOL}.max-lifetime",
+        knobs.THREADS.name: f"{_THREADS}.max-threads",
+        knobs.MIN_THREADS.name: f"{_THREADS}.core-threads",
+    }
+
+    def fixed(self, context: ServiceContext) -> Mapping[str, str]:
+        assert context.database is not None
+        return {
+            "quarkus.http.host": context.http_address,
+            "quarkus.http.port": str(context.http_port),
+            "quarkus.datasource.jdbc.url": self.pool_url(context),
+            "quarkus.datasource.username": context.database.user,
+            "quarkus.datasource.password": context.database.password,
+        }
+
+    def check(self, settings: Settings) -> None:
+        knobs.check_bounds(settings, knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS, None)
+        knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, None)
+
+    def written(self, knob: Knob, level: Level) -> str:
+        return f"{round(float(level) * 1000)}ms" if knob.kind is Kind.DURATION else str(level)
+
+    def told(self, knob: Knob, value: object) -> Level:
+        return float(str(value)) if knob.kind is Kind.DURATION else int(str(value))

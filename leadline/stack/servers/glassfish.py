@@ -18,9 +18,9 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import GLASSFISH, Artefact
-from leadline.stack.servers import evidence, glassfish_levels, glassfish_messaging, knobs, messaging
+from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs, messaging
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import template
+from leadline.stack.servers.files import LogEvidence, template
 from leadline.stack.servers.glassfish_levels import added, only
 
 _LOOPBACK = "127.0.0.1"
@@ -280,7 +280,7 @@ class GlassFish(JavaServer):
             (self.unpacked,),
         )
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
     def changes(self, levels: Settings, settings: Settings) -> Mapping[str, str]:

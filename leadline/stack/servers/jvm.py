@@ -13,8 +13,7 @@ from leadline import catalogue
 from leadline.host.base import Files
 from leadline.host.java import java_says
 from leadline.model.errors import UsageError, nearest
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
-from leadline.model.owners import AtStart
+from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owner
 from leadline.stack.servers import large_pages
 
 PREFIX = "jvm.flag."

@@ -18,9 +18,9 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Resource
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import LIBERTY, Artefact
-from leadline.stack.servers import evidence, knobs, liberty_levels, messaging
+from leadline.stack.servers import knobs, liberty_levels, messaging
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import template
+from leadline.stack.servers.files import LogEvidence, template
 
 # Open Liberty's messaging engine inside the server: queue, topic, file store, and the transaction log beside it.
 
@@ -294,7 +294,7 @@ class Liberty(JavaServer):
     def working_directory(self, context: ServiceContext) -> Path:
         return context.directory / "output" / SERVER
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_STARTED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:

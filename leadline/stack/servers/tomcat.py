@@ -17,9 +17,9 @@ from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.provision import TOMCAT, Artefact
-from leadline.stack.servers import evidence, knobs, tomcat_levels
+from leadline.stack.servers import knobs, tomcat_levels
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import properties_text, template
+from leadline.stack.servers.files import LogEvidence, properties_text, template
 
 _NOT_DEPLOYED = re.compile(r"startup failed due to previous errors|SEVERE.*\bError deploying\b")
 # As bin/catalina.sh of this version passes them.
@@ -125,7 +125,7 @@ class Tomcat(JavaServer):
             self.tell(_set(tomcat_levels.drained(application, {**self._settings, **levels})))
         super().change(levels)
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         return super().failed_for_good(found) or any(_NOT_DEPLOYED.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:

@@ -14,9 +14,9 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import evidence, knobs, messaging, wildfly_cli, wildfly_levels, wildfly_messaging
+from leadline.stack.servers import knobs, messaging, wildfly_cli, wildfly_levels, wildfly_messaging
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import properties_text, template
+from leadline.stack.servers.files import LogEvidence, properties_text, template
 
 _PROFILE = "standalone.xml"
 _STARTED_WITH_ERRORS = re.compile(r"\bWFLYSRV0026\b|\bWFLYSRV0056\b")
@@ -156,7 +156,7 @@ class WildFly(JavaServer):
         del said
         return wildfly_levels.taken(answer)
 
-    def failed_for_good(self, found: evidence.Evidence) -> bool:
+    def failed_for_good(self, found: LogEvidence) -> bool:
         return super().failed_for_good(found) or any(_STARTED_WITH_ERRORS.search(line) for line in found.errors)
 
     def question(self) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from leadline import catalogue
 from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
 from leadline.host.files import connected, established, listens, opened
@@ -23,9 +24,44 @@ from leadline.stack import ends, probe
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment
-from leadline.stack.local import LOOPBACK
+from leadline.stack.ends import LOOPBACK
 from leadline.stack.started import Started
-from leadline.stack.web import knobs
+
+NONE = "none"
+ABSENT, SAME, OWN = "absent", "same", "own"
+
+_KNOBS = catalogue.load("web")
+KNOBS = tuple(_KNOBS.values())
+SERVER = _KNOBS["web.server"]
+PLACE = _KNOBS["web.place"]
+WORKERS = _KNOBS["web.workers"]
+MODEL = _KNOBS["web.model"]
+SENDFILE = _KNOBS["web.sendfile"]
+BACKLOG = _KNOBS["web.backlog"]
+KEEPALIVE_REQUESTS = _KNOBS["web.keepalive_requests"]
+UPSTREAM_KEEPALIVE = _KNOBS["web.upstream_keepalive"]
+UPSTREAM = _KNOBS["web.upstream"]
+COMPRESSION = _KNOBS["web.compression"]
+HTTP2 = _KNOBS["web.http2"]
+TLS = _KNOBS["web.tls"]
+STATIC = _KNOBS["web.static"]
+ACCESS_LOG = _KNOBS["web.access_log"]
+KNOB_NAMES = frozenset(knob.name for knob in KNOBS)
+# Of a web server alone: what means nothing without an application server, and TLS, is left out.
+ALONE = (WORKERS, MODEL, KEEPALIVE_REQUESTS, SENDFILE, BACKLOG, HTTP2, ACCESS_LOG)
+PREFORK = "prefork"
+
+
+def chosen(settings: Settings) -> str | None:
+    """The web server that these levels ask for; None for none."""
+    name = str(settings.get(SERVER.name, NONE))
+    return None if name == NONE or settings.get(PLACE.name) == ABSENT else name
+
+
+def own(settings: Settings) -> dict[str, int | float | str | bool]:
+    """The levels of knobs that a web server itself has."""
+    return {name: level for name, level in settings.items() if name in KNOB_NAMES - {SERVER.name, PLACE.name}}
+
 
 PRIVATE = "/.leadline"  # paths below are the web server's own, never the application's
 PROBE = f"{PRIVATE}/probe.html"
@@ -124,15 +160,15 @@ class WebServer(Started[FrontContext]):
         context.directory.chmod(0o700)
         context.artefacts.mkdir(parents=True, exist_ok=True)
         (site / "probe.html").write_text(probe.PAGE)
-        static = settings.get(knobs.STATIC.name)
+        static = settings.get(STATIC.name)
         into = context.directory if static else None
         self._files = [] if context.site else copy_files(context.deployment.archive, into)
         if static and not self._files:
             raise UsageError(
-                f"{knobs.STATIC.name} is on, but {context.deployment.archive.name} holds no files below {FILES}/"
+                f"{STATIC.name} is on, but {context.deployment.archive.name} holds no files below {FILES}/"
             )
         self._context, self._settings = context, dict(settings)
-        if settings.get(knobs.TLS.name) and context.certificate is not None:
+        if settings.get(TLS.name) and context.certificate is not None:
             context.certificate.write(context.directory)
         text = self.configuration(context, settings)
         self.file.write_text(text)
@@ -190,32 +226,32 @@ class WebServer(Started[FrontContext]):
 
     def _level(self, name: str) -> Level:
         client = self.client()
-        if name == knobs.TLS.name:
+        if name == TLS.name:
             return client.speaks_tls()
-        if name == knobs.HTTP2.name:
+        if name == HTTP2.name:
             return client.speaks_http2()
-        if name == knobs.COMPRESSION.name:
+        if name == COMPRESSION.name:
             self._asked += 1
             return client.compresses(PROBE)
-        if name == knobs.STATIC.name:
+        if name == STATIC.name:
             return self._serves_files(client)
-        if name == knobs.WORKERS.name:
+        if name == WORKERS.name:
             return self._started_workers()
-        if name == knobs.KEEPALIVE_REQUESTS.name:
+        if name == KEEPALIVE_REQUESTS.name:
             wanted = self._settings.get(name)
             if not isinstance(wanted, int) or wanted <= _MOST_COUNTED:
                 carried = client.requests_carried(PROBE, _MOST_COUNTED + 1)
                 self._asked += carried
                 if carried <= _MOST_COUNTED:
                     return carried
-        if name == knobs.BACKLOG.name:
+        if name == BACKLOG.name:
             with suppress(OSError):  # a kernel that does not tell
                 return backlog(self.context.port)
         return self.parsed_level(name, self.parsed())
 
     def _started_workers(self) -> int:
         """How many there are; those that were asked for are started one after the other, the first of them answers."""
-        wanted, deadline = self._settings.get(knobs.WORKERS.name), time.monotonic() + _WORKERS_START
+        wanted, deadline = self._settings.get(WORKERS.name), time.monotonic() + _WORKERS_START
         while (started_workers := len(self.workers())) != wanted and wanted is not None and time.monotonic() < deadline:
             time.sleep(0.05)
         return started_workers
@@ -291,7 +327,7 @@ class WebServer(Started[FrontContext]):
 
     @property
     def tls(self) -> bool:
-        return bool(self._settings.get(knobs.TLS.name, False))
+        return bool(self._settings.get(TLS.name, False))
 
     def client(self) -> probe.Client:
         """A client of the web server's own port."""

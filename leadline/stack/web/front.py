@@ -13,15 +13,14 @@ from leadline.host.files import field
 from leadline.host.process import cpu_set
 from leadline.host.scratch import Scratch
 from leadline.model.errors import NotInPlay, UsageError
-from leadline.model.knob import Knob, Level
-from leadline.model.owners import AtStart
+from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
 from leadline.stack.deployment import Deployment
-from leadline.stack.local import LOOPBACK
+from leadline.stack.ends import LOOPBACK
 from leadline.stack.servers import knobs as server_knobs
-from leadline.stack.web import knobs
+from leadline.stack.web import common
 from leadline.stack.web.common import FrontContext, WebServer
 from leadline.stack.web.httpd import Httpd
 from leadline.stack.web.nginx import Nginx
@@ -77,23 +76,23 @@ class Front(AtStart):
         """Make sure that these web servers are there; name to version. Raises LeadlineError."""
         versions = {}
         for name in dict.fromkeys(names):
-            if name != knobs.NONE:
+            if name != common.NONE:
                 server = WEB_SERVERS[name]()
                 server.provision(progress)
                 versions[name] = server.version
         return versions
 
     def knobs(self) -> Sequence[Knob]:
-        return knobs.KNOBS
+        return common.KNOBS
 
     def configure(self, settings: Settings) -> None:
         """Take the levels of a start. Raises UsageError for those that this placement does not allow."""
         self._settings = dict(settings)
-        if knobs.chosen(settings) is None:
+        if common.chosen(settings) is None:
             return
         if settings.get(server_knobs.TLS.name):
             raise UsageError("the web server speaks plain HTTP to the application server: leave server.tls out")
-        if self._place(settings) == knobs.OWN and self.placement.web_cpus is None and not self._apart:
+        if self._place(settings) == common.OWN and self.placement.web_cpus is None and not self._apart:
             raise UsageError("web.place is own, but placement.web_cpus names no CPUs")
 
     def socket(self, settings: Settings, server: str | None) -> Path | None:
@@ -101,7 +100,7 @@ class Front(AtStart):
 
         Raises UsageError without a ``server`` that can.
         """
-        if knobs.chosen(settings) is None or settings.get(knobs.UPSTREAM.name) != "unix":
+        if common.chosen(settings) is None or settings.get(common.UPSTREAM.name) != "unix":
             return None
         if server is None:
             raise UsageError("web.upstream is unix, but the application server listens on TCP only")
@@ -132,7 +131,7 @@ class Front(AtStart):
         ``started`` gets its process at once. Raises UsageError, LeadlineError, TrialFailure.
         """
         self.configure(settings)
-        name = knobs.chosen(settings)
+        name = common.chosen(settings)
         assert name is not None
         server = WEB_SERVERS[name]()
         context = FrontContext(
@@ -150,7 +149,7 @@ class Front(AtStart):
             memory=self.placement.web_memory,
             observe=self._observe,
         )
-        server.configure(context, knobs.own(settings))
+        server.configure(context, common.own(settings))
         self._server = server
         started(server.start())
         return server.wait_ready(timeout)
@@ -167,13 +166,13 @@ class Front(AtStart):
     def read_back(self, name: str) -> Level:
         """The level in force. Raises NotInPlay for a knob of a web server while none is asked for, LookupError."""
         settings = self._settings
-        if name == knobs.SERVER.name and (self._server is not None or settings.get(name, knobs.NONE) == knobs.NONE):
-            return knobs.NONE if self._server is None else named(self._server)
-        if name == knobs.PLACE.name and self._server is None and settings.get(name) == knobs.ABSENT:
-            return knobs.ABSENT
+        if name == common.SERVER.name and (self._server is not None or settings.get(name, common.NONE) == common.NONE):
+            return common.NONE if self._server is None else named(self._server)
+        if name == common.PLACE.name and self._server is None and settings.get(name) == common.ABSENT:
+            return common.ABSENT
         if self._server is None:
             raise NotInPlay("no web server")
-        if name == knobs.PLACE.name:
+        if name == common.PLACE.name:
             return self._found_place(self._server)
         return self._server.read_back(name)
 
@@ -187,10 +186,10 @@ class Front(AtStart):
 
     def _place(self, settings: Settings) -> Level:
         cpus = self._apart or self.placement.web_cpus
-        return settings.get(knobs.PLACE.name, knobs.OWN if cpus else knobs.SAME)
+        return settings.get(common.PLACE.name, common.OWN if cpus else common.SAME)
 
     def _cpus(self, settings: Settings) -> str | None:
-        return self.placement.web_cpus if self._place(settings) == knobs.OWN else self.placement.server_cpus
+        return self.placement.web_cpus if self._place(settings) == common.OWN else self.placement.server_cpus
 
     def _found_place(self, server: WebServer) -> Level:
         masks = ("".join(field(self._host.files, pid, "Cpus_allowed_list")) for pid in server.process.pids())
@@ -198,9 +197,9 @@ class Front(AtStart):
         sets = {cpu_set(text, usable) for text in masks if text}
         web_cpus, same = (cpu_set(text, usable) for text in (self.placement.web_cpus, self.placement.server_cpus))
         if (self._apart or self.placement.web_cpus) and sets == {web_cpus}:
-            return knobs.OWN
+            return common.OWN
         if sets == {same}:
-            return knobs.SAME
+            return common.SAME
         raise LookupError(f"{server.title} runs on CPUs {sorted(map(sorted, sets))}")
 
 

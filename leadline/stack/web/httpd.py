@@ -13,7 +13,7 @@ from leadline.host.httpd import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
-from leadline.stack.web import knobs
+from leadline.stack.web import common
 from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebServer
 
 _MODULES = ("modules", "lib/apache2/modules", "lib64/httpd/modules", "lib/httpd/modules", "lib64/apache2")
@@ -54,14 +54,14 @@ class Httpd(WebServer):
 
     def configuration(self, context: FrontContext, settings: Settings) -> str:
         private = context.directory
-        tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
-        compression = settings.get(knobs.COMPRESSION.name, False)
+        tls, http2 = settings.get(common.TLS.name, False), settings.get(common.HTTP2.name, False)
+        compression = settings.get(common.COMPRESSION.name, False)
         wanted = [f"mpm_{_model(settings)}", *_ALWAYS, *(() if context.site else _PROXY)]
         wanted += ["ssl", "socache_shmcb"] if tls else []
         wanted += ["http2"] if http2 else []
         wanted += ["filter", "deflate"] if compression else []
         wanted += ["status"] if context.observe else []
-        wanted += ["alias"] if context.site or settings.get(knobs.STATIC.name, False) else []
+        wanted += ["alias"] if context.site or settings.get(common.STATIC.name, False) else []
         lines = [
             f'ServerRoot "{private}"',
             f'DefaultRuntimeDir "{private}"',
@@ -69,7 +69,7 @@ class Httpd(WebServer):
             f'ErrorLog "{private}/error.log"',
             "ServerName localhost",
             f"Listen {context.address}:{context.port}",
-            *([f"ListenBacklog {settings[knobs.BACKLOG.name]}"] if knobs.BACKLOG.name in settings else []),
+            *([f"ListenBacklog {settings[common.BACKLOG.name]}"] if common.BACKLOG.name in settings else []),
             *_loads(self.binary, wanted),
             f'Mutex "file:{private}" default',
             'TypesConfig "/dev/null"',
@@ -88,10 +88,10 @@ class Httpd(WebServer):
         if compression:
             kinds = "text/html text/css text/plain application/javascript application/json image/svg+xml"
             lines.append(f"AddOutputFilterByType DEFLATE {kinds}")
-        if settings.get(knobs.ACCESS_LOG.name, False):
+        if settings.get(common.ACCESS_LOG.name, False):
             lines.append(r'LogFormat "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"" combined')
             lines.append(f'CustomLog "{private}/access.log" combined')
-        if settings.get(knobs.SENDFILE.name, False):
+        if settings.get(common.SENDFILE.name, False):
             lines.append("EnableSendfile On")
         lines += [f'DocumentRoot "{context.site or private / "www"}"']
         lines += [f"<Location {PRIVATE}>", "  Require local", "</Location>"]
@@ -113,7 +113,7 @@ class Httpd(WebServer):
         return done.stdout
 
     def _level(self, name: str) -> Level:
-        return self._loaded_model() if name == knobs.MODEL.name else super()._level(name)
+        return self._loaded_model() if name == common.MODEL.name else super()._level(name)
 
     def _loaded_model(self) -> str:
         """The MPM that the program has loaded, or was built with, as it lists its modules. Raises LookupError."""
@@ -125,22 +125,22 @@ class Httpd(WebServer):
 
     def parsed_level(self, name: str, text: str) -> Level:
         proxy = next((line for line in text.splitlines() if "ProxyPass " in line and "://" in line), "")
-        if name == knobs.UPSTREAM_KEEPALIVE.name:
+        if name == common.UPSTREAM_KEEPALIVE.name:
             if "disablereuse=on" in proxy.lower():
                 return 0
             match = re.search(r"\bsmax=(\d+)", proxy)
             return int(match[1]) if match else _THREADS
-        if name == knobs.UPSTREAM.name and proxy:
+        if name == common.UPSTREAM.name and proxy:
             return "unix" if "unix:" in proxy else "tcp"
-        if name == knobs.KEEPALIVE_REQUESTS.name:
+        if name == common.KEEPALIVE_REQUESTS.name:
             match = re.search(r"^\s*MaxKeepAliveRequests (\d+)", text, re.MULTILINE)
             return int(match[1]) + 1 if match else _KEEPALIVE_REQUESTS + 1
-        if name == knobs.SENDFILE.name:
+        if name == common.SENDFILE.name:
             return bool(re.search(r"^\s*EnableSendfile on\s*$", text, re.MULTILINE | re.IGNORECASE))
-        if name == knobs.BACKLOG.name:
+        if name == common.BACKLOG.name:
             match = re.search(r"^\s*ListenBacklog (\d+)", text, re.MULTILINE)
             return int(match[1]) if match else _BACKLOG
-        if name == knobs.ACCESS_LOG.name:
+        if name == common.ACCESS_LOG.name:
             return bool(re.search(r"^\s*CustomLog ", text, re.MULTILINE))
         raise LookupError(f"Apache httpd does not tell the level of {name}")
 
@@ -175,14 +175,14 @@ class Httpd(WebServer):
 
 
 def _model(settings: Settings) -> str:
-    return str(settings.get(knobs.MODEL.name, knobs.MODEL.default))
+    return str(settings.get(common.MODEL.name, common.MODEL.default))
 
 
 def _processes(settings: Settings) -> list[str]:
-    if knobs.WORKERS.name not in settings:
+    if common.WORKERS.name not in settings:
         return []
-    count = int(settings[knobs.WORKERS.name])
-    if _model(settings) == knobs.PREFORK:
+    count = int(settings[common.WORKERS.name])
+    if _model(settings) == common.PREFORK:
         return [
             f"ServerLimit {count}",
             f"StartServers {count}",
@@ -201,9 +201,9 @@ def _processes(settings: Settings) -> list[str]:
 
 
 def _keepalive(settings: Settings) -> list[str]:
-    if knobs.KEEPALIVE_REQUESTS.name not in settings:
+    if common.KEEPALIVE_REQUESTS.name not in settings:
         return []
-    carried = int(settings[knobs.KEEPALIVE_REQUESTS.name])
+    carried = int(settings[common.KEEPALIVE_REQUESTS.name])
     # It counts the requests after the first, and 0 would mean no limit.
     return ["KeepAlive off"] if carried == 1 else ["KeepAlive on", f"MaxKeepAliveRequests {carried - 1}"]
 
@@ -213,11 +213,11 @@ def _proxy(context: FrontContext, settings: Settings, tls: bool) -> list[str]:
     direct = f"http://{context.server_address}:{context.server_port}{root}"
     target = f"unix:{context.socket}|http://localhost{root}" if context.socket else direct
     options = ""
-    if knobs.UPSTREAM_KEEPALIVE.name in settings:
-        kept_alive = int(settings[knobs.UPSTREAM_KEEPALIVE.name])
+    if common.UPSTREAM_KEEPALIVE.name in settings:
+        kept_alive = int(settings[common.UPSTREAM_KEEPALIVE.name])
         options = f" smax={kept_alive} ttl=1" if kept_alive else " disablereuse=On"
     lines = ["ProxyPreserveHost On"]
-    if settings.get(knobs.STATIC.name, False):
+    if settings.get(common.STATIC.name, False):
         lines += [f'ProxyPass "{root}/{FILES}/" "!"', f'Alias "{root}/{FILES}/" "{context.directory}/{FILES}/"']
     lines.append(f'ProxyPass "{root}" "{target}"{options}')
     scheme = "https" if tls else "http"
@@ -263,7 +263,7 @@ def _modules(binary: Path) -> tuple[frozenset[str], Path]:
     """Names of the modules compiled in, and the directory of the others. Raises LeadlineError."""
     _version(binary)
     compiled = {word.removeprefix("mod_").removesuffix(".c") for word in _said(binary, "-l").split()}
-    compiled |= {f"mpm_{name}" for name in knobs.MODEL.choices if name in compiled}
+    compiled |= {f"mpm_{name}" for name in common.MODEL.choices if name in compiled}
     # Debian's and Red Hat's programs do not say where they keep them.
     prefix = binary.resolve().parent.parent
     root = re.search(r'HTTPD_ROOT="([^"]+)"', _said(binary, "-V"))

@@ -16,7 +16,7 @@ from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings
 from leadline.stack.provision import Wheel, fetch
-from leadline.stack.web import knobs
+from leadline.stack.web import common
 from leadline.stack.web.common import FILES, PRIVATE, STATUS, FrontContext, WebServer
 
 VARIABLE = "LEADLINE_NGINX"
@@ -77,15 +77,15 @@ class Nginx(WebServer):
     def configuration(self, context: FrontContext, settings: Settings) -> str:
         private = context.directory
         server = f"unix:{context.socket}" if context.socket else f"{context.server_address}:{context.server_port}"
-        kept_alive = int(settings.get(knobs.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
-        tls, http2 = settings.get(knobs.TLS.name, False), settings.get(knobs.HTTP2.name, False)
-        root, static = context.deployment.path, settings.get(knobs.STATIC.name, False)
+        kept_alive = int(settings.get(common.UPSTREAM_KEEPALIVE.name, _UPSTREAM_KEEPALIVE))
+        tls, http2 = settings.get(common.TLS.name, False), settings.get(common.HTTP2.name, False)
+        root, static = context.deployment.path, settings.get(common.STATIC.name, False)
         counted = context.observe and not _told(str(self.binary))[1]
         lines = [
             "daemon off;",
             f'pid "{private}/nginx.pid";',
             "error_log stderr notice;",
-            f"worker_processes {settings.get(knobs.WORKERS.name, 1)};",
+            f"worker_processes {settings.get(common.WORKERS.name, 1)};",
             f"worker_rlimit_nofile {_files()};",
             f"events {{ worker_connections {_CONNECTIONS}; }}",
             "http {",
@@ -93,23 +93,23 @@ class Nginx(WebServer):
             "  default_type application/octet-stream;",
             *(f'  {kind}_temp_path "{private}/{kind}_temp";' for kind in ("client_body", "proxy")),
         ]
-        if settings.get(knobs.ACCESS_LOG.name, False):
+        if settings.get(common.ACCESS_LOG.name, False):
             lines.append(f'  access_log "{private}/access.log" combined;')
         elif not counted:
             lines.append("  access_log off;")  # beside another it would turn that off too
         if counted:
             lines.append("  log_format counted '.';")
             lines.append(f'  access_log "{private}/{_COUNT}" counted buffer=64k flush=500ms;')
-        if knobs.KEEPALIVE_REQUESTS.name in settings:
-            lines.append(f"  keepalive_requests {settings[knobs.KEEPALIVE_REQUESTS.name]};")
-        if settings.get(knobs.COMPRESSION.name, False):
+        if common.KEEPALIVE_REQUESTS.name in settings:
+            lines.append(f"  keepalive_requests {settings[common.KEEPALIVE_REQUESTS.name]};")
+        if settings.get(common.COMPRESSION.name, False):
             lines += ["  gzip on;", "  gzip_proxied any;"]
             lines.append("  gzip_types text/css text/plain application/javascript application/json image/svg+xml;")
-        if settings.get(knobs.SENDFILE.name, False):
+        if settings.get(common.SENDFILE.name, False):
             lines.append("  sendfile on;")
         if context.site is None:
             lines += ["  upstream application {", f"    server {server};", f"    keepalive {kept_alive};", "  }"]
-        backlog = f" backlog={settings[knobs.BACKLOG.name]}" if knobs.BACKLOG.name in settings else ""
+        backlog = f" backlog={settings[common.BACKLOG.name]}" if common.BACKLOG.name in settings else ""
         lines += [
             "  server {",
             f"    listen {context.address}:{context.port}{' ssl' if tls else ''}{backlog};",
@@ -150,21 +150,21 @@ class Nginx(WebServer):
         return done.stdout
 
     def parsed_level(self, name: str, text: str) -> Level:
-        if name == knobs.KEEPALIVE_REQUESTS.name:
+        if name == common.KEEPALIVE_REQUESTS.name:
             match = re.search(r"^\s*keepalive_requests (\d+);", text, re.MULTILINE)
             return int(match[1]) if match else 1000
-        if name == knobs.SENDFILE.name:
+        if name == common.SENDFILE.name:
             return bool(re.search(r"^\s*sendfile on;", text, re.MULTILINE))
-        if name == knobs.BACKLOG.name:
+        if name == common.BACKLOG.name:
             match = re.search(r"^\s*listen .*\bbacklog=(\d+)", text, re.MULTILINE)
             return int(match[1]) if match else _BACKLOG
-        if name == knobs.UPSTREAM_KEEPALIVE.name and (match := re.search(r"^\s*keepalive (\d+);", text, re.MULTILINE)):
+        if name == common.UPSTREAM_KEEPALIVE.name and (match := re.search(r"^\s*keepalive (\d+);", text, re.MULTILINE)):
             return int(match[1])
-        if name == knobs.UPSTREAM.name and (match := re.search(r"^\s*server (unix:|[\d.]+:\d+)", text, re.MULTILINE)):
+        if name == common.UPSTREAM.name and (match := re.search(r"^\s*server (unix:|[\d.]+:\d+)", text, re.MULTILINE)):
             return "unix" if match[1] == "unix:" else "tcp"
-        if name == knobs.ACCESS_LOG.name:
+        if name == common.ACCESS_LOG.name:
             return bool(re.search(r'^\s*access_log ".*" combined;', text, re.MULTILINE))
-        if name == knobs.MODEL.name:
+        if name == common.MODEL.name:
             raise NotInPlay("nginx has one model")
         raise LookupError(f"nginx does not tell the level of {name}")
 

@@ -3,9 +3,8 @@
 import pytest
 
 from leadline.checks.files.study import parse_study
-from leadline.checks.machine import check_far_machine
+from leadline.checks.machine import check_far_machine, check_over_ssh
 from leadline.checks.plan import plan_study
-from leadline.checks.ssh import check_over_ssh
 from leadline.checks.subject import study_catalogue
 from leadline.host.base import Ability
 from leadline.host.local import LocalHost

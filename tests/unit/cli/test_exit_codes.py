@@ -21,11 +21,11 @@ import typer
 
 import leadline.cli
 from bench.outcomes.server import serving
-from leadline.api.pools import EndKind
 from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.places.pool.testbed import EndKind
 from leadline.trial.interruption import Interruption
 
 POOL = "server.datasource.max_connections"

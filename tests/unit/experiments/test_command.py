@@ -14,7 +14,7 @@ import pytest
 
 from leadline.experiments.command_files import compared_files, document
 from leadline.host import timed
-from leadline.host.timing import Stopwatch
+from leadline.host.timed import Stopwatch
 from leadline.model.errors import UsageError
 from leadline.model.result import Verdict
 from leadline.report.command_text import answer, lines
@@ -93,7 +93,7 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
 def test_who_asked_may_be_killed_and_nothing_stays(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     program = (
-        "from leadline.host.timing import Stopwatch\n"
+        "from leadline.host.timed import Stopwatch\n"
         f"with Stopwatch() as watch: watch.time(['/bin/sh', '-c', 'echo $$ > {file}; exec sleep 300'], 600)"
     )
     process = subprocess.Popen([sys.executable, "-c", program])

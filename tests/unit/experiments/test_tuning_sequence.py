@@ -16,8 +16,8 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import MODE, Tuning
-from leadline.places.simulated.clock import VirtualClock
 from leadline.places.simulated.host import SimulatedHost
+from leadline.places.simulated.timing import VirtualClock
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 
 KNOBS = [

@@ -14,7 +14,7 @@ from leadline.host import here
 from leadline.host.bystanders import Bystanders
 from leadline.host.journal import UndoJournal
 from leadline.host.scratch import Scratch, sweep
-from leadline.host.timing import Stopwatch
+from leadline.host.timed import Stopwatch
 
 
 def test_a_program_is_asked(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.host.bystanders import Bystanders, Others, listening
-from leadline.load import alternate
-from leadline.load.alternate import SLOT, blocks_of, paired_changes, slots_of
+from leadline.load import against
+from leadline.load.against import SLOT, blocks_of, paired_changes, slots_of
 from leadline.load.command import disturbance, of_url, read_others
 from leadline.load.series import WindowResult
 from leadline.model.errors import UsageError
@@ -74,7 +74,7 @@ def test_a_slower_server_is_found_and_none_where_both_are_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real servers and drivers; a response takes 100 ms, so that what else runs here hardly shows."""
-    monkeypatch.setattr(alternate, "SLOT", 2)
+    monkeypatch.setattr(against, "SLOT", 2)
 
     def measured(name: str, *takes: float) -> dict[str, Any]:
         with ExitStack() as servers:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load import earlier, knee_run
+from leadline.load import knee_run, result
 from leadline.load.cluster import command as cluster_command
 from leadline.load.cluster import hosts
 from leadline.load.knee import LoadLimits, Range
@@ -116,12 +116,12 @@ def test_other_files_are_not_in_the_way_and_stay(tmp_path: Path) -> None:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
     with pytest.raises(UsageError, match=r"drivers/far/summary\.json"):
-        earlier.refuse(tmp_path)
-    earlier.remove(tmp_path)
+        result.refuse(tmp_path)
+    result.remove(tmp_path)
     assert sorted(everything(tmp_path)) == sorted(mine)
     assert not (tmp_path / "drivers/near").exists()
-    earlier.refuse(tmp_path)
-    earlier.refuse(tmp_path / "no such directory")
+    result.refuse(tmp_path)
+    result.refuse(tmp_path / "no such directory")
 
 
 def test_a_generators_results_are_replaced_when_asked(tmp_path: Path, fake_wrk: Callable[[int], None]) -> None:
@@ -177,11 +177,11 @@ def test_drivers_that_start_together_begin_anew_when_asked(tmp_path: Path, monke
 def test_the_drivers_own_files_are_known() -> None:
     text = (Path(__file__).parents[3] / "driver/src/measure/earlier.rs").read_text()
     names = re.findall(r'^    "([a-z.]+)",$', text, flags=re.MULTILINE)
-    assert set(earlier.FILES) == {*names, "knee.json", "host.json"}
+    assert set(result.FILES) == {*names, "knee.json", "host.json"}
 
 
 def test_the_drivers_own_list_of_its_files_is_the_same() -> None:
     source = (Path(__file__).parents[3] / "driver/src/measure/earlier.rs").read_text()
     listed = re.search(r"FILES: \[&str; \d+\] = \[(.*?)\];", source, re.S)
     assert listed
-    assert [*re.findall(r'"([^"]+)"', listed[1]), "knee.json", "host.json"] == list(earlier.FILES)
+    assert [*re.findall(r'"([^"]+)"', listed[1]), "knee.json", "host.json"] == list(result.FILES)

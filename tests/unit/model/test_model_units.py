@@ -10,8 +10,7 @@ from scipy import stats
 
 from leadline.model import distributions
 from leadline.model.errors import UsageError
-from leadline.model.knob import ApplyCost, Kind, Knob, Level
-from leadline.model.owners import AtStart, Owners
+from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owners
 from leadline.model.units import parse_duration, rounded, signed
 
 

@@ -16,8 +16,7 @@ from leadline.places.running import choice_of
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.jdbc import DRIVERS
-from leadline.stack.servers.framework import Framework
-from leadline.stack.servers.spring_boot import SpringBoot
+from leadline.stack.servers.framework import Framework, SpringBoot
 
 ROOT = Path(__file__).parents[3]
 FRAMEWORKS = [kind for kind in registry.SERVERS.values() if issubclass(kind, Framework)]

@@ -23,7 +23,7 @@ from leadline.stack.applications.brokerage import application
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.servers import liberty, tomee_messaging, wildfly_messaging
-from leadline.trial.completion import FILE, completion_between
+from leadline.trial.measure import FILE, completion_between
 
 
 def host(directory: Path) -> LocalHost:

@@ -13,9 +13,9 @@ from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import local, private, snapshots
+from leadline.stack import ends, private, snapshots
 from leadline.stack.base import ServiceContext
-from leadline.stack.local import QueryError
+from leadline.stack.ends import QueryError
 from leadline.stack.mariadb import MariaDb, script
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
@@ -77,7 +77,7 @@ class FakeHost(LocalHost):
 def _distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(private, "fetch", lambda _artefact, _progress: tmp_path / "dist")
-    monkeypatch.setattr(local, "ended", lambda process, _timeout: not process.alive())
+    monkeypatch.setattr(ends, "ended", lambda process, _timeout: not process.alive())
 
 
 def made(

@@ -10,12 +10,12 @@ import pytest
 from leadline.host.files import listens
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import local
+from leadline.stack import ends
 from leadline.stack.assembly import check, check_store
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
-from leadline.stack.servers import evidence
+from leadline.stack.servers.files import gather_evidence
 
 LIBERTY_PORT = """\
 [AUDIT   ] CWWKE0001I: The server leadline has been launched.
@@ -49,27 +49,27 @@ MEMORY = """\
 
 
 def test_the_jvms_heading_is_joined_with_the_reason_below_it() -> None:
-    found = evidence.gather("Error occurred during initialization of VM\nToo small maximum heap\n")
+    found = gather_evidence("Error occurred during initialization of VM\nToo small maximum heap\n")
     assert found.headline == "Error occurred during initialization of VM: Too small maximum heap"
     assert len(found.errors) == 1
-    memory = evidence.gather(MEMORY)
+    memory = gather_evidence(MEMORY)
     assert memory.headline.startswith(
         "There is insufficient memory for the Java Runtime Environment to continue: Native"
     )
 
 
 def test_the_last_line_may_be_a_heading() -> None:
-    assert evidence.gather("Error occurred during initialization of VM").headline.endswith("of VM")
+    assert gather_evidence("Error occurred during initialization of VM").headline.endswith("of VM")
 
 
 @pytest.mark.parametrize("log", [LIBERTY_PORT, TOMCAT_PORT, SPRING_PORT, QUARKUS_PORT])
 def test_a_taken_port_is_seen(log: str) -> None:
-    assert evidence.gather(log).port_taken
+    assert gather_evidence(log).port_taken
 
 
 def test_a_healthy_log_has_no_errors() -> None:
     log = "[AUDIT   ] CWWKF0011I: The server is ready\n21-Nov-2026 INFO [main] Server startup in [503] milliseconds\n"
-    found = evidence.gather(log)
+    found = gather_evidence(log)
     assert found.errors == []
     assert found.headline == ""
     assert not found.port_taken
@@ -78,13 +78,13 @@ def test_a_healthy_log_has_no_errors() -> None:
 
 def test_errors_come_first_and_once() -> None:
     line = "[ERROR   ] CWWKZ0002E: An exception occurred while starting the application brokerage."
-    found = evidence.gather(f"{line}\n{line}\n[AUDIT   ] CWWKZ0012I: The application brokerage was not started.\n")
+    found = gather_evidence(f"{line}\n{line}\n[AUDIT   ] CWWKZ0012I: The application brokerage was not started.\n")
     assert found.errors == [line, "[AUDIT   ] CWWKZ0012I: The application brokerage was not started."]
     assert found.text().startswith(line)
 
 
 def test_an_empty_log_is_no_evidence() -> None:
-    assert evidence.gather("").text() == ""
+    assert gather_evidence("").text() == ""
 
 
 def test_wildflys_errors_are_found_by_their_level() -> None:
@@ -93,7 +93,7 @@ def test_wildflys_errors_are_found_by_their_level() -> None:
 2026-11-21 20:49:58,778 WARN  [org.wildfly.extension.elytron] (MSC service thread 1-5) WFLYELY00023: Used blank.
 2026-11-21 20:50:12,860 ERROR [leadline.brokerage.web.Startup] (ServerService 85) brokerage does not start: no mode
 """
-    (error,) = evidence.gather(log).errors
+    (error,) = gather_evidence(log).errors
     assert error.endswith("brokerage does not start: no mode")
 
 
@@ -197,9 +197,9 @@ def test_a_port_is_taken_while_a_socket_listens_on_it() -> None:
 def test_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("SEVERE of an earlier start\nnow\n")
-    assert local.text_from(log, len("SEVERE of an earlier start\n")) == "now"
-    assert local.text_from(log, 0, most=4) == "now"
+    assert ends.text_from(log, len("SEVERE of an earlier start\n")) == "now"
+    assert ends.text_from(log, 0, most=4) == "now"
 
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:
-    assert local.text_from(tmp_path / "none.log", 0) == ""
+    assert ends.text_from(tmp_path / "none.log", 0) == ""

@@ -15,7 +15,7 @@ from leadline.model.result import SteadyState
 from leadline.store.claims import LEASE, BlockState, ClaimedError, LostClaimError
 from leadline.store.database import MIGRATIONS
 from leadline.store.lab import Store
-from leadline.store.slots import SlotSet
+from leadline.store.rows import SlotSet
 
 BLOCKS = 60
 

@@ -13,7 +13,7 @@ from leadline.host import received
 from leadline.model.errors import LeadlineError
 from leadline.store import database
 from leadline.store.lab import Store
-from leadline.store.names import names_in
+from leadline.store.labfile import names_in
 
 HOSTILE = Path(__file__).parents[2] / "data" / "hostile" / "memory.parquet"  # 1.7 KB that ask for terabytes
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) AS name, 1 AS id FROM n"

@@ -20,11 +20,10 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.plan import Factor
 from leadline.model.study import Study
 from leadline.store import schema as t
-from leadline.store.claims import LEASE
+from leadline.store.claims import LEASE, in_use
 from leadline.store.intake import copy_study
 from leadline.store.lab import Store
 from leadline.store.labfile import services_of
-from leadline.store.locks import in_use
 from leadline.store.removal import find, remove, to_prune, usage
 
 
@@ -122,7 +121,7 @@ def test_only_what_was_named_is_removed(store: Store) -> None:
 
 def test_a_running_study_is_refused_until_its_process_ends(store: Store) -> None:
     hold = (
-        "import sys\nfrom pathlib import Path\nfrom leadline.store.locks import in_use\n"
+        "import sys\nfrom pathlib import Path\nfrom leadline.store.claims import in_use\n"
         "with in_use(Path(sys.argv[1]), 'study-3'):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     argv = [sys.executable, "-c", hold, str(store.directory)]

@@ -15,8 +15,8 @@ from leadline.host.journal import UndoJournal
 from leadline.load.cluster.command import read_drivers
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.record import AuditRecord, Reading
+from leadline.store.claims import InUseError, in_use, is_used
 from leadline.store.lab import Store
-from leadline.store.locks import InUseError, in_use, is_used
 from leadline.trial import drivers
 from leadline.trial.lifecycle import STEPS
 from leadline.trial.progress import SilentWatcher

@@ -12,7 +12,7 @@ from leadline.model.record import LoadSecond, TrialRecord, TrialState
 from leadline.places.simulated.testbed import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import RunOptions
-from leadline.store.locks import log_path, stop_path
+from leadline.store.claims import log_path, stop_path
 from leadline.store.removal import find, remove
 from leadline.trial import livelog
 from leadline.trial.interruption import Interruption

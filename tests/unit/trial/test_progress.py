@@ -15,7 +15,7 @@ from leadline.checks.files.study import parse_study
 from leadline.cli import live
 from leadline.cli.live import PlainWatcher
 from leadline.model.record import TrialRecord, TrialState
-from leadline.store.locks import log_path
+from leadline.store.claims import log_path
 from leadline.trial.livelog import read_live
 from leadline.trial.progress import Progress
 from leadline.web import watch

@@ -12,8 +12,8 @@ from hdrh.histogram import HdrHistogram
 from leadline.load.series import responses_between, responses_in_windows, started_unix_ns
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Slot, Treatment
+from leadline.trial.drivers import Pacer
 from leadline.trial.measure import measure_windows, seconds
-from leadline.trial.pacing import Pacer
 from leadline.trial.system import LoadClock, Window
 
 

@@ -14,7 +14,7 @@ from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
-from leadline.stack import local
+from leadline.stack import ends
 from leadline.stack.applications.dealership import knobs
 from leadline.stack.applications.dealership.knobs import AGENTS
 from leadline.stack.applications.java import JavaApplication, ask
@@ -29,7 +29,7 @@ from leadline.stack.deployment import (
     Receiver,
     RemoteBean,
 )
-from leadline.stack.local import LOOPBACK
+from leadline.stack.ends import LOOPBACK
 from leadline.stack.started import Started
 
 _READY_POLL = 0.05
@@ -54,7 +54,7 @@ class Beside(Started[CompanionContext]):
     @property
     def url(self) -> str:
         """Where this host reaches it."""
-        return self._elsewhere or f"http://{local.LOOPBACK}:{self.context.port}"
+        return self._elsewhere or f"http://{ends.LOOPBACK}:{self.context.port}"
 
     @property
     def address(self) -> str:
@@ -120,7 +120,7 @@ class Beside(Started[CompanionContext]):
         return process.stop(_STOP)
 
     def log_tail(self, lines: int = 40) -> str:
-        return local.tail(self.log, lines)
+        return ends.tail(self.log, lines)
 
     def artefacts(self) -> Sequence[Path]:
         return [self.log] if self._context is not None and self.log.exists() else []

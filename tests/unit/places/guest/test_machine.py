@@ -15,9 +15,9 @@ import pytest
 
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.places.guest import counter, machine
-from leadline.places.guest.boot import QEMU, Boot, command_line
-from leadline.places.guest.counter import Counter
+from leadline.places.guest import boot as boot_module
+from leadline.places.guest import machine
+from leadline.places.guest.boot import QEMU, Boot, Counter, command_line
 from leadline.places.guest.machine import Monitor, MonitorError, boot_and_save, run
 from leadline.places.guest.pause import settle
 from leadline.places.guest.results import kernel_failure, read_sent, write
@@ -204,15 +204,15 @@ def test_it_has_a_header_and_counts_its_own_clusters() -> None:
 
 @pytest.fixture
 def _asked_anew() -> Iterator[None]:
-    counter.library.cache_clear()
+    boot_module.library.cache_clear()
     yield
-    counter.library.cache_clear()
+    boot_module.library.cache_clear()
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(counter, "_PLACES", (tmp_path / "none", tmp_path))
-    path = tmp_path / counter.LIBRARY
+    monkeypatch.setattr(boot_module, "_PLACES", (tmp_path / "none", tmp_path))
+    path = tmp_path / boot_module.LIBRARY
     path.touch()
     return path
 
@@ -221,7 +221,7 @@ def qemu(monkeypatch: pytest.MonkeyPatch, directory: Path, script: str) -> None:
     program = directory / "qemu"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(counter, "QEMU", str(program))
+    monkeypatch.setattr(boot_module, "QEMU", str(program))
 
 
 @pytest.mark.usefixtures("_asked_anew")
@@ -234,7 +234,7 @@ def test_options_name_file_and_marks() -> None:
 @pytest.mark.usefixtures("_asked_anew")
 def test_a_plugin_that_qemu_takes_is_used(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     qemu(monkeypatch, tmp_path, f'echo "$*" >{tmp_path}/told; cat >>{tmp_path}/told')
-    assert counter.library() == plugin
+    assert boot_module.library() == plugin
     told = (tmp_path / "told").read_text()
     assert f"-plugin file={plugin},out=/dev/null\n" in told
     assert '{"execute":"quit"}' in told
@@ -242,17 +242,17 @@ def test_a_plugin_that_qemu_takes_is_used(plugin: Path, tmp_path: Path, monkeypa
 
 @pytest.mark.usefixtures("_asked_anew")
 def test_why_nothing_is_counted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counter, "_PLACES", (tmp_path,))
-    assert counter.library() == "libleadline_instructions.so is not built (make install)"
+    monkeypatch.setattr(boot_module, "_PLACES", (tmp_path,))
+    assert boot_module.library() == "libleadline_instructions.so is not built (make install)"
 
 
 @pytest.mark.usefixtures("_asked_anew")
 def test_qemus_own_words_tell_why_it_takes_none(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     qemu(monkeypatch, tmp_path, "echo 'qemu: -plugin: invalid option' >&2; exit 1")
-    assert counter.library() == f"{tmp_path}/qemu takes no such plugin: qemu: -plugin: invalid option"
-    counter.library.cache_clear()
-    monkeypatch.setattr(counter, "QEMU", str(tmp_path / "none"))
-    assert str(counter.library()).startswith(f"{tmp_path}/none cannot be asked for its plugins: ")
+    assert boot_module.library() == f"{tmp_path}/qemu takes no such plugin: qemu: -plugin: invalid option"
+    boot_module.library.cache_clear()
+    monkeypatch.setattr(boot_module, "QEMU", str(tmp_path / "none"))
+    assert str(boot_module.library()).startswith(f"{tmp_path}/none cannot be asked for its plugins: ")
 
 
 class FakeQemu:

@@ -26,8 +26,8 @@ from leadline.places.pool.run import PoolRun
 from leadline.places.simulated import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import RunOptions
+from leadline.store.claims import InUseError, in_use
 from leadline.store.lab import Store
-from leadline.store.locks import InUseError, in_use
 from leadline.trial.progress import SilentWatcher
 
 BLOCKS = 4

@@ -8,8 +8,7 @@ import pytest
 
 from leadline.checks.files.study import parse_study
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.places.pool.base import HostState, JobState, JobStatus, PoolHost, PoolSilentError, Wish
-from leadline.places.pool.files import Partition
+from leadline.places.pool.base import HostState, JobState, JobStatus, Partition, PoolHost, PoolSilentError, Wish
 from leadline.places.pool.slurm import SlurmPool
 from leadline.places.pool.testbed import PoolTestbed
 
