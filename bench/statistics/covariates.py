@@ -25,9 +25,9 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
 from leadline.model.workload import Workload
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.observations import simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 
 LEVELS = ("a", "b", "c")
 RESPONSE = "throughput"

@@ -216,3 +216,10 @@ class TuningResult:
         from leadline.report.tuning.export import export
 
         return export(self.view, out, formats)
+
+
+def load_page(directory: Path, out: Path) -> Path:
+    """Write the report of the load in ``directory``: one HTML file. Raises UsageError where there is none, OSError."""
+    from leadline.report.load_page import build_load
+
+    return build_load(directory, out, kept_parts())

@@ -12,8 +12,7 @@ from test_gc_page import write
 from test_load_page import write_load
 from typer.testing import CliRunner
 
-from leadline.api.loads import load_page
-from leadline.api.results import StudyResult
+from leadline.api.results import StudyResult, load_page
 from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
 from leadline.cli.main import app

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from leadline.host import procfs
 from leadline.host.privilege import USERS
-from leadline.stack.applications.dealership.application import Beside
+from leadline.stack.applications.dealership import Beside
 from leadline.stack.assembly import Stack
 
 _LISTEN = "0A"

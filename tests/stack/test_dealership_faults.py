@@ -30,7 +30,7 @@ from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.places.real import RealSystem
 from leadline.stack import postgres as client
-from leadline.stack.applications.dealership.application import Supplier
+from leadline.stack.applications.dealership import Supplier
 from leadline.stack.applications.java import ask
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext

@@ -25,7 +25,7 @@ from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import places
 from leadline.stack import postgres as client
-from leadline.stack.applications.brokerage import application
+from leadline.stack.applications import brokerage
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.servers.messaging import KNOBS
@@ -221,7 +221,7 @@ def test_kept_orders_have_one_effect_whatever_happens(server: str, place: Path) 
             kill_server(stack)
         stack.restart_server()
         eventually(lambda: len(outcomes(stack, 7)) == 50)
-        application.drain(stack.url(), 60)
+        brokerage.drain(stack.url(), 60)
         assert outcomes(stack, 7) == dict.fromkeys(broker.accepted, "FILLED"), "nothing that was accepted is lost"
         assert orders(stack, 7) == sorted(set(broker.accepted)), "and nothing is done twice"
         assert failed(stack, place, logins=2 + CROWD, buys=52 + CROWD) == {

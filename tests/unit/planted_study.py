@@ -9,8 +9,7 @@ from leadline.conclude import conclude
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.places.simulated import bound, parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
 from leadline.places.simulated.truth import Truth
 
 POOL, HEAP, COLLECTOR = "server.datasource.max_connections", "jvm.heap", "jvm.collector"

@@ -1,14 +1,14 @@
-"""All rules, one module a layer."""
+"""All rules."""
 
 from leadline.advice.look import Rule
-from leadline.advice.rules import application, database, jvm, kernel, server
+from leadline.advice.rules import machine, services
 
 LAYERS = ("kernel", "database", "server", "jvm", "driver", "application")
 RULES: tuple[Rule, ...] = (
-    *kernel.RULES,
-    *database.RULES,
-    *server.RULES,
-    *jvm.RULES,
-    *application._DRIVER,
-    *application.RULES,
+    *machine.KERNEL_RULES,
+    *services.DATABASE_RULES,
+    *services.SERVER_RULES,
+    *machine.JVM_RULES,
+    *services._DRIVER,
+    *services.APPLICATION_RULES,
 )

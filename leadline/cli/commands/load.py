@@ -12,25 +12,17 @@ from typing import Annotated, get_args
 import typer
 
 from leadline.api.conditions import LOAD_CHANGES, limit_example, parse
-from leadline.api.loads import (
-    OUT,
-    LoadLimits,
-    Range,
-    check_drivers,
-    find_preset,
-    load_page,
-    of_url,
-    option_value,
-    preset_options,
-    read_bound,
-    read_drivers,
-    run_scenario,
-    run_together,
-    scenario_schema,
-)
+from leadline.api.results import load_page
 from leadline.cli.conditions import Failing, Undecided, UndecidedOption
 from leadline.cli.options import file_option, output_directory
 from leadline.cli.output import end_with
+from leadline.load.cluster.command import check as check_drivers
+from leadline.load.cluster.command import read_drivers
+from leadline.load.cluster.command import run as run_together
+from leadline.load.command import OUT, of_url, option_value, run_scenario, scenario_schema
+from leadline.load.knee import LoadLimits, Range
+from leadline.load.presets import find_preset, preset_options
+from leadline.load.within import read_bound
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import GeneratorName
 

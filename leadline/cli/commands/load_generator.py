@@ -12,35 +12,24 @@ from urllib.parse import urlsplit
 import typer
 
 from leadline.api.conditions import changes_of_load
-from leadline.api.loads import (
-    OUT,
-    Found,
-    Job,
-    LoadChange,
-    LoadComparison,
-    LoadLimits,
-    LoadStep,
-    MeasuredLoad,
-    Plan,
-    Range,
-    check_bounds,
-    compare,
-    comparison_document,
-    find_knee,
-    judge,
-    knee_document,
-    of_url,
-    option_value,
-    read_document,
-    read_load,
-    read_summary,
-    run_alternately,
-    run_generator,
-    steps_at_most,
-)
 from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.output import console, errors, print_json, say
 from leadline.cli.output import errors as to_stderr
+from leadline.load.against import (
+    LoadChange,
+    LoadComparison,
+    MeasuredLoad,
+    compare,
+    comparison_document,
+    read_load,
+    run_alternately,
+)
+from leadline.load.command import OUT, check_bounds, judge, of_url, option_value
+from leadline.load.generators.base import Job
+from leadline.load.generators.run import Plan, run_generator
+from leadline.load.knee import Found, LoadLimits, LoadStep, Range, steps_at_most
+from leadline.load.knee_run import find_knee, knee_document
+from leadline.load.result import read_document, read_summary
 from leadline.model.errors import UsageError, nearest
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.result import AtLeast

@@ -2,19 +2,126 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from urllib.parse import quote_plus
+from xml.sax.saxutils import escape
 
+from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
+from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Topic
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
-from leadline.stack.servers import messaging, tomee_levels, tomee_messaging
+from leadline.stack.servers import messaging, tomee_levels
+from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
+
+_REDELIVERIES, _REDELIVERY_MS = 5, 1000
+_PERSISTENT, _IN_MEMORY = "reliable-persistent", "express-nonpersistent"
+_DEFAULT = _PERSISTENT
+
+# Ends in the dead letters of ActiveMQ's default policy, which has this name.
+_DEAD = "ActiveMQ.DLQ"
+_BROKER = re.compile(r"org\.apache\.activemq:brokerName=[^,]+,type=Broker")  # keys sorted, as answers have them
+_STORE, _RECEIVER = "service=PersistenceAdapter", "MessageDrivenBean="
+
+
+def messaging_question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: the broker, its store, how many of the receivers that work in parallel."""
+    broker = f"org.apache.activemq:brokerName={application.name},type=Broker"
+    questions = {"bean.broker": f"{broker}|Persistent", "bean.store": f"{broker},{_STORE},*|Name"}
+    for destination in application.destinations:
+        if destination.receiver.parallel:
+            bean = f"openejb.management:{_RECEIVER}{destination.receiver.bean},j2eeType=Instances,*"
+            questions.setdefault("bean.receiver", f"{bean}|InstanceLimit")
+    return questions if application.connection_factory else {}
+
+
+def messaging_resources(context: ServiceContext, settings: Settings) -> str:
+    """Elements of tomee.xml: broker, container, connections and destinations; none without a queue."""
+    if not messaging.in_use(context):
+        return ""
+    application = context.application
+    assert application.connection_factory is not None
+    adapter = {"ResourceAdapter": f"{application.name}Broker"}
+    elements = [
+        _element("Resource", f"{application.name}Broker", "ActiveMQResourceAdapter", {
+            "BrokerXmlConfig": _broker(context, settings),
+            "ServerUrl": f"vm://{application.name}?create=false&waitForStart=20000",
+            "DataSource": "",
+        }),
+        _element("Container", f"{application.name}Messages", "MESSAGE", adapter),
+        _element("Resource", application.connection_factory.jndi, "jakarta.jms.ConnectionFactory", adapter),
+    ]  # fmt: skip
+    for destination in application.destinations:
+        kind = f"jakarta.jms.{type(destination).__name__}"
+        elements.append(
+            _element("Resource", destination.jndi, kind, {"destination": _destination(application, destination)})
+        )
+    return "".join(elements)
+
+
+def _destination(application: Deployment, each: Queue | Topic) -> str:
+    return _DEAD if application.takes_dead_letters(each) else each.name
+
+
+def _element(tag: str, name: str, kind: str, properties: Mapping[str, str]) -> str:
+    lines = "".join(f"    {key} = {escape(value)}\n" for key, value in properties.items())
+    return f'  <{tag} id="{name}" type="{kind}">\n{lines}  </{tag}>\n'
+
+
+def _broker(context: ServiceContext, settings: Settings) -> str:
+    """The broker's URI (ActiveMQ, "Broker Configuration URI")."""
+    if settings.get(messaging.RELIABILITY.name, _DEFAULT) == _IN_MEMORY:
+        return f"broker:()/{context.application.name}?persistent=false"
+    store = messaging.directories(context, settings, "tomee")[messaging.STORE_PLACE.name]
+    return (
+        f"broker:()/{context.application.name}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(store))}"
+    )
+
+
+def messaging_properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
+    """Properties of the system for the receivers; none without a queue."""
+    if not messaging.in_use(context):
+        return {}
+    application = context.application
+    properties_ = {
+        f"{destination.receiver.bean}.activation.destination": _destination(application, destination)
+        for destination in application.destinations
+    }
+    for name, level_ in (
+        ("maximumRedeliveries", _REDELIVERIES),
+        ("initialRedeliveryDelay", _REDELIVERY_MS),
+    ):
+        properties_[f"mdb.activation.{name}"] = str(level_)
+    for bean, most in messaging.consumers(application, settings).items():
+        properties_ |= {f"{bean}.activation.maxSessions": str(most), f"{bean}.InstanceLimit": str(most)}
+    return properties_
+
+
+def messaging_level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
+    broker = next((bean for bean in answer["beans"] if _BROKER.fullmatch(bean)), None)
+    if broker is None:
+        raise NotInPlay(messaging.NONE)
+    if name == messaging.CONSUMERS.name:
+        return int(beans(answer, _RECEIVER)[0]["InstanceLimit"])
+    persistent = answer["beans"][broker]["Persistent"]
+    if name == messaging.RELIABILITY.name:
+        return _PERSISTENT if persistent else _IN_MEMORY
+    if not persistent:
+        raise NotInPlay(f"no store, as {messaging.RELIABILITY.name} is {_IN_MEMORY}")
+    store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
+    if name == messaging.STORE.name:
+        return "file" if store.startswith("KahaDB") else store
+    return places.level_at(context.host, Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))
+
 
 # EclipseLink reads through the pool that writes, as it does where a server gives it no second one.
 _ONE_POOL = "eclipselink.jdbc.exclusive-connection.mode = Always"
@@ -37,13 +144,13 @@ class TomEE(Tomcat):
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         super().write_configuration(context, settings)
         resources = tomee_levels.resources(template("tomee.xml", context.application), settings)
-        resources = resources.replace("</tomee>", f"{tomee_messaging.resources(context, settings)}</tomee>")
+        resources = resources.replace("</tomee>", f"{messaging_resources(context, settings)}</tomee>")
         conf = context.directory / "conf"
         (conf / "tomee.xml").write_text(resources)
         units = context.application.persistence_units
         properties_ = self.driver.persistence_properties.items()
         properties = {f"{unit}.{name}": value for unit in units for name, value in properties_}
-        properties |= tomee_messaging.properties(context, settings)
+        properties |= messaging_properties(context, settings)
         if Feature.REMOTE_CLIENTS in context.application.features:
             properties["tomee.remote.support"] = "true"
         fixed = template("tomee-system.properties") + "".join(f"{unit}.{_ONE_POOL}\n" for unit in units)
@@ -74,9 +181,9 @@ class TomEE(Tomcat):
 
     def question(self) -> Mapping[str, str]:
         application = self.context.application
-        return {**tomee_levels.question(application), **tomee_messaging.question(application)}
+        return {**tomee_levels.question(application), **messaging_question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
-            return tomee_messaging.level(name, answer, self.context)
+            return messaging_level(name, answer, self.context)
         return tomee_levels.level(name, answer)

@@ -6,17 +6,144 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from leadline.host.textfile import write_private
+from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import Level
+from leadline.model.places import DISK
+from leadline.stack import places
 from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient, Resource
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import knobs, messaging, wildfly_cli, wildfly_levels, wildfly_messaging
+from leadline.stack.servers import knobs, messaging, wildfly_cli, wildfly_levels
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import LogEvidence, properties_text, template
+from leadline.stack.servers.wildfly_levels import attributes_of
+
+PROFILE = "standalone-full.xml"  # the default profile with messaging (and an ORB, which is taken out)
+_DEFAULT = "assured-persistent"  # durable messages, journal synchronised before a sender goes on
+_SERVER = "/subsystem=messaging-activemq/server=default"
+_RESOURCE = "subsystem=messaging-activemq,server=default"
+_PATHS = ("bindings", "journal", "large-messages", "paging")
+_STORE_DATABASE = "postgresql"
+_REDELIVERIES, _REDELIVERY_MS = 5, 1000
+
+
+_BEANS = (
+    (_RESOURCE, "persistenceEnabled,journalDatasource,journalSyncTransactional"),
+    (f"{_RESOURCE},jms-queue=*", "durable"),  # the first of the application
+    (f"{_RESOURCE},path=journal-directory", "path"),
+    ("subsystem=transactions", "objectStorePath"),
+    ("subsystem=ejb3,strict-max-bean-instance-pool=mdb-strict-max-pool", "derivedSize"),
+)
+
+
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: a resource each; nothing of an application without a queue."""
+    queue = application.queues[0].name if application.queues else ""
+    return {
+        f"bean.messaging{number}": f"jboss.as:{bean.replace('*', queue)}|{attributes}"
+        for number, (bean, attributes) in enumerate(_BEANS)
+        if queue
+    }
+
+
+def _destinations(application: Deployment) -> list[str]:
+    lines = []
+    for queue in application.queues:
+        durable = 'durable="${leadline.jms.durable:true}"'
+        lines.append(f'{_SERVER}/jms-queue={queue.name}:add(entries=["java:/{queue.jndi}"],{durable})')
+    for topic in application.topics:
+        lines.append(f'{_SERVER}/jms-topic={topic.name}:add(entries=["java:/{topic.jndi}"])')
+    for queue in application.queues:
+        if queue.dead_letters:
+            dead = f"dead-letter-address=jms.queue.{Resource(queue.dead_letters).name}"
+            again = f"max-delivery-attempts={_REDELIVERIES + 1},redelivery-delay={_REDELIVERY_MS}"
+            lines.append(f"{_SERVER}/address-setting=jms.queue.{queue.name}:add({dead},{again})")
+    return lines
+
+
+def messaging_operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
+    """Operations of the command line beside the template's; none without a queue. Raises UsageError."""
+    if not messaging.in_use(context):
+        return []
+    lines = [
+        "/subsystem=ejb3/service=iiop:remove",
+        "/subsystem=iiop-openjdk:remove",
+        *(f"/socket-binding-group=standard-sockets/socket-binding={name}:remove" for name in ("iiop", "iiop-ssl")),
+        *_destinations(context.application),
+        f'{_SERVER}:write-attribute(name=persistence-enabled,value="${{leadline.jms.persistence:true}}")',
+    ]
+    for when in ("transactional", "non-transactional"):
+        value = '"${leadline.jms.sync:true}"'
+        lines.append(f"{_SERVER}:write-attribute(name=journal-sync-{when},value={value})")
+    if settings.get(messaging.STORE_PLACE.name, DISK) != DISK:
+        for name in _PATHS:
+            where = f"{_SERVER}/path={name}-directory"
+            lines.append(f'{where}:write-attribute(name=path,value="${{leadline.jms.place}}/{name}")')
+    if settings.get(messaging.LOG_PLACE.name, DISK) != DISK:
+        lines.append('/subsystem=transactions:write-attribute(name=object-store-path,value="${leadline.tx.place}")')
+        lines.append("/subsystem=transactions:undefine-attribute(name=object-store-relative-to)")
+    if messaging.CONSUMERS.name in settings:
+        pool = "/subsystem=ejb3/strict-max-bean-instance-pool=mdb-strict-max-pool"
+        lines.append(f"{pool}:undefine-attribute(name=derive-size)")
+        lines.append(f'{pool}:write-attribute(name=max-pool-size,value="${{leadline.jms.consumers}}")')
+    if settings.get(messaging.STORE.name) == "database":
+        if context.database is None or context.database.subprotocol != _STORE_DATABASE:
+            raise UsageError(f"{messaging.STORE.name} database: WildFly's message store is set up for postgres only")
+        lines.append(
+            "/subsystem=datasources/data-source=messages:add(jndi-name=java:/jdbc/messages,driver-name=leadline,jta=false,"
+            'connection-url="${leadline.database.url}",user-name="${leadline.database.user}",'
+            'password="${leadline.database.password}",max-pool-size=20)'
+        )
+        lines.append(f"{_SERVER}:write-attribute(name=journal-datasource,value=messages)")
+        lines.append(f"{_SERVER}:write-attribute(name=journal-database,value={_STORE_DATABASE})")
+    return lines
+
+
+def messaging_properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
+    """Properties for the levels that are set; none without a queue."""
+    if not messaging.in_use(context):
+        return {}
+    properties_ = {}
+    wanted = settings.get(messaging.RELIABILITY.name, _DEFAULT)
+    if wanted == "express-nonpersistent":
+        properties_["leadline.jms.durable"] = "false"
+    if wanted == "reliable-persistent":
+        properties_["leadline.jms.sync"] = "false"
+    if settings.get(messaging.STORE.name) == "memory":
+        properties_["leadline.jms.persistence"] = "false"
+    if messaging.CONSUMERS.name in settings:
+        properties_["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
+    if messaging.in_memory(settings):
+        directories = messaging.directories(context, settings, "wildfly")
+        properties_["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
+        properties_["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
+    return properties_
+
+
+def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Level:
+    """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
+    server, queue, journal, log, instances = (attributes_of(answer, bean) for bean, _ in _BEANS)
+    if server is None or queue is None:
+        raise NotInPlay(messaging.NONE)
+    if name == messaging.RELIABILITY.name:
+        if not queue["durable"]:
+            return "express-nonpersistent"
+        return _DEFAULT if server["journalSyncTransactional"] else "reliable-persistent"
+    if name == messaging.STORE.name:
+        if not server["persistenceEnabled"]:
+            return "memory"
+        return "database" if server["journalDatasource"] else "file"
+    if name == messaging.CONSUMERS.name and instances is not None:
+        return int(instances["derivedSize"])
+    path = journal["path"] if name == messaging.STORE_PLACE.name and journal else None
+    if name == messaging.LOG_PLACE.name and log:
+        path = log["objectStorePath"]
+    return places.level_at(context.host, context.directory / "data" / str(path or "activemq"))
+
 
 _PROFILE = "standalone.xml"
 _STARTED_WITH_ERRORS = re.compile(r"\bWFLYSRV0026\b|\bWFLYSRV0056\b")
@@ -65,7 +192,7 @@ class WildFly(JavaServer):
 
     def profile(self, application: Deployment) -> str:
         """File of the configuration that is used."""
-        return wildfly_messaging.PROFILE if Feature.MESSAGING in application.features else _PROFILE
+        return PROFILE if Feature.MESSAGING in application.features else _PROFILE
 
     def prepare(self, deployment: Deployment, progress: Progress) -> None:
         self._prepared(deployment, [], self.find_java(None), progress)
@@ -83,7 +210,7 @@ class WildFly(JavaServer):
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         base = context.directory
         configuration = base / "configuration"
-        operations = [*wildfly_levels.operations(settings), *wildfly_messaging.operations(context, settings)]
+        operations = [*wildfly_levels.operations(settings), *messaging_operations(context, settings)]
         application = context.application
         prepared = self._prepared(application, operations, self.java_home(context), lambda _: None)
         shutil.copytree(prepared, configuration)
@@ -113,7 +240,7 @@ class WildFly(JavaServer):
             values["leadline.pool.sorter"] = _SORTERS[self.driver.subprotocol]
         # A level that was set wins: observing must not undo a treatment.
         observed: Settings = {knobs.MONITORING.name: context.observe}
-        values |= wildfly_messaging.properties(context, settings) | wildfly_levels.tls_properties(context, settings)
+        values |= messaging_properties(context, settings) | wildfly_levels.tls_properties(context, settings)
         return values | wildfly_levels.properties({**observed, **settings})
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
@@ -161,9 +288,9 @@ class WildFly(JavaServer):
 
     def question(self) -> Mapping[str, str]:
         application = self.context.application
-        return {**wildfly_levels.question(application), **wildfly_messaging.question(application)}
+        return {**wildfly_levels.question(application), **question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if messaging.knows(name):
-            return wildfly_messaging.level(name, answer, self.context)
+            return level(name, answer, self.context)
         return wildfly_levels.level(name, answer)

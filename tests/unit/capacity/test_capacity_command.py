@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from leadline.checks.files.study import parse_study
 from leadline.cli.main import app
 from leadline.experiments.results import analysis_of
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.report.charts.effects import against_load
 from leadline.store.lab import Store

@@ -13,7 +13,7 @@ from leadline.capacity.scaling import scaling
 from leadline.checks.files.study import parse_study
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.report.scaling import answer, document, lines
 

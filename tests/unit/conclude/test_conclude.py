@@ -22,8 +22,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import SteadyState, StudyAnalysis, Verdict
-from leadline.places.simulated import bound, parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
 from leadline.places.simulated.truth import Truth
 from leadline.report import health
 from leadline.report.export import export

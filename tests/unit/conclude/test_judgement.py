@@ -19,7 +19,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.record import STUDY_FILE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState, Verdict
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.report import health
 from leadline.report.ci import document, junit

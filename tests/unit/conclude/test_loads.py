@@ -12,7 +12,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 

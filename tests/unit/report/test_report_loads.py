@@ -15,7 +15,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord
 from leadline.model.result import Drift, Interval, ResponseAnalysis, StudyAnalysis
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.report import text, view, words
 from leadline.report.document import document

@@ -8,7 +8,8 @@ import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import StackChoice
-from leadline.stack.applications.dealership import Dealership, application
+from leadline.stack.applications import dealership
+from leadline.stack.applications.dealership import Dealership
 from leadline.stack.deployment import Feature
 from leadline.stack.registry import modes, stack_catalogue
 from leadline.stack.servers.glassfish import GlassFish
@@ -116,7 +117,7 @@ def drained(left: list[Any]) -> list[float]:
     """Seconds slept until the drain ended."""
     slept: list[float] = []
     numbers: Iterator[Any] = iter(left)
-    application.drain(lambda: (int(next(numbers)), 0), 1.0, now=lambda: sum(slept), sleep=slept.append)
+    dealership.drain(lambda: (int(next(numbers)), 0), 1.0, now=lambda: sum(slept), sleep=slept.append)
     return slept
 
 

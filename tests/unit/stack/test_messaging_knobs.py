@@ -19,10 +19,12 @@ from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageEr
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
 from leadline.stack import places
-from leadline.stack.applications.brokerage import application
+from leadline.stack.applications import brokerage as brokerage_module
 from leadline.stack.base import Endpoint, ServiceContext, Settings
 from leadline.stack.registry import stack_catalogue
-from leadline.stack.servers import liberty, tomee_messaging, wildfly_messaging
+from leadline.stack.servers import liberty
+from leadline.stack.servers import tomee as tomee_module
+from leadline.stack.servers import wildfly as wildfly_server
 from leadline.trial.measure import FILE, completion_between
 
 
@@ -120,7 +122,9 @@ def test_nothing_is_configured_and_nothing_in_play_without_a_queue(tmp_path: Pat
 
 def wildfly(directory: Path, settings: Settings) -> tuple[str, dict[str, str]]:
     made = context(directory)
-    return "\n".join(wildfly_messaging.operations(made, settings)), wildfly_messaging.properties(made, settings)
+    return "\n".join(wildfly_server.messaging_operations(made, settings)), wildfly_server.messaging_properties(
+        made, settings
+    )
 
 
 def test_wildflys_levels_are_properties_that_its_configuration_reads(tmp_path: Path) -> None:
@@ -146,9 +150,11 @@ def test_wildflys_levels_are_properties_that_its_configuration_reads(tmp_path: P
     assert "journal-datasource,value=messages" in text
     assert found == {}, "the rest is WildFly's own default"
     with pytest.raises(UsageError, match="message store is set up for postgres only"):
-        wildfly_messaging.operations(context(tmp_path, "queue", "mariadb"), {"server.messaging.store": "database"})
-    assert wildfly_messaging.operations(context(tmp_path, "direct"), levels) == []
-    assert wildfly_messaging.properties(context(tmp_path, "direct"), levels) == {}
+        wildfly_server.messaging_operations(
+            context(tmp_path, "queue", "mariadb"), {"server.messaging.store": "database"}
+        )
+    assert wildfly_server.messaging_operations(context(tmp_path, "direct"), levels) == []
+    assert wildfly_server.messaging_properties(context(tmp_path, "direct"), levels) == {}
 
 
 def resources(**changes: Any) -> dict[str, Any]:
@@ -178,17 +184,17 @@ def resources(**changes: Any) -> dict[str, Any]:
 def test_wildflys_levels_are_read_from_its_management_model(
     tmp_path: Path, name: str, changes: dict[str, Any], level: str
 ) -> None:
-    assert wildfly_messaging.level(f"server.messaging.{name}", resources(**changes), context(tmp_path)) == level
+    assert wildfly_server.level(f"server.messaging.{name}", resources(**changes), context(tmp_path)) == level
 
 
 def test_wildfly_without_a_queue_has_nothing_in_play(tmp_path: Path) -> None:
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        wildfly_messaging.level("server.messaging.store", {"beans": {}}, context(tmp_path))
+        wildfly_server.level("server.messaging.store", {"beans": {}}, context(tmp_path))
 
 
 def tomee(directory: Path, settings: Settings) -> dict[str, str]:
     """Properties of every element of tomee.xml, by its id."""
-    root = ElementTree.fromstring(f"<tomee>{tomee_messaging.resources(context(directory), settings)}</tomee>")
+    root = ElementTree.fromstring(f"<tomee>{tomee_module.messaging_resources(context(directory), settings)}</tomee>")
     return {node.attrib["id"]: (node.text or "") for node in root}
 
 
@@ -209,9 +215,9 @@ def test_tomees_broker_is_told_the_level_and_the_place(tmp_path: Path) -> None:
     finally:
         places.remove(host(tmp_path), tmp_path)
     levels = {"server.messaging.consumers": 3}
-    assert tomee_messaging.properties(context(tmp_path), levels)["OrderReceiver.activation.maxSessions"] == "3"
-    assert tomee_messaging.resources(context(tmp_path, "direct"), levels) == ""
-    assert tomee_messaging.properties(context(tmp_path, "direct"), levels) == {}
+    assert tomee_module.messaging_properties(context(tmp_path), levels)["OrderReceiver.activation.maxSessions"] == "3"
+    assert tomee_module.messaging_resources(context(tmp_path, "direct"), levels) == ""
+    assert tomee_module.messaging_properties(context(tmp_path, "direct"), levels) == {}
 
 
 def broker(persistent: bool, store: str) -> dict[str, Any]:
@@ -229,17 +235,17 @@ def test_tomees_levels_are_read_from_the_brokers_beans(tmp_path: Path) -> None:
     made = context(tmp_path)
     kept = broker(True, f"KahaDBPersistenceAdapter[{tmp_path}]")
     expected = {"reliability": "reliable-persistent", "store": "file", "consumers": 3}
-    assert {name: tomee_messaging.level(f"server.messaging.{name}", kept, made) for name in expected} == expected
-    place = tomee_messaging.level(
+    assert {name: tomee_module.messaging_level(f"server.messaging.{name}", kept, made) for name in expected} == expected
+    place = tomee_module.messaging_level(
         "server.messaging.store_place", broker(True, "KahaDBPersistenceAdapter[/dev/shm/x,Index:/]"), made
     )
     assert place == "tmpfs"
     lost = broker(False, "MemoryPersistenceAdapter")
-    assert tomee_messaging.level("server.messaging.reliability", lost, made) == "express-nonpersistent"
+    assert tomee_module.messaging_level("server.messaging.reliability", lost, made) == "express-nonpersistent"
     with pytest.raises(NotInPlay, match=r"no store, as server\.messaging\.reliability is express-nonpersistent"):
-        tomee_messaging.level("server.messaging.store_place", lost, made)
+        tomee_module.messaging_level("server.messaging.store_place", lost, made)
     with pytest.raises(NotInPlay, match=r"sends no messages"):
-        tomee_messaging.level("server.messaging.reliability", {"beans": {}}, made)
+        tomee_module.messaging_level("server.messaging.reliability", {"beans": {}}, made)
 
 
 MOUNTS = """\
@@ -322,8 +328,8 @@ class FakeTime:
 
 def drained(monkeypatch: pytest.MonkeyPatch, answers: Iterator[dict[str, Any]], timeout: float) -> tuple[Any, float]:
     clock = FakeTime()
-    monkeypatch.setattr(application, "ask", lambda *_, **__: next(answers))
-    return application.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
+    monkeypatch.setattr(brokerage_module, "ask", lambda *_, **__: next(answers))
+    return brokerage_module.drain("http://x", timeout, clock.now, clock.sleep), clock.seconds
 
 
 def test_a_queue_is_drained_when_everything_accepted_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import QUIET
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 from leadline.trial.lifecycle import excess

@@ -24,8 +24,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord
-from leadline.places.simulated import parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 from leadline.trial.lifecycle import STEPS

@@ -14,8 +14,7 @@ from leadline.model.record import WARM_UP, Phases, StudyRecord, TrialRecord
 from leadline.model.result import SteadyState
 from leadline.observe.table import TallTable
 from leadline.observe.window import Recorded
-from leadline.places.simulated import parse_truth
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.report.health import health
 from leadline.store.lab import Store

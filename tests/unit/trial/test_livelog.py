@@ -9,7 +9,7 @@ from leadline.checks.files.study import find_study, parse_study
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord, TrialState
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import log_path, stop_path

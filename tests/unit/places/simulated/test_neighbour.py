@@ -10,8 +10,8 @@ from leadline.checks.files.study import parse_study
 from leadline.experiments.results import analysis_of
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.workload import Workload
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.simulated.observations import simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 from leadline.places.simulated.timing import busy, taken
 from leadline.places.simulated.truth import Moved, Truth
 from leadline.places.testbed import RunOptions

@@ -13,8 +13,7 @@ from leadline.checks.subject import study_catalogue
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.model.record import StudyRecord
-from leadline.places.simulated import parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
 from leadline.places.virtual.planned import plan_guests
 from leadline.planning.forecast import setup_of

@@ -11,8 +11,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
 from leadline.model.result import Scope, Verdict
-from leadline.places.simulated import parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
 from leadline.planning.hosts import Hosting
 

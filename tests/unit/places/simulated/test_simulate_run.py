@@ -15,8 +15,7 @@ from leadline.load.series import steady_series
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 from leadline.model.record import StudyRecord
-from leadline.places.simulated import Truth, bound, parse_truth, simulate_observations
-from leadline.places.simulated.testbed import SimulatedTestbed
+from leadline.places.simulated import SimulatedTestbed, Truth, bound, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
 from leadline.report.files import read
 from leadline.store.lab import Store

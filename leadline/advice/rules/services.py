@@ -1,9 +1,10 @@
-"""Pools of connections and threads, statement caches, connections of clients."""
+"""What a database, a server and the application with its driver suggest."""
 
 from __future__ import annotations
 
 from leadline.advice.facts import Pool, Statements, Threads, TrialFacts
 from leadline.advice.look import Look, Rule, Sign, busy_note, number, percent, round_up, whole
+from leadline.model.units import format_size
 
 FULL = 0.5  # share of samples with all in use, and callers waiting on average, from which a pool is starved
 FEWEST = 4  # samples of the steady state
@@ -184,11 +185,189 @@ def keep_alive(trial: TrialFacts) -> list[Look]:
     return [Look("server.keep-alive", "http", KEEP_ALIVE, now, sign)]
 
 
-RULES = (
+SERVER_RULES = (
     Rule("server.pool", "server", "connection pool too small", pools),
     Rule("server.threads", "server", "too few threads", threads),
     Rule("server.executor", "server", "requests wait for threads that the server has not started", threads),
     Rule("server.statements", "server", "statements prepared again", statements, counted=True),
     Rule("server.churn", "server", "connections of the pool opened again and again", churn, counted=True),
     Rule("server.keep-alive", "server", "kept-alive connections end early", keep_alive, counted=True),
+)
+
+
+MISSED = 0.02  # share of blocks that were not in the database's cache
+READS = 200.0  # blocks a second from which misses matter
+SPILLED = 1 << 20  # bytes a second
+TABLES = 1.0  # a second
+DEADLOCKS = 0.05  # a second
+CHECKPOINTS = 0.05  # a second: one every 20 s or more often
+_MEMORY = ("throughput", "p50", "p99", "database_cpu_per_transaction")
+
+
+def cache(trial: TrialFacts) -> list[Look]:
+    """Blocks that were not in the database's own cache: PostgreSQL's shared_buffers, InnoDB's buffer pool."""
+    knob, read, hit = "database.shared_buffers", trial.database.get("blks_read"), trial.database.get("blks_hit")
+    if read is None or hit is None:
+        knob, read = "database.innodb_buffer_pool_size", trial.database.get("Innodb_buffer_pool_reads")
+        requests = trial.database.get("Innodb_buffer_pool_read_requests")  # hits and misses
+        hit = None if read is None or requests is None else max(0.0, requests - read)
+    if read is None or hit is None:
+        return []
+    now, sign, missed = whole(trial, knob), None, read / max(read + hit, 1e-9)
+    if read >= READS and missed >= MISSED:
+        says = f"{number(read)} blocks a second, {percent(missed)} of all, were not in the database's cache"
+        figures = {"read": (read, "blocks/s"), "missed": (100 * missed, "% of blocks")}
+        sign = _doubled(says, figures, missed, knob, now, trial)
+    return [Look("database.cache", "database", knob, now, sign)]
+
+
+def _doubled(
+    says: str, figures: dict[str, tuple[float, str]], size: float, knob: str, now: int | None, trial: TrialFacts
+) -> Sign:
+    if now is None:
+        return Sign(says, figures, size, remedy=f"raise {knob}")
+    total = trial.host.memory_total
+    if total is not None and 2 * now > 0.4 * total:
+        return Sign(says, figures, size, remedy=f"{knob} is {format_size(now)} already; the host needs more memory")
+    return Sign(says, figures, size, 2 * now, "doubled, to see whether the misses fall")
+
+
+def spills(trial: TrialFacts) -> list[Look]:
+    """Sorts and hashes that went to disk."""
+    knob, spilled = "database.work_mem", trial.database.get("temp_bytes")
+    if spilled is None:
+        return []
+    now, sign = whole(trial, knob), None
+    if spilled >= SPILLED:
+        says = f"sorts and hashes wrote {number(spilled / SPILLED)} MiB a second to temporary files"
+        figures = {"spilled": (spilled / SPILLED, "MiB/s")}
+        if now is None:
+            sign = Sign(says, figures, spilled, remedy=f"raise {knob}")
+        else:
+            reason = "four times, as what does not fit spills whole; it counts for every sort of every connection"
+            sign = Sign(says, figures, spilled, 4 * now, reason)
+    return [Look("database.spills", "database", knob, now, sign)]
+
+
+def temporary_tables(trial: TrialFacts) -> list[Look]:
+    """MariaDB's temporary tables that went to disk."""
+    knob, often = "database.tmp_table_size", trial.database.get("Created_tmp_disk_tables")
+    if often is None:
+        return []
+    now, sign = whole(trial, knob), None
+    if often >= TABLES:
+        says = f"{number(often)} temporary tables a second went to disk"
+        figures = {"tables": (often, "1/s")}
+        reason = "four times, up to database.max_heap_table_size; tables with large columns go to disk whatever is set"
+        sign = Sign(says, figures, often, remedy=f"raise {knob}")
+        if now:
+            sign = Sign(says, figures, often, 4 * now, reason)
+    return [Look("database.tables", "database", knob, now, sign)]
+
+
+def checkpoints(trial: TrialFacts) -> list[Look]:
+    """Checkpoints forced by the log's size."""
+    knob, often = "database.max_wal_size", trial.database.get("checkpoints")
+    if often is None:
+        return []
+    now, sign = whole(trial, knob), None
+    if often >= CHECKPOINTS:
+        says = f"a checkpoint every {number(1 / often)} s"
+        figures = {"checkpoints": (often, "1/s")}
+        reason = "more log between two checkpoints; recovery after a crash takes longer"
+        sign = (
+            Sign(says, figures, often, 4 * now, reason) if now else Sign(says, figures, often, remedy=f"raise {knob}")
+        )
+    return [Look("database.checkpoints", "database", knob, now, sign)]
+
+
+def deadlocks(trial: TrialFacts) -> list[Look]:
+    """Transactions that waited for each other."""
+    often = trial.database.get("deadlocks", trial.database.get("Innodb_deadlocks"))
+    if often is None:
+        return []
+    sign = None
+    if often >= DEADLOCKS:
+        says = f"{number(often)} deadlocks a second"
+        remedy = "let all transactions take their locks in one order; no setting mends this"
+        sign = Sign(says, {"deadlocks": (often, "1/s")}, often, remedy=remedy)
+    return [Look("database.deadlocks", "database", None, None, sign)]
+
+
+DATABASE_RULES = (
+    Rule("database.cache", "database", "cache too small", cache, _MEMORY),
+    Rule("database.spills", "database", "sorts spill to disk", spills, _MEMORY),
+    Rule("database.tables", "database", "temporary tables on disk", temporary_tables, _MEMORY),
+    Rule("database.checkpoints", "database", "checkpoints too often", checkpoints),
+    Rule("database.deadlocks", "database", "deadlocks", deadlocks),
+)
+
+
+def limit(trial: TrialFacts) -> list[Look]:
+    """The driver, not the system, bounded the load: its figures are of itself."""
+    load = trial.load
+    if load.limit is None:
+        return []
+    sign = None
+    if load.limit or load.dropped:
+        figures = {} if load.cpu_share is None else {"driver": (100 * load.cpu_share, "% of one CPU")}
+        why = load.evidence or (f"{load.dropped} arrivals were dropped" if load.dropped else "")
+        busy = f"it used {percent(load.cpu_share)} of a CPU" if load.cpu_share is not None else ""
+        says = "the driver bounded the load" + "".join(f"; {part}" for part in (why, busy) if part)
+        remedy = "give the driver CPUs of its own (placement.driver_cpus), several drivers (drivers) or a smaller load"
+        sign = Sign(says, figures, load.cpu_share or 1.0, remedy=remedy)
+    return [Look("driver.limit", "driver", None, None, sign)]
+
+
+_DRIVER = (Rule("driver.limit", "driver", "the driver is the limit", limit),)
+
+
+def leak(trial: TrialFacts) -> list[Look]:
+    """A live set that grows to the end of the log."""
+    collection = trial.collection
+    if collection is None or collection.leak == "undetermined":
+        return []
+    sign = None
+    if collection.leak in ("leak", "full"):
+        figures = {} if collection.live is None else {"live": (collection.live / (1 << 20), "MiB")}
+        remedy = "compare two heap dumps of the application (jcmd PID GC.heap_dump); a larger heap only puts it off"
+        sign = Sign(collection.leak_sentence, figures, 1.0, remedy=remedy)
+    return [Look("application.leak", "application", None, None, sign)]
+
+
+def errors(trial: TrialFacts) -> list[Look]:
+    """More errors than the study allows."""
+    share, allowed = trial.load.errors, trial.limits.errors
+    if share is None or allowed is None:
+        return []
+    sign = None
+    if share > allowed:
+        says = f"{percent(share)} of the transactions failed; the study allows {percent(allowed)}"
+        remedy = "see the driver's error samples and the server's log of these trials"
+        sign = Sign(says, {"errors": (100 * share, "%")}, share, remedy=remedy)
+    return [Look("application.errors", "application", None, None, sign)]
+
+
+def late(trial: TrialFacts) -> list[Look]:
+    """Response times beyond the study's limits."""
+    looks = []
+    for name, value, allowed in (
+        ("p90", trial.load.p90_s, trial.limits.p90),
+        ("p99", trial.load.p99_s, trial.limits.p99),
+    ):
+        if value is None or allowed is None:
+            continue
+        sign = None
+        if value > allowed:
+            says = f"{name} of the response time was {number(value)} s; the limit is {number(allowed)} s"
+            remedy = "the findings of the layers beneath, if any, say why; else less load or a faster application"
+            sign = Sign(says, {name: (value, "s")}, value / allowed, remedy=remedy)
+        looks.append(Look("application.late", name, None, None, sign))
+    return looks
+
+
+APPLICATION_RULES = (
+    Rule("application.leak", "application", "memory leak", leak),
+    Rule("application.errors", "application", "errors", errors),
+    Rule("application.late", "application", "responses come too late", late),
 )
