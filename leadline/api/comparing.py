@@ -11,17 +11,6 @@ from leadline.api.results import StudyResult
 from leadline.conclude.between import Between, History, Run, between, history
 from leadline.model.errors import UsageError
 
-__all__ = [
-    "Between",
-    "History",
-    "compare_runs",
-    "comparison_document",
-    "comparison_table",
-    "history_document",
-    "history_of",
-    "history_table",
-]
-
 
 def compare_runs(first: StudyResult, second: StudyResult) -> Between:
     """What moved from the first to the second, with intervals, and which facts differ. Raises UsageError."""

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leadline.model.conditions import (
-    LOAD_LIMITS,
     SOAK_RESPONSES,
     Change,
-    Condition,
-    Judged,
-    changes_of_study,
-    exit_code,
-    judge,
-    limit_example,
-    parse,
 )
 from leadline.model.result import Interval
 
@@ -23,22 +15,6 @@ if TYPE_CHECKING:
     from leadline.conclude.soak import SoakAnswer
     from leadline.load.against import LoadComparison
 
-__all__ = [
-    "LOAD_CHANGES",
-    "LOAD_LIMITS",
-    "SOAK_RESPONSES",
-    "Change",
-    "Condition",
-    "Judged",
-    "changes_of_load",
-    "changes_of_runs",
-    "changes_of_soak",
-    "changes_of_study",
-    "exit_code",
-    "judge",
-    "limit_example",
-    "parse",
-]
 LOAD_CHANGES = ("throughput", "mean", "p50", "p90", "p95", "p99", "p999")
 
 

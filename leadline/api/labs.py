@@ -8,29 +8,10 @@ from pathlib import Path
 
 from leadline.api.results import StudyResult, TuningResult
 from leadline.store.creation import init_lab as _init
-from leadline.store.files import sweep
 from leadline.store.intake import copy_study, copy_tuning
 from leadline.store.lab import Store, StudyCount
-from leadline.store.removal import Held, Usage, remove, remove_copies, taken, to_prune, usage
-from leadline.store.removal import find as find_held
+from leadline.store.removal import Held
 from leadline.store.tunings import TuningRecords
-
-__all__ = [
-    "Held",
-    "Lab",
-    "StudyCount",
-    "Usage",
-    "copy",
-    "find_held",
-    "init_lab",
-    "load_lab",
-    "remove",
-    "remove_copies",
-    "sweep",
-    "taken",
-    "to_prune",
-    "usage",
-]
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.checks.files.study import StudyFile, builtin_studies, find_study, on_its_servers, parse_study, study_of
-from leadline.checks.files.study import json_schema as schema_of_studies
-from leadline.checks.files.tuning import TuningFile, builtin_tunings, find_tuning, parse_tuning
-from leadline.checks.files.tuning import json_schema as schema_of_tunings
+from leadline.checks.files.study import StudyFile, find_study, on_its_servers, study_of
+from leadline.checks.files.tuning import TuningFile, find_tuning
 from leadline.model.errors import UsageError
 from leadline.places.rehost import on_host
-
-__all__ = [
-    "Study",
-    "Tuning",
-    "builtin_studies",
-    "builtin_tunings",
-    "parse_study",
-    "parse_tuning",
-    "read",
-    "schema_of_studies",
-    "schema_of_tunings",
-]
 
 
 @dataclass(frozen=True)

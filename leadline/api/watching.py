@@ -10,26 +10,12 @@ from pathlib import Path
 
 from leadline.api.labs import Lab
 from leadline.api.results import StudyResult
-from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord
 from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
 from leadline.store.labfile import SIMULATED
-from leadline.trial.livelog import Live, ask_to_stop, read_live
-
-__all__ = [
-    "Live",
-    "Watching",
-    "ask_to_stop",
-    "go_on",
-    "is_running",
-    "narrowing",
-    "open_labs",
-    "read_live",
-    "readable",
-    "stylesheet",
-]
+from leadline.trial.livelog import read_live
 
 _RESUMABLE = ("run", "quickstart")  # commands that go on with an unfinished study
 

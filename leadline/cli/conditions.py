@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.api.conditions import Change, Condition, Judged, exit_code, judge, parse
 from leadline.cli.output import say
+from leadline.model.conditions import Change, Condition, Judged, exit_code, judge, parse
 from leadline.model.judgement import NO_ANSWER_CODE
 
 FailOption = Annotated[

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import get_args
 
+from leadline.design.forks import booted, warmed, work
 from leadline.layouts.check import BLOCKS, check_plan, plan_problems
-from leadline.layouts.forks import booted, warmed, work
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.layouts.rotation import idle_cpus, measured, must_fit, one_by_one, phases_of, rotation_plan
 from leadline.layouts.switchback import latest_change, steady_seconds, switchback_plan

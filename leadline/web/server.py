@@ -23,8 +23,9 @@ from markupsafe import Markup
 
 import leadline
 from leadline.api.comparing import compare_runs, history_document, history_of
-from leadline.api.watching import ask_to_stop, go_on, is_running, stylesheet
+from leadline.api.watching import go_on, is_running, stylesheet
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.trial.livelog import ask_to_stop
 from leadline.web.metrics import Exporter, gauges, prometheus
 from leadline.web.watch import Watch, behind_others
 

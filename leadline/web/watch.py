@@ -13,9 +13,11 @@ from typing import Any
 
 from leadline.api.labs import Lab
 from leadline.api.results import StudyResult
-from leadline.api.watching import Live, Watching, is_running, narrowing, open_labs, read_live, readable
+from leadline.api.watching import is_running, open_labs, readable
+from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord, TrialState
+from leadline.trial.livelog import Live, read_live
 
 _SECONDS = 900  # of a load that are sent
 _MESSAGES = 8

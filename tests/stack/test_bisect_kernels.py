@@ -13,7 +13,6 @@ from page_guests import SCENARIO, FakeCaptures
 from typer.testing import CliRunner
 from witnesses import matrix
 
-from leadline.api.kernels import listed
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.main import app
@@ -23,6 +22,7 @@ from leadline.experiments.bisect.run import BisectRun
 from leadline.model.errors import LeadlineError
 from leadline.model.record import StudyRecord
 from leadline.places.guest.boot import QEMU
+from leadline.places.guest.kernels import kernels as listed
 from leadline.places.testbed import RunOptions
 from leadline.places.virtual import guests
 from leadline.planning.probes import next_block

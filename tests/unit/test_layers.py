@@ -105,7 +105,7 @@ ALLOWED = {
         "experiments",
         "report",
     },
-    "web": {"model", "api"},
+    "web": {"model", "conclude", "trial", "api"},
 }
 ALLOWED["cli"] = {*ALLOWED}
 PURE = {

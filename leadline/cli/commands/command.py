@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from leadline.api.commands import Timing, answer, commands_of, compare, compared_files, document, lines
-from leadline.api.conditions import changes_of_study
 from leadline.cli.conditions import (
     Failing,
     FailOption,
@@ -21,8 +20,28 @@ from leadline.cli.conditions import (
 )
 from leadline.cli.options import JsonOption, file_option
 from leadline.cli.output import end_with, errors, print_answer, print_json, say
+from leadline.experiments.command_files import compared_files, document
+from leadline.host.local import LocalHost
+from leadline.model.conditions import changes_of_study
 from leadline.model.errors import UsageError, quoted
 from leadline.model.result import PROCESS_RESPONSES
+from leadline.report.command_text import answer, lines
+from leadline.trial.command import Command, CommandComparison, Timing, commands_of, compare
+
+
+def timed_comparison(commands: Sequence[Command], how: Timing, told: Callable[[str], None]) -> CommandComparison:
+    """Time the commands and compare them with the first. Raises UsageError."""
+    host: Any = LocalHost()
+
+    def drop() -> None:
+        try:
+            host.drop_page_cache()
+        except LookupError as error:
+            raise UsageError(f"--cache cold: {error}") from None
+
+    if how.cache == "cold":
+        drop()
+    return compare(commands, how, drop, told)
 
 
 class Order(StrEnum):
@@ -98,7 +117,7 @@ def command(
             runs, max(warmup, int(cache is Cache.WARM)), order.value, cache.value, seed, timeout, prepare, setup,
             cleanup, ignore_failure, equivalent,
         )  # fmt: skip
-        comparison = compare(wanted, how, lambda line: say(line, to=errors))
+        comparison = timed_comparison(wanted, how, lambda line: say(line, to=errors))
     judged = failing.judge(changes_of_study(comparison.analysis) if comparison.analysis else ())
     if export_json is not None:
         import json as written

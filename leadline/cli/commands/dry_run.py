@@ -23,7 +23,7 @@ from leadline.trial.looks import check_looks
 from leadline.trial.progress import treatment_label
 
 if TYPE_CHECKING:
-    from leadline.places.pool.testbed import Looked
+    from leadline.places.pool.base import Looked
 
 
 def print_plan(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadline.api.conditions import changes_of_study
 from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
@@ -17,6 +16,7 @@ from leadline.cli.live import watcher
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
 from leadline.experiments.tuning.check import steps_left_out
 from leadline.experiments.tuning.outline import outline
+from leadline.model.conditions import changes_of_study
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.naming import describing
 from leadline.model.units import format_duration
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leadline.experiments.bisect.answer import Bisected, BisectOutline
     from leadline.experiments.knee.answer import Knee, KneeOutline
     from leadline.experiments.tuning.outline import Outline
-    from leadline.places.pool.testbed import Looked
+    from leadline.places.pool.base import Looked
     from leadline.places.testbed import Testbed
 
 

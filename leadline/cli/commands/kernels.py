@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from leadline.api import kernels
 from leadline.cli.options import JsonOption
 from leadline.cli.output import errors, print_json, print_table, say
 from leadline.model.errors import UsageError
+from leadline.places.guest import kernels
+from leadline.places.guest.configuration import differences
+from leadline.places.guest.configuration import traits as traits_of
+from leadline.places.guest.kernels import Kernel, Listed
 
 _NAME = "LINE-FLAVOUR (6.1-cloud), a release, or the path of a bzImage, a package or a build directory."
 _Name = Annotated[str, typer.Argument(help=_NAME)]
@@ -42,7 +45,7 @@ def kernels_(
                 f"{'--json' if json else '--refresh'} is of the list; write it behind `{below}` if it has it"
             )
         return
-    listed = kernels.listed(_told(json), refresh)
+    listed = kernels.kernels(_told(json), refresh)
     if json:
         print_json({"kernels": [_listed(kernel) for kernel in listed]})
         return
@@ -59,7 +62,7 @@ def fetch(
     json: JsonOption = False,
 ) -> None:
     """Fetch the newest version of kernels into the cache; what is there already is verified."""
-    kernels_fetched = kernels.fetch(names, _told(json), renew=True)
+    kernels_fetched = _fetched(names, _told(json), renew=True)
     if json:
         print_json({"kernels": [_kernel(kernel) for kernel in kernels_fetched]})
         return
@@ -73,12 +76,12 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Print how a kernel is built where that changes how a service runs; fetch it first where it is not here."""
-    kernels_fetched = kernels.fetch([name, against] if against else [name], _told(json))
+    kernels_fetched = _fetched([name, against] if against else [name], _told(json))
     if against:
-        _difference(kernels.compare(*kernels_fetched), json)
+        _difference(*kernels_fetched, json)
         return
     (kernel,) = kernels_fetched
-    traits = kernels.traits(kernel.config)
+    traits = traits_of(kernel.config)
     if json:
         print_json({"kernel": _kernel(kernel), "traits": traits, "options": kernel.config})
         return
@@ -88,15 +91,29 @@ def show(
         say("its configuration is not known: it lies in no file beside it")
 
 
-def _difference(comparison: kernels.KernelComparison, json: bool) -> None:
-    first, second = comparison.first, comparison.second
+def _fetched(names: Sequence[str], progress: Callable[[str], None], renew: bool = False) -> list[Kernel]:
+    """These kernels, in the cache and verified; with ``renew`` their newest versions. Raises UsageError for an unknown
+    one before anything is fetched, LeadlineError.
+    """
+    for name in names:
+        kernels.require_known(name, progress)
+    return [kernels.provision(name, progress, renew) for name in names]
+
+
+def _difference(first: Kernel, second: Kernel, json: bool) -> None:
+    """Print traits and options that differ. Raises UsageError where a configuration is not known."""
+    for kernel in (first, second):
+        if not kernel.config:
+            raise UsageError(f"the configuration of kernel {kernel.name} is not known: it lies in no file beside it")
+    traits, others = traits_of(first.config), traits_of(second.config)
+    differing = {trait: (traits[trait], others[trait]) for trait in traits if traits[trait] != others[trait]}
+    options = differences(first.config, second.config)
     if json:
-        document = {"kernel": _kernel(first), "against": _kernel(second), "traits": comparison.traits}
-        print_json({**document, "options": comparison.options})
+        print_json({"kernel": _kernel(first), "against": _kernel(second), "traits": differing, "options": options})
         return
-    if comparison.traits:
-        _table(comparison.traits, first.name, second.name)
-    say(f"{len(comparison.options)} options of the configuration differ (--json has them)")
+    if differing:
+        _table(differing, first.name, second.name)
+    say(f"{len(options)} options of the configuration differ (--json has them)")
 
 
 def _table(rows: Any, *names: str) -> None:
@@ -113,13 +130,13 @@ def _told(json: bool) -> Callable[[str], None]:
     return (lambda _text: None) if json else partial(say, to=errors)
 
 
-def _state(kernel: kernels.Listed) -> str:
+def _state(kernel: Listed) -> str:
     if not kernel.cached:
         return "available"
     return "cached" if kernel.cached == kernel.version else f"cached {kernel.cached}"
 
 
-def _listed(kernel: kernels.Listed) -> dict[str, Any]:
+def _listed(kernel: Listed) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "release": kernel.release,
@@ -131,7 +148,7 @@ def _listed(kernel: kernels.Listed) -> dict[str, Any]:
     }
 
 
-def _kernel(kernel: kernels.Kernel) -> dict[str, Any]:
+def _kernel(kernel: Kernel) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "release": kernel.release,

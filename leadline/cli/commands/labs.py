@@ -16,7 +16,8 @@ from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from leadline.api.labs import Held, Lab
+    from leadline.api.labs import Lab
+    from leadline.store.removal import Held
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
 
@@ -89,7 +90,8 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print the disk use of a lab by study; a tuning counts with its studies."""
-    from leadline.api.labs import load_lab, usage
+    from leadline.api.labs import load_lab
+    from leadline.store.removal import usage
 
     store = load_lab(lab).store
     usage_ = usage(store)
@@ -120,7 +122,8 @@ def rm(
     yes: YesOption = False,
 ) -> None:
     """Remove studies or tunings from a lab: trials, results and reports. A study that runs is refused."""
-    from leadline.api.labs import find_held, load_lab
+    from leadline.api.labs import load_lab
+    from leadline.store.removal import find as find_held
 
     home = load_lab(lab)
     chosen = list({item.name: item for item in (find_held(home.store, study) for study in studies)}.values())
@@ -144,7 +147,9 @@ def prune(
     yes: YesOption = False,
 ) -> None:
     """Remove finished studies and tunings by age or size. Running and unfinished ones stay."""
-    from leadline.api.labs import load_lab, sweep, taken, to_prune, usage
+    from leadline.api.labs import load_lab
+    from leadline.store.files import sweep
+    from leadline.store.removal import taken, to_prune, usage
 
     if older_than is None and to_size is None:
         raise UsageError("lab prune needs --older-than (30d) or --to-size (20g): nothing was removed")
@@ -178,7 +183,8 @@ def copy_(
     json: JsonOption = False,
 ) -> None:
     """Copy studies or tunings into another lab, with all their trials. What is there already is not copied."""
-    from leadline.api.labs import find_held, load_lab
+    from leadline.api.labs import load_lab
+    from leadline.store.removal import find as find_held
 
     home = load_lab(lab)
     chosen = list({item.name: item for item in (find_held(home.store, study) for study in studies)}.values())
@@ -191,7 +197,8 @@ def merge(
     json: JsonOption = False,
 ) -> None:
     """Copy everything of another lab into a lab. What is there already is not copied, so it can be repeated."""
-    from leadline.api.labs import load_lab, usage
+    from leadline.api.labs import load_lab
+    from leadline.store.removal import usage
 
     source = load_lab(other)
     _copy(source, usage(source.store).held, lab, json)
@@ -212,7 +219,7 @@ def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None
 
 def _remove(lab: Lab, chosen: Sequence[Held], yes: bool, copies: bool = False) -> None:
     """Tells what goes; asks on a terminal unless ``yes``. Raises UsageError where nobody can be asked."""
-    from leadline.api.labs import remove, remove_copies, taken
+    from leadline.store.removal import remove, remove_copies, taken
 
     for item in chosen:
         size = _size(item.size if copies or not item.contents else item.kept)

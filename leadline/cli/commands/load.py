@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from leadline.api.conditions import LOAD_CHANGES, limit_example, parse
+from leadline.api.conditions import LOAD_CHANGES
 from leadline.api.results import load_page
 from leadline.cli.conditions import Failing, Undecided, UndecidedOption
 from leadline.cli.options import file_option, output_directory
@@ -23,6 +23,7 @@ from leadline.load.command import OUT, of_url, option_value, run_scenario, scena
 from leadline.load.knee import LoadLimits, Range
 from leadline.load.presets import find_preset, preset_options
 from leadline.load.within import read_bound
+from leadline.model.conditions import limit_example, parse
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import GeneratorName
 

@@ -12,7 +12,9 @@ from leadline.cli.live import PlainWatcher
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
-from leadline.places.pool.testbed import EndKind, HostState, hosts, job, look
+from leadline.places.pool.base import HostState
+from leadline.places.pool.job import EndKind
+from leadline.places.pool.testbed import hosts, job, look
 
 _STYLES = {HostState.FREE: "green", HostState.BUSY: "", HostState.DRAINED: "yellow", HostState.DOWN: "red"}
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.conditions import SOAK_RESPONSES, changes_of_soak
+from leadline.api.conditions import changes_of_soak
 from leadline.cli.conditions import (
     Failing,
     FailOption,
@@ -25,12 +25,11 @@ from leadline.experiments.soak.alarms import Alarms, at_the_end, check_webhook
 from leadline.experiments.soak.record import read_record
 from leadline.experiments.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
 from leadline.experiments.soak.run import record_path as _record_path
+from leadline.model.conditions import SOAK_RESPONSES
 from leadline.places.testbed import LocalTestbed
 from leadline.store.lab import Store
 from leadline.store.labfile import SOAKS
 from leadline.trial.progress import Watcher
-
-__all__ = ["SoakAnswer", "SoakEnded", "SoakPlan", "plan", "report", "run", "so_far"]
 
 
 def _place(lab: Path, watcher: Watcher | None) -> LocalTestbed:

@@ -6,14 +6,10 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.studies import (
-    builtin_studies,
-    builtin_tunings,
-    parse_study,
-    parse_tuning,
-    schema_of_studies,
-    schema_of_tunings,
-)
+from leadline.checks.files.study import builtin_studies, parse_study
+from leadline.checks.files.study import json_schema as schema_of_studies
+from leadline.checks.files.tuning import builtin_tunings, parse_tuning
+from leadline.checks.files.tuning import json_schema as schema_of_tunings
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
 

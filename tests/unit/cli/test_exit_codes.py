@@ -25,7 +25,7 @@ from leadline.cli.commands import execute, host, labs, load, load_generator, poo
 from leadline.cli.main import _run, app
 from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
-from leadline.places.pool.testbed import EndKind
+from leadline.places.pool.job import EndKind
 from leadline.trial.interruption import Interruption
 
 POOL = "server.datasource.max_connections"
@@ -216,7 +216,7 @@ def signals(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def commands_(monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
     module = "leadline.cli.commands.command"
     monkeypatch.setattr(
-        f"{module}.compare", lambda *_: SimpleNamespace(interrupted=interrupted, failed=True, analysis=None)
+        f"{module}.timed_comparison", lambda *_: SimpleNamespace(interrupted=interrupted, failed=True, analysis=None)
     )
     monkeypatch.setattr(f"{module}.lines", lambda _: [])
     monkeypatch.setattr(f"{module}.answer", lambda _: "so")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from leadline.api.watching import Live
 from leadline.cli.commands.ui import _kept_token
 from leadline.model.errors import UsageError
 from leadline.model.record import LoadSecond
+from leadline.trial.livelog import Live
 from leadline.web import metrics
 from leadline.web.metrics import gauges, otlp, prometheus, read_address
 
