@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from leadline.places.simulated.testbed import SimulatedTestbed, parse_truth
 
 from leadline.checks.files.study import parse_study
 from leadline.load.driver import DriverRun
@@ -12,6 +11,7 @@ from leadline.load.scenario import sent_variables
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.workload import Workload, load_at
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.simulated.queueing import Station, closed
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
