@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from leadline import catalogue
-from leadline.catalogue.reference import FOLDER, pages
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Limit, Machine, Risk, Share
 from leadline.places import knobs as everywhere
 from leadline.stack import registry
+from tools.knob_pages import FOLDER, pages
 
 MACHINE = Machine(memory=1 << 30, cpus=2)
 FILES = (*catalogue.families(), *catalogue.programs())
@@ -253,7 +253,7 @@ def test_the_reference_pages_are_those_of_the_catalogue() -> None:
     made = pages()
     assert {path.name for path in FOLDER.glob("knobs*.md")} == set(made)
     for name, content in made.items():
-        assert (FOLDER / name).read_text(encoding="utf-8") == content, "run python -m leadline.catalogue.reference"
+        assert (FOLDER / name).read_text(encoding="utf-8") == content, "run python tools/knob_pages.py"
     named = "".join(made.values())
     for file in FILES:
         if file != "server":

@@ -9,9 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from leadline.cli import manpage
 from leadline.cli.lazy import COMMANDS
-from leadline.cli.reference import PAGE, documented, page
+from tools.command_pages import MAN_PAGE, PAGE, documented, man_page, page
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -89,12 +88,12 @@ def test_paths_of_documents_in_the_code_exist() -> None:
 
 
 def test_the_page_of_the_command_line_is_that_of_the_commands() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m leadline.cli.reference"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python tools/command_pages.py"
 
 
 def test_the_man_page_is_that_of_the_commands() -> None:
-    text = manpage.PAGE.read_text(encoding="utf-8")
-    assert text == manpage.page(), "run python -m leadline.cli.manpage"
+    text = MAN_PAGE.read_text(encoding="utf-8")
+    assert text == man_page(), "run python tools/command_pages.py"
     sections = re.findall(r"^\.SS (leadline .+)$", text.replace("\\-", "-"), re.MULTILINE)
     assert sorted(sections) == sorted(each.title for each in documented())
     assert {title.split()[1] for title in sections} == set(COMMANDS)
@@ -102,7 +101,7 @@ def test_the_man_page_is_that_of_the_commands() -> None:
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed: it would format the man page")
 def test_the_man_page_is_formatted_without_a_warning() -> None:
-    argv = ["groff", "-man", "-Tutf8", "-P-cbou", "-ww", str(manpage.PAGE)]
+    argv = ["groff", "-man", "-Tutf8", "-P-cbou", "-ww", str(MAN_PAGE)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert "--dry-run" in done.stdout

@@ -1,4 +1,4 @@
-"""Writes ``docs/reference/command-line.md`` from the commands: ``python -m leadline.cli.reference``."""
+"""Writes the page of the command line and the man page from the commands: ``python tools/command_pages.py``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,53 @@ from typing import Any
 
 import typer
 
+from leadline.cli.lazy import GROUPS
 from leadline.cli.main import app
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command-line.md"
+_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+PAGE, MAN_PAGE = _FOLDER / "command-line.md", _FOLDER / "leadline.1"
 _HEAD = """# Command line
 
-Generated from the commands by `python -m leadline.cli.reference`; edit their help, not this page.
+Generated from the commands by `python tools/command_pages.py`; edit their help, not this page.
 Every command also has `--help`. [Exit codes](exit-codes.md) are the same for all.
+"""
+_MAN_HEAD = r""".\" Generated from the commands by python tools/command_pages.py; edit their help, not this page.
+.TH LEADLINE 1 "" leadline "User Commands"
+.SH NAME
+leadline \- designed experiments on every layer beneath a Java application
+.SH SYNOPSIS
+.B leadline
+.I COMMAND
+.RI [ OPTIONS ]
+.SH DESCRIPTION
+leadline starts a real stack, varies factors in a designed experiment, measures, audits, puts everything back and
+reports effects with intervals. Every command has \-\-help. \-\-version prints the version."""
+_MAN_TAIL = r""".SH EXIT STATUS
+.TP
+.B 0
+done
+.TP
+.B 1
+the study failed, or something else that is not the user's doing
+.TP
+.B 2
+usage: an option, an argument or a file is wrong
+.TP
+.B 3
+the host could not be put back: leadline restore
+.TP
+.B 128+n
+ended by signal n
+.SH ENVIRONMENT
+.TP
+.B LEADLINE_LAB
+the lab, where studies and trials are kept (./lab)
+.TP
+.B LEADLINE_CACHE
+where distributions and database snapshots are kept
+.TP
+.B LEADLINE_STATE
+where the undo journal is kept
 """
 _MANY = 4  # commands that share an option, from which on it is explained once
 
@@ -96,5 +136,38 @@ def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("``", "`").strip()
 
 
+def man_page() -> str:
+    """The page as roff: a section for every group of ``leadline --help``."""
+    commands = list(documented())
+    parts = [_MAN_HEAD]
+    for title, names in GROUPS.items():
+        parts.append(f".SH {title.upper()} COMMANDS")
+        for name in names:
+            parts += [line for command in commands if command.title.split()[1] == name for line in _command(command)]
+    return "\n".join([*parts, _MAN_TAIL])
+
+
+def _command(found: Documented) -> Iterator[str]:
+    yield f".SS {_roff(found.title)}"
+    yield _text(found.help)
+    if found.usage:
+        yield f".PP\n.B {_roff(found.title)}\n{_text(found.usage)}"
+    for names, meaning in found.rows:
+        yield f".TP\n.B {_roff(names)}"
+        yield _text(meaning)
+
+
+def _text(text: str) -> str:
+    """Paragraphs; no line of theirs is taken for a request."""
+    lines = [_roff(line).strip() for line in text.replace("``", "").splitlines()]
+    return "\n".join(line or ".PP" for line in lines)
+
+
+def _roff(text: str) -> str:
+    plain = text.replace("\\", r"\e").replace("-", r"\-")
+    return re.sub(r"^([.'])", r"\\&\1", plain)
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    MAN_PAGE.write_text(man_page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes ``docs/reference/knobs*.md`` from the catalogue: ``python -m leadline.catalogue.reference``."""
+"""Writes ``docs/reference/knobs*.md`` from the catalogue: ``python tools/knob_pages.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leadline import catalogue
 from leadline.catalogue import text
 from leadline.model.knob import Knob, Owner
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _HEAD = ("knob", "own name", "range", "default", "apply cost, risk", "what it is")
 _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "host": ("Knobs of the host", catalogue.families()),
@@ -22,7 +22,7 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "load": ("Knobs of the load", ("load",)),
     "application": ("Knobs of the application", catalogue.programs(Owner.APPLICATION)),
 }
-_MADE = "Generated from `leadline/catalogue` by `python -m leadline.catalogue.reference`; edit the data, not this page."
+_MADE = "Generated from `leadline/catalogue` by `python tools/knob_pages.py`; edit the data, not this page."
 _INTRO = """# Knobs
 
 Every parameter that leadline reads, sets, reads back and undoes. `leadline knobs` prints the same for this machine,
