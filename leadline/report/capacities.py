@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,71 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import Interval
 from leadline.model.units import rounded
 from leadline.model.workload import RATE, USERS, is_load, load_at
-from leadline.report import scaling as scaling_text
+
+
+def scaling_lines(found: Scaling) -> Iterator[str]:
+    """What is printed, but for the answer."""
+    trials = sum(size.trials for size in found.sizes)
+    yield f"fitted from {trials} trials at {len(found.sizes)} sizes of {found.factor}"
+    yield f"one alone: {rounded(found.rate, 4)} transactions/s{_scaling_within(found.rate_interval)}"
+    yield f"contention: {found.contention:.2%}{_scaling_within(found.contention_interval, percent=True)}"
+    yield f"coherency: {found.coherency:.2%}{_scaling_within(found.coherency_interval, percent=True)}"
+    yield ""
+    for size in found.sizes:
+        yield (
+            f"  {size.n:g}  {rounded(size.throughput, 4)} transactions/s, by the law {rounded(size.fitted, 4)}, "
+            f"{size.efficiency:.0%} of {size.n:g} alone"
+        )
+    for doubt in found.doubts:
+        yield f"The law does not hold: {doubt}."
+
+
+def scaling_answer(found: Scaling) -> str:
+    """What is gained by more, and where it ends, in one sentence."""
+    largest = found.sizes[-1]
+    sentence = f"{largest.n:g} of {found.factor} do the work of {rounded(largest.throughput / found.rate, 3)} alone"
+    if found.peak is not None:
+        far = ", beyond what was measured" if found.peak > largest.n else ""
+        most = found.at(found.peak)
+        peak = f"{rounded(found.peak, 3)}{_scaling_within(found.peak_interval)}{far}"
+        sentence += f"; most is done at {peak}: {rounded(most, 4)} transactions/s"
+    elif found.ceiling is not None:
+        sentence += (
+            f"; no number does more than {rounded(found.ceiling, 4)} transactions/s; coherency cannot be told from none"
+        )
+    else:
+        sentence += "; neither contention nor coherency can be told from none"
+    return f"{sentence}{'' if found.holds else '; but the law does not hold'}."
+
+
+def scaling_document(found: Scaling) -> dict[str, Any]:
+    """As JSON types (docs/reference/json.md)."""
+    return {
+        "factor": found.factor,
+        "rate": _scaling_bounds(found.rate, found.rate_interval),
+        "contention": _scaling_bounds(found.contention, found.contention_interval),
+        "coherency": _scaling_bounds(found.coherency, found.coherency_interval),
+        "peak": _scaling_bounds(found.peak, found.peak_interval) if found.peak is not None else None,
+        "ceiling": found.ceiling,
+        "sizes": [vars(size) for size in found.sizes],
+        "lack_of_fit": found.lack_of_fit,
+        "holds": found.holds,
+        "doubts": list(found.doubts),
+        "answer": scaling_answer(found),
+    }
+
+
+def _scaling_within(interval: Interval | None, percent: bool = False) -> str:
+    if interval is None:
+        return ""
+    low, high = (f"{bound:.2%}" if percent else rounded(bound, 4) for bound in (interval.low, interval.high))
+    return f" [{low}, {high}]"
+
+
+def _scaling_bounds(value: float, interval: Interval | None) -> dict[str, float | None]:
+    high = interval.high if interval is not None and math.isfinite(interval.high) else None
+    return {"value": value, "low": interval.low if interval is not None else None, "high": high}
+
 
 _ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
 _HEAD = (
@@ -294,15 +359,15 @@ class ScalingResult:
     @property
     def answer(self) -> str:
         """What more of the factor gains, and where that ends, in one sentence."""
-        return ("SIMULATED: " if self.record.simulated else "") + scaling_text.answer(self.scaling)
+        return ("SIMULATED: " if self.record.simulated else "") + scaling_answer(self.scaling)
 
     def lines(self) -> list[str]:
         """Coefficients and sizes, for people."""
-        return list(scaling_text.lines(self.scaling))
+        return list(scaling_lines(self.scaling))
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        document = scaling_text.document(self.scaling)
+        document = scaling_document(self.scaling)
         run = f"{self.record.study.study}@{self.record.id}"
         return {"run": run, "simulated": self.record.simulated, **document, "answer": self.answer}
 

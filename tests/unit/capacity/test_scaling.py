@@ -15,7 +15,7 @@ from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
-from leadline.report.scaling import answer, document, lines
+from leadline.report.capacities import answer, document, lines
 
 SIZES = np.repeat([1.0, 2, 4, 8, 16], 2)
 

@@ -12,7 +12,7 @@ from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.workload import Workload, load_at
 from leadline.places.simulated import SimulatedTestbed, parse_truth
-from leadline.places.simulated.queueing import Station, closed
+from leadline.places.simulated.model import Station, closed
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 

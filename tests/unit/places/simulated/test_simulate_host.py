@@ -8,7 +8,7 @@ from leadline.host.base import Host
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.places.simulated.host import SimulatedHost, usual_level
-from leadline.places.simulated.queueing import Station, closed, opened
+from leadline.places.simulated.model import Station, closed, opened
 from leadline.places.simulated.timing import VirtualClock
 
 KNOBS = (
