@@ -13,7 +13,6 @@ SCRIPTS = {
     "observers": ["observers/cost.py"],
     "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],
-    "layouts": ["statistics/layouts.py", "100"],
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "claims": ["claims", "--blocks", "2000"],  # a module of this package
     "outcomes": ["outcomes", "200", "200"],
