@@ -78,7 +78,8 @@ def show(
     """Print how a kernel is built where that changes how a service runs; fetch it first where it is not here."""
     kernels_fetched = _fetched([name, against] if against else [name], _told(json))
     if against:
-        _difference(*kernels_fetched, json)
+        first, second = kernels_fetched
+        _difference(first, second, json)
         return
     (kernel,) = kernels_fetched
     traits = traits_of(kernel.config)
