@@ -9,6 +9,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,15 @@ from leadline.analysis.sequential import FEWEST, bounds  # noqa: E402
 from leadline.analysis.table import Floats  # noqa: E402
 from leadline.design import make_plan  # noqa: E402
 from leadline.layouts import switchback_plan  # noqa: E402
+from leadline.model import distributions  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost, Level  # noqa: E402
 from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
 from leadline.places.simulated import Model, Truth, simulate_observations  # noqa: E402
-from leadline.planning.looks import Look, State, look, schedule  # noqa: E402
+from leadline.planning.looks import CHANCE, Look, State, conditional_power, look, schedule  # noqa: E402
+from leadline.planning.spending import blocks_at, rate_of  # noqa: E402
 
 CV = 0.043
 FOUND = (State.BETTER, State.WORSE)
@@ -173,6 +176,71 @@ def watched_table(studies: int) -> None:
                 print(f"| {fixed} | {blocks} | {noise} | {' | '.join(cells)} |")
 
 
+def measured(helps: bool, random: np.random.Generator, rate: float, blocks: int) -> tuple[State, int]:
+    """A proposal of a session on the simulated host: how it ends, and its blocks. As ``planning.looks.look`` decides of
+    pairs, whose conditional power ends what is hopeless.
+    """
+    values, (limits, end) = random.choice(host_differences(helps), blocks), limits_of(blocks, rate)
+    for number in range(FEWEST, blocks + 1):
+        ratio = values[:number].mean() / values[:number].std(ddof=1) * math.sqrt(number)
+        if abs(ratio) > limits[number - 1]:
+            return (State.BETTER if ratio > 0 else State.WORSE), number
+        deviate = float(distributions.norm.isf(distributions.t.sf(abs(ratio), number - 1)))
+        if number < blocks and conditional_power(deviate, 1.0, math.sqrt(number / blocks), end) < CHANCE:
+            return State.BEYOND, number
+    return State.OPEN, blocks
+
+
+@cache
+def limits_of(blocks: int, rate: float) -> tuple[Floats, float]:
+    """(blocks) limits of |t|, and the normal limit at the end."""
+    law, numbers = bounds(blocks), np.arange(1, blocks + 1)
+    nominal = np.array([law.nominal(number / blocks, 2 * rate) for number in numbers])
+    limits = distributions.t.isf(nominal / 2, np.maximum(numbers - 1, 1))
+    return np.asarray(limits), float(distributions.norm.isf(nominal[-1] / 2))
+
+
+@cache
+def host_differences(helps: bool) -> Floats:
+    """Logarithms of throughput of one side over the other in 10,000 blocks of the simulated host."""
+    load = Workload(users=20, ramp_up=5, steady=20)
+    effects = [{"when": {"vm.k": 1}, "percent": {"throughput": 0.06}}] if helps else []
+    truth = Truth.model_validate({"noise": {"trials": 0.055, "seconds": 0.02}, "effects": effects})
+    factor = Factor("vm.k", (0, 1), 0, apply_cost=ApplyCost.LIVE)
+    plan = make_plan([factor], Design(replicates=500, sentinels=None))
+    sides, model = np.zeros((20, 2, 500)), Model(truth, load)
+    for seed in range(20):
+        for row in simulate_observations(plan, truth, load, seed, model=model):
+            sides[seed, int(row.treatment != plan.baseline), row.block] = math.log(row.responses["throughput"])
+    return np.asarray((sides[:, 1] - sides[:, 0]).ravel())
+
+
+def session_table(sessions: int) -> None:
+    """A greedy client of a session: it proposes one setting after the other and keeps what it may."""
+    head = "| the true +6 % is proposed | sessions | something wrong kept | it is kept"
+    print(f"{head} | its blocks / fixed | all blocks / fixed |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    fixed, alone = 16, 20
+    for place in (None, 1, 3, 5, 6, 8):
+        wrong = hits = its = every = 0
+        random = np.random.default_rng(9)
+        for _ in range(sessions):
+            shown: list[bool] = []
+            for at in range(1, 31 if place is None else 9):
+                rate = rate_of(shown)
+                state, ran = measured(at == place, random, rate, blocks_at(rate, alone))
+                every += ran
+                its += ran * (at == place)
+                shown.append(state is State.BETTER)
+                hits += shown[-1] and at == place
+            wrong += any(better and at != place for at, better in enumerate(shown, 1))
+        name = "never, 30 proposals" if place is None else f"as number {place} of 8"
+        found = "| " if place is None else f"{hits / sessions:.2f} | {its / sessions / fixed:.2f}"
+        print(
+            f"| {name} | {sessions} | {wrong / sessions:.3f} | {found} | {every / sessions / fixed:.1f} |", flush=True
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", nargs="?", type=int, default=400)
@@ -187,6 +255,7 @@ TABLES: dict[str, Callable[[int], None]] = {
     "looks": looks_table,
     "slots": slots_table,
     "watched": watched_table,
+    "session": session_table,
 }
 
 if __name__ == "__main__":

@@ -366,6 +366,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gate",
         "Tell whether a change does harm: two builds side by side, until it is decided or the budget is over.",
     ),
+    "mcp": (
+        "mcp",
+        "Serve a session to a program that tunes (Model Context Protocol): propose, measure, keep what is better.",
+    ),
     "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (
         "scenario",
@@ -395,6 +399,7 @@ GROUPS = {
         "bisect",
         "knee",
         "gate",
+        "mcp",
     ),
     "Results": ("demo", "show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),

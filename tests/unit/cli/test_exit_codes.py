@@ -124,6 +124,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("true true --fail p99>3%", USAGE),
         ("absent.jar absent.jar", USAGE),
     ],
+    "mcp": [("absent.yaml", USAGE), ("small.yaml --session A", USAGE)],
     "record": [("--json=many", USAGE)],
     "scenario from-har": [("absent.har", USAGE)],
     "scenario from-openapi": [("absent.yaml", USAGE)],

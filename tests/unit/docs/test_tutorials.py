@@ -18,6 +18,7 @@ SIMULATED = (
     "tutorials/own-study",
     "tutorials/quickstart",
     "tutorials/read-a-report",
+    "tutorials/tuning-program",
     "tutorials/why-cpu",
 )  # the others have a test of their own
 # Of this machine, or minutes long: tests/stack/test_commands.py runs them. The tutorials run simulated studies instead.
