@@ -14,7 +14,7 @@ HYPOTHESIS ?= same
 JAVA := workloads/target/.packaged
 # Maven gives some the same old time in every build.
 PROGRAMS := $(foreach name,spring quarkus,workloads/dealership-$(name)/target/dealership-$(name).jar)
-DRIVER_SOURCES := $(shell find driver/src driver/instructions -name '*.rs' -o -name Cargo.toml) driver/Cargo.toml driver/Cargo.lock
+DRIVER_SOURCES := $(shell find driver/src driver/gclog driver/instructions -name '*.rs' -o -name Cargo.toml) driver/Cargo.toml driver/Cargo.lock
 JAVA_SOURCES := $(shell find workloads -path '*/target' -prune -o \( -path '*/src/*' -type f -o -name pom.xml \) -print)
 PYTHON_CODE := leadline tests tools $(wildcard bench)
 

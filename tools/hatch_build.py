@@ -48,7 +48,7 @@ class Binaries(BuildHookInterface[Any]):
             return
         root = Path(self.root)
         built = Path(os.environ.get("CARGO_TARGET_DIR", root / "driver" / "target")) / "release"
-        programs = [built / "leadline-load", built / "libleadline_instructions.so"]
+        programs = [built / name for name in ("leadline-load", "libleadline_gclog.so", "libleadline_instructions.so")]
         wanted = {path: f"leadline/_bin/{path.name}" for path in programs}
         wanted |= {root / path: f"leadline/_java/{Path(path).name}" for path in _JAVA}
         missing = [str(path) for path in wanted if not path.is_file()]

@@ -9,11 +9,8 @@ from pathlib import Path
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import GcSummary
-from leadline.host.java import find_java
-from leadline.observe.gclog import gcviewer
 from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_files
 from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
-from leadline.stack.provision import GCVIEWER, fetch
 
 __all__ = [
     "COLUMNS",
@@ -41,6 +38,10 @@ def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles],
     """What reads a log's files; GCViewer is fetched when it is wanted for the first time, which ``tell`` is told."""
 
     def by_library(log: LogFiles) -> GcLog:
+        from leadline.host.java import find_java  # most logs need none of it
+        from leadline.observe.gclog import gcviewer
+        from leadline.stack.provision import GCVIEWER, fetch
+
         return partial(gcviewer.parse_files, java=find_java(), jar=fetch(GCVIEWER, tell))(log)
 
     def own_first(log: LogFiles) -> GcLog:

@@ -112,32 +112,31 @@ def blocks_of(name: str, log: GcLog) -> LogBlocks | None:
     if not parts:
         return None
     joined = Sums(*(np.concatenate(arrays) for arrays in zip(*(part._parts for part in parts), strict=True)))
-    return LogBlocks(name, joined, np.array([pause.ms for pause in log.pauses]))
+    return LogBlocks(name, joined, log.pauses["ms"])
 
 
 def _blocks(log: GcLog, jvm: int) -> Sums:
     first, last = log.jvms[jvm].first, log.jvms[jvm].last
 
-    def placed(times: Sequence[float]) -> NDArray[np.int64]:
-        return np.clip((np.array(times) - first) / (last - first) * BLOCKS, 0, BLOCKS - 1).astype(np.int64)
+    def placed(times: Floats) -> NDArray[np.int64]:
+        return np.clip((times - first) / (last - first) * BLOCKS, 0, BLOCKS - 1).astype(np.int64)
 
-    def summed(pairs: Sequence[tuple[float, float]]) -> Floats:
-        at, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        return np.bincount(placed(at), values, BLOCKS).astype(np.float64) if pairs else np.zeros(BLOCKS)
+    def summed(at: Floats, values: Floats) -> Floats:
+        return np.bincount(placed(at), values, BLOCKS).astype(np.float64)
 
-    pauses = [(pause.at, pause.ms) for pause in log.pauses if pause.jvm == jvm]
+    pauses, cpu = (events.where(events["jvm"] == jvm) for events in (log.pauses, log.cpu))
+    lengths = np.searchsorted(_EDGES, pauses["ms"], side="left") - 1
     counts = np.zeros((BLOCKS, len(_EDGES) - 1))
-    if pauses:
-        lengths = np.searchsorted(_EDGES, [ms for _, ms in pauses], side="left") - 1
-        np.add.at(counts, (placed([at for at, _ in pauses]), lengths.clip(0, counts.shape[1] - 1)), 1)
-    steps = () if log.allocation_unknown else allocations(log, jvm)
+    np.add.at(counts, (placed(pauses["at"]), lengths.clip(0, counts.shape[1] - 1)), 1)
+    steps = allocations(log, jvm)
+    known = steps.where(np.full(len(steps.at), not log.allocation_unknown))
     return Sums(
         seconds=np.full(BLOCKS, (last - first) / BLOCKS),
         counts=counts,
-        paused=summed([(at, ms / 1e3) for at, ms in pauses]),
-        allocated=summed([(step.at, step.size) for step in steps]),
-        allocating=summed([(step.at, step.seconds) for step in steps]),
-        cpu=summed([(times.at, times.user + times.system) for times in log.cpu if times.jvm == jvm]),
+        paused=summed(pauses["at"], pauses["ms"] / 1e3),
+        allocated=summed(known.at, known.size),
+        allocating=summed(known.at, known.seconds),
+        cpu=summed(cpu["at"], cpu["user"] + cpu["system"]),
     )
 
 

@@ -7,8 +7,13 @@ log's own resolution, a millisecond by default; durations are exact to what the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
+from typing import Any, Generic, TypeVar, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class Sign:
     at: float
     unix: float | None
     jvm: int
-    name: str  # "to-space exhausted", "humongous", "out of memory"; all in observe/gclog/patterns.py
+    name: str  # "to-space exhausted", "humongous", "out of memory"; all in driver/gclog/src/forms.rs
     value: str
     line: int
 
@@ -154,28 +159,193 @@ class Jvm:
     first_unix: float | None = None
     last_unix: float | None = None
     heap_max: int | None = None  # bytes it may grow to
-    ids: set[int] = field(default_factory=set)  # collections seen in any line
+    ids: list[tuple[int, int]] = field(default_factory=list)  # collections seen in any line: first and last of each run
     begun: dict[int, int] = field(default_factory=dict)  # pauses that began and have not ended: id -> line
 
 
+Column = NDArray[Any]  # int64 or float64
+Mask = NDArray[np.bool_]
+E = TypeVar("E")
+
+_HEAP = ("before", "after", "total")
+_BLOCK = 1024  # rows made at once
+
+
+def _kinds(kind: type) -> dict[str, str]:
+    """A field's name and type, as ``str``, ``int | None``, in the order of the columns; a heap has three."""
+    kinds: dict[str, str] = {}
+    for one in fields(cast(Any, kind)):
+        kinds.update(dict.fromkeys(_HEAP, "int | None") if "Heap" in str(one.type) else {one.name: str(one.type)})
+    return kinds
+
+
+class Events(Sequence[E], Generic[E]):
+    """Events of one ``kind`` as columns, ``events["ms"]``; a row is made when it is asked for.
+
+    What is None is NaN in a column of floats, -1 in one of integers; a text is its place in ``words``. The columns of
+    a heap are "before", "after" and "total".
+    """
+
+    __slots__ = ("_columns", "_kinds", "_length", "_made", "kind", "words")
+
+    def __init__(
+        self, kind: type[E], length: int, made: Callable[[str], Column], words: Sequence[str], **columns: Column
+    ) -> None:
+        self.kind, self.words, self._length, self._made = kind, words, length, made
+        self._columns, self._kinds = columns, _kinds(kind)  # those that were asked for
+
+    @classmethod
+    def of(cls, kind: type[E], rows: Iterable[E] = ()) -> Events[E]:
+        """The columns of ``rows``."""
+        words: dict[str, int] = {}
+        columns: dict[str, list[float]] = {name: [] for name in _kinds(kind)}
+        for row in rows:
+            for one in fields(cast(Any, kind)):
+                value = getattr(row, one.name)
+                if "Heap" in str(one.type):
+                    for name in _HEAP:
+                        size = getattr(value, name, None)
+                        columns[name].append(-1 if size is None else size)
+                elif isinstance(value, str):
+                    columns[one.name].append(words.setdefault(value, len(words)))
+                else:
+                    missing = -1 if str(one.type).startswith("int") else np.nan
+                    columns[one.name].append(missing if value is None else value)
+        kinds = _kinds(kind)
+        arrays: dict[str, Column] = {name: np.array(values, _type(kinds[name])) for name, values in columns.items()}
+        return cls(kind, len(arrays["at"]), arrays.__getitem__, list(words))
+
+    @classmethod
+    def read(cls, kind: type[E], matrix: NDArray[np.int64], words: Sequence[str]) -> Events[E]:
+        """Of rows of 8 bytes a cell."""
+        kinds, by_column = _kinds(kind), np.array(matrix.T, order="C", copy=True)
+        columns = {name: by_column[place].view(_type(type_)) for place, (name, type_) in enumerate(kinds.items())}
+        return cls(kind, len(matrix), columns.__getitem__, words)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return tuple(self._kinds)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: str) -> Column: ...
+    @overload
+    def __getitem__(self, index: int) -> E: ...
+    @overload
+    def __getitem__(self, index: slice) -> Events[E]: ...
+    def __getitem__(self, index: str | int | slice) -> Column | E | Events[E]:
+        if isinstance(index, str):
+            if index not in self._columns:
+                self._columns[index] = self._made(index)
+            return self._columns[index]
+        if isinstance(index, slice):
+            return self.where(index)
+        place = range(len(self))[index]
+        return next(self._rows(place, place + 1))
+
+    def __iter__(self) -> Iterator[E]:
+        for begin in range(0, len(self), _BLOCK):
+            yield from self._rows(begin, begin + _BLOCK)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Events({list(self)!r})"
+
+    def _rows(self, begin: int, end: int) -> Iterator[E]:
+        lists = {name: self._values(name, self[name][begin:end]) for name in self._kinds}
+        if "before" in lists:
+            sizes = zip(*(lists.pop(name) for name in _HEAP), strict=True)
+            lists["heap"] = [None if before is None else Heap(before, after, total) for before, after, total in sizes]
+        ordered = [lists[one.name] for one in fields(cast(Any, self.kind))]
+        return map(self.kind, *ordered)
+
+    def _values(self, name: str, column: Column) -> list[Any]:
+        values, type_ = column.tolist(), self._kinds[name]
+        if type_ == "str":
+            return [self.words[value] for value in values]
+        if type_ == "bool":
+            return list(map(bool, values))
+        if type_ == "float | None":
+            return [None if value != value else value for value in values]
+        return [None if value < 0 else value for value in values] if type_ == "int | None" else values
+
+    def where(self, rows: Mask | slice | NDArray[np.int64]) -> Events[E]:
+        """Those of a mask, or of places in another order."""
+        if isinstance(rows, slice):
+            length = len(range(*rows.indices(self._length)))
+        else:
+            length = int(rows.sum()) if rows.dtype == np.bool_ else len(rows)
+            if length == self._length and rows.dtype == np.bool_:
+                return self
+        return Events(self.kind, length, lambda name: self[name][rows], self.words)
+
+    def says(self, name: str, holds: Callable[[str], bool]) -> Mask:
+        """Which events have a text in the column ``name`` for which this holds."""
+        known = np.zeros(len(self.words), bool)
+        for word in self._used(name):
+            known[word] = holds(self.words[word])
+        return cast(Mask, known[self[name]])
+
+    def _used(self, name: str) -> list[int]:
+        column = self[name]
+        return np.flatnonzero(np.bincount(column)).tolist() if len(column) else []
+
+    def texts(self, name: str) -> list[str]:
+        """The column ``name`` as texts."""
+        return self._values(name, self[name])
+
+    def groups(self, name: str) -> dict[str, Mask]:
+        """Which events have each of the texts in the column ``name``."""
+        return {self.words[word]: self[name] == word for word in self._used(name)}
+
+    def of_jvm(self, jvm: int) -> Events[E]:
+        """As if it were the only one."""
+        own = self.where(self["jvm"] == jvm)
+        return Events(self.kind, len(own), own.__getitem__, self.words, jvm=np.zeros(len(own), np.int64))
+
+    @property
+    def begin(self) -> Column:
+        """When each began, uptime in s; NaN where the log does not tell."""
+        return self["at"] - self["ms"] / 1e3
+
+
+def _type(kind: str) -> type:
+    return np.float64 if kind.startswith("float") else np.int64
+
+
 # Lists of a log; each event has ``jvm``.
-EVENTS = ("pauses", "cycles", "phases", "cleanups", "stalls", "safepoints", "cpu", "signs")
-MOST_SHOWN = 1000  # lines that are kept for each complaint
+KINDS: Mapping[str, type] = {
+    "pauses": Pause,
+    "cycles": Cycle,
+    "phases": Phase,
+    "cleanups": Cleanup,
+    "stalls": Stall,
+    "safepoints": Safepoint,
+    "cpu": GcCpu,
+    "signs": Sign,
+}
 
 
 @dataclass(slots=True)
 class GcLog:
     """All events of one log in the order of its lines; a log may lie in several files (rotation)."""
 
-    pauses: list[Pause] = field(default_factory=list)
-    cycles: list[Cycle] = field(default_factory=list)
-    phases: list[Phase] = field(default_factory=list)
-    cleanups: list[Cleanup] = field(default_factory=list)
-    stalls: list[Stall] = field(default_factory=list)
-    safepoints: list[Safepoint] = field(default_factory=list)
-    cpu: list[GcCpu] = field(default_factory=list)
-    signs: list[Sign] = field(default_factory=list)
-    unknown: list[UnknownLine] = field(default_factory=list)  # the first ``MOST_SHOWN`` of them
+    pauses: Events[Pause] = field(default_factory=lambda: Events.of(Pause))
+    cycles: Events[Cycle] = field(default_factory=lambda: Events.of(Cycle))
+    phases: Events[Phase] = field(default_factory=lambda: Events.of(Phase))
+    cleanups: Events[Cleanup] = field(default_factory=lambda: Events.of(Cleanup))
+    stalls: Events[Stall] = field(default_factory=lambda: Events.of(Stall))
+    safepoints: Events[Safepoint] = field(default_factory=lambda: Events.of(Safepoint))
+    cpu: Events[GcCpu] = field(default_factory=lambda: Events.of(GcCpu))
+    signs: Events[Sign] = field(default_factory=lambda: Events.of(Sign))
+    unknown: list[UnknownLine] = field(default_factory=list)  # the first 1,000 of them
     damaged: list[UnknownLine] = field(default_factory=list)
     more_unknown: int = 0
     more_damaged: int = 0
@@ -191,20 +361,6 @@ class GcLog:
     allocation_unknown: str = ""  # why no rate of allocation can be told
     notes: list[str] = field(default_factory=list)  # what was read otherwise than asked: rotated files, mixed lines
 
-    def not_known(self, number: int, text: str) -> None:
-        """A line about a pause that is not read; bounded, as a log may have nothing else."""
-        if len(self.unknown) < MOST_SHOWN:
-            self.unknown.append(UnknownLine(number, shown(text)))
-        else:
-            self.more_unknown += 1
-
-    def not_whole(self, number: int, text: str) -> None:
-        """A damaged line."""
-        if len(self.damaged) < MOST_SHOWN:
-            self.damaged.append(UnknownLine(number, shown(text)))
-        else:
-            self.more_damaged += 1
-
     @property
     def silent(self) -> str:
         """Why a log without a pause says nothing of pauses: that is never a zero. Empty where it has pauses."""
@@ -216,7 +372,7 @@ class GcLog:
             return "this log has no pauses: `-Xlog:gc` of ZGC does not write them; use -Xlog:gc*"
         if any(jvm.collector == "Epsilon" for jvm in self.jvms):
             return "this log has no pauses: Epsilon does not collect"
-        collections = sum(len(jvm.ids) for jvm in self.jvms)
+        collections = sum(last - first + 1 for jvm in self.jvms for first, last in jvm.ids)
         if self.cycles or collections:
             plural = _plural(max(collections, len(self.cycles)), "collection")
             return f"this log has {plural} and no line of a pause: what was logged leaves them out; use -Xlog:gc*"
@@ -228,9 +384,14 @@ class GcLog:
         """The events of one JVM, which is number 0 in the result. What belongs to no JVM is left out."""
         part = GcLog(jvms=[self.jvms[jvm]], timeless=self.timeless, format=self.format)
         part.allocation_unknown = self.allocation_unknown
-        for name in EVENTS:
-            setattr(part, name, [replace(event, jvm=0) for event in getattr(self, name) if event.jvm == jvm])
+        for name in KINDS:
+            setattr(part, name, getattr(self, name).of_jvm(jvm))
         return part
+
+    def where(self, inside: Callable[[Events[Any]], Mask]) -> GcLog:
+        """With those of each kind of events for which ``inside`` holds."""
+        lists = {name: getattr(self, name) for name in KINDS}
+        return replace(self, **{name: events.where(inside(events)) for name, events in lists.items()})
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -273,10 +434,10 @@ def _gaps(jvm: Jvm) -> list[str]:
     """Collections that must have been and are not in the log: ids count up from 0 without a gap."""
     gaps = []
     if jvm.ids:
-        low, high = min(jvm.ids), max(jvm.ids)
+        low, high = jvm.ids[0][0], jvm.ids[-1][1]
         if low:
             gaps.append(f"the log begins with collection {low}: the first {low} are not in it")
-        missing = [[gc_id + 1, other - 1] for gc_id, other in pairwise(sorted(jvm.ids)) if other - gc_id > 1]
+        missing = [[run[1] + 1, other[0] - 1] for run, other in pairwise(jvm.ids)]
         if missing:
             count = sum(last - first + 1 for first, last in missing)
             # Shenandoah numbers a concurrent cycle before it looks whether an allocation has failed meanwhile.
@@ -292,8 +453,8 @@ def _gaps(jvm: Jvm) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """A line that is shown: its beginning, without what a terminal would take for commands."""
-    return "".join(mark if mark.isprintable() else "?" for mark in text.strip()[:160])
+    """A line that is shown, without what a terminal would take for commands."""
+    return "".join(mark if mark.isprintable() else "?" for mark in text)
 
 
 def _plural(count: int, noun: str) -> str:

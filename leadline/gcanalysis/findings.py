@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any
 
-from leadline.gcanalysis.events import Cycle, GcLog, Pause, Safepoint, Sign, Stall
+import numpy as np
+
+from leadline.gcanalysis.events import Column, Cycle, Events, GcLog, Pause, Safepoint, Sign
 from leadline.gcanalysis.leak import FULL, LAST, Leak, duration
-from leadline.gcanalysis.live import LivePoint, is_whole
+from leadline.gcanalysis.live import LivePoint, whole
 from leadline.model.units import format_size, rounded
 
 _MIB = float(1 << 20)
@@ -104,19 +106,22 @@ class View:
     def share(self, ms: float) -> float | None:
         return min(1.0, ms / 1e3 / self.span) if self.span > 0 else None
 
-    def signs(self, name: str) -> list[Sign]:
-        return [sign for sign in self.log.signs if sign.name == name]
+    def signs(self, name: str) -> Events[Sign]:
+        return self.log.signs.where(self.log.signs.says("name", name.__eq__))
 
-    def pauses(self, *words: str) -> list[Pause]:
+    def pauses(self, *words: str) -> Events[Pause]:
         """Whose kind or cause has one of the words."""
-        return [pause for pause in self.log.pauses if any(word in pause.kind or word in pause.cause for word in words)]
+        pauses = self.log.pauses
+        return pauses.where(pauses.says("kind", _has(*words)) | pauses.says("cause", _has(*words)))
 
     @cached_property
     def whole(self) -> list[Pause | Cycle]:
         """Collections of all of the heap that tell of it, and those that became pauses for want of room."""
-        failed = ("Full", "Degenerated GC")
-        events: list[Pause | Cycle] = [p for p in self.log.pauses if p.name in failed and p.heap]
-        events += [c for c in self.log.cycles if c.heap and c.kind in ("Major Collection", "Garbage Collection")]
+        pauses, cycles = self.log.pauses, self.log.cycles
+        failed = pauses.says("name", ("Full", "Degenerated GC").__contains__)
+        major = cycles.says("kind", ("Major Collection", "Garbage Collection").__contains__)
+        events: list[Pause | Cycle] = [*pauses.where(failed & (pauses["before"] >= 0))]
+        events += cycles.where(major & (cycles["before"] >= 0))
         return sorted(events, key=lambda event: event.at)
 
     @cached_property
@@ -129,8 +134,13 @@ class View:
             else:
                 runs.append([])
         longest = max(runs, key=len)
-        whole = sum(isinstance(event, Cycle) or is_whole(event) for event in longest)
-        return longest if whole >= LAST or len(longest) >= _DEGENERATED else []
+        pauses = [event for event in longest if isinstance(event, Pause)]
+        count = len(longest) - len(pauses) + int(whole(Events.of(Pause, pauses)).sum())
+        return longest if count >= LAST or len(longest) >= _DEGENERATED else []
+
+
+def _has(*words: str) -> Callable[[str], bool]:
+    return lambda text: any(word in text for word in words)
 
 
 def _gave_nothing(event: Pause | Cycle, limit: int) -> bool:
@@ -154,15 +164,12 @@ def findings(view: View) -> list[Finding]:
     return [replace(finding, settings=settings) for finding in made if finding.name not in explained]
 
 
-_Event = Pause | Cycle | Stall | Safepoint | Sign
-
-
 def _lines(events: Iterable[Any]) -> tuple[int, ...]:
-    return tuple([line for event in events if (line := getattr(event, "line", 0))][:_SHOWN])
+    return tuple(islice((line for event in events if (line := getattr(event, "line", 0))), _SHOWN))
 
 
-def _ms(events: Iterable[Pause]) -> float:
-    return math.fsum(pause.ms for pause in events)
+def _ms(pauses: Events[Pause]) -> float:
+    return math.fsum(pauses["ms"].tolist())
 
 
 def _times(count: int, noun: str) -> str:
@@ -177,8 +184,8 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f", {rounded(100 * share, 2)} % of the time"
 
 
-def _longest(pauses: Sequence[Pause]) -> str:
-    return f"longest {rounded(max(pause.ms for pause in pauses), 3)} ms"
+def _longest(pauses: Events[Pause]) -> str:
+    return f"longest {rounded(float(pauses['ms'].max()), 3)} ms"
 
 
 def _heaps(view: View, *times: int) -> dict[str, tuple[Any, ...]]:
@@ -197,8 +204,7 @@ def _collector(view: View) -> dict[str, Any]:
 
 
 def _out_of_heap(view: View) -> Finding | None:
-    errors = [sign for sign in view.signs("out of memory") if _errors_of(sign) == "heap"]
-    errors += view.signs("overhead limit")
+    errors = [*_errors(view, "heap"), *view.signs("overhead limit")]
     run = view.exhausted
     if not run and not errors and view.leak.verdict != "full" and view.leak.full_in_s != 0.0:
         return None
@@ -231,11 +237,16 @@ def _out_of_heap(view: View) -> Finding | None:
     )
 
 
-def _errors_of(sign: Sign) -> str:
-    text = sign.value
-    if "direct" in text.lower():
-        return "direct"
-    return next((which for words, which in _LIMITS.items() if words in text), "heap")
+def _errors(view: View, what: str) -> Events[Sign]:
+    """The OutOfMemoryErrors of "heap", "metaspace", "direct" (buffers) or "threads"."""
+
+    def of(text: str) -> bool:
+        if "direct" in text.lower():
+            return what == "direct"
+        return what == next((which for words, which in _LIMITS.items() if words in text), "heap")
+
+    signs = view.signs("out of memory")
+    return signs.where(signs.says("value", of))
 
 
 def _leaks(view: View) -> Finding | None:
@@ -246,16 +257,16 @@ def _leaks(view: View) -> Finding | None:
 
 
 def _metaspace(view: View) -> Finding | None:
-    threshold = [p for p in view.log.pauses if "Metadata GC" in p.cause or "Last ditch" in p.cause]
-    cycles = [c for c in view.log.cycles if "Metadata GC" in c.cause]
-    asked = [sign for sign in view.signs("asked") if "Metadata GC" in sign.value]
-    full = [sign for sign in view.signs("out of memory") if _errors_of(sign) == "metaspace"]
-    full += view.signs("metaspace full")
-    events: list[Pause | Cycle] = [*threshold, *cycles]
-    last = [e for e in events if "Clear Soft" in e.cause or "Last ditch" in e.cause]
-    last_asked = [sign for sign in asked if "Clear Soft" in sign.value]
+    pauses, cycles, signs = view.log.pauses, view.log.cycles, view.signs("asked")
+    threshold = pauses.where(pauses.says("cause", _has("Metadata GC", "Last ditch")))
+    of_cycles = cycles.where(cycles.says("cause", _has("Metadata GC")))
+    asked = signs.where(signs.says("value", _has("Metadata GC")))
+    full = [*_errors(view, "metaspace"), *view.signs("metaspace full")]
+    last = [*threshold["cause"][threshold.says("cause", _has("Clear Soft", "Last ditch"))]]
+    last += [*of_cycles["cause"][of_cycles.says("cause", _has("Clear Soft"))]]
+    last_asked = asked.where(asked.says("value", _has("Clear Soft")))
     numbered = {p.gc_id if p.gc_id is not None else p.at for p in threshold}
-    count, ms = max(len(numbered | {c.gc_id for c in cycles}), len(asked)), _ms(threshold)
+    count, ms = max(len(numbered | set(of_cycles["gc_id"].tolist())), len(asked)), _ms(threshold)
     share = view.share(ms)
     if full or last or last_asked:
         sentence = f"metaspace was full ({_times(len(full) + len(last) + len(last_asked), 'sign')} of it)"
@@ -265,7 +276,7 @@ def _metaspace(view: View) -> Finding | None:
         factors = {"jvm.flag.MaxMetaspaceSize": ("64m", "256m")}
         where = _lines([*full, *threshold, *last_asked])
         return Finding("metaspace-exhausted", sentence, meaning, count or len(full), share, where, factors)
-    collections = len({p.gc_id if p.gc_id is not None else p.at for p in view.log.pauses})
+    collections = len(np.unique(np.where(pauses["gc_id"] >= 0, pauses["gc_id"], pauses["at"])))
     if count < 1 or (count < 3 and count < 0.5 * collections):
         return None
     return Finding(
@@ -280,7 +291,7 @@ def _metaspace(view: View) -> Finding | None:
 
 
 def _direct(view: View) -> Finding | None:
-    errors = [sign for sign in view.signs("out of memory") if _errors_of(sign) == "direct"]
+    errors = _errors(view, "direct")
     if not errors and not _ends_for_direct_memory(view):
         return None
     told = f"{_times(len(errors), 'OutOfMemoryError')} of direct buffers" if errors else ""
@@ -303,12 +314,11 @@ def _ends_for_direct_memory(view: View) -> bool:
     if not explicit or view.span <= 0:
         return False
     rest = view.log.jvms[0].last - explicit[-1].at
-    later = [pause for pause in view.log.pauses if pause.at > explicit[-1].at + 0.1]
-    return 0.49 <= rest <= 0.62 and not later
+    return 0.49 <= rest <= 0.62 and not (view.log.pauses["at"] > explicit[-1].at + 0.1).any()
 
 
 def _threads(view: View) -> Finding | None:
-    errors = [sign for sign in view.signs("out of memory") if _errors_of(sign) == "threads"]
+    errors = _errors(view, "threads")
     if not errors:
         return None
     return Finding(
@@ -323,14 +333,17 @@ def _threads(view: View) -> Finding | None:
 
 
 def _explicit_events(view: View) -> list[Pause | Cycle | Sign]:
+    called = ("System.gc()", "System GC").__contains__
+    pauses, cycles, signs = view.log.pauses, view.log.cycles, view.signs("asked")
+    # Parallel collects the young generation first.
+    part = pauses.says("name", "Young".__eq__) & ~pauses.says("kind", _has("Concurrent Start"))
     events: dict[object, Pause | Cycle | Sign] = {}
-    candidates: list[Pause | Cycle | Sign] = [*view.log.cycles, *view.log.pauses, *view.signs("asked")]
-    for event in candidates:
-        cause = event.value if isinstance(event, Sign) else event.cause
-        part = isinstance(event, Pause) and event.name == "Young" and "Concurrent Start" not in event.kind
-        if cause in ("System.gc()", "System GC") and not part:  # Parallel collects the young generation first
-            number = None if isinstance(event, Sign) else event.gc_id
-            events.setdefault(event.at if number is None else number, event)
+    for cycle in cycles.where(cycles.says("cause", called)):
+        events.setdefault(cycle.gc_id, cycle)
+    for pause in pauses.where(pauses.says("cause", called) & ~part):
+        events.setdefault(pause.at if pause.gc_id is None else pause.gc_id, pause)
+    for sign in signs.where(signs.says("value", called)):
+        events.setdefault(sign.at, sign)
     return sorted(events.values(), key=lambda event: event.at)
 
 
@@ -338,7 +351,7 @@ def _explicit(view: View) -> Finding | None:
     events = _explicit_events(view)
     if len(events) < 2:
         return None
-    ms = _ms(event for event in events if isinstance(event, Pause))
+    ms = math.fsum(event.ms for event in events if isinstance(event, Pause))
     gaps = [later.at - event.at for event, later in pairwise(events)]
     period = "" if view.log.timeless else f", every {duration(median(gaps))} (median)"
     return Finding(
@@ -362,9 +375,8 @@ def _by_tool(view: View) -> Finding | None:
 
 
 def _to_space(view: View) -> Finding | None:
-    signs: list[_Event] = [*view.signs("to-space exhausted")]
-    signs += view.pauses("to-space exhausted", "to-space overflow", "Evacuation Failure: Allocation")
-    signs += view.pauses("Evacuation Failure: Allocation + Pinned") if not signs else []
+    pauses = view.pauses("to-space exhausted", "to-space overflow", "Evacuation Failure: Allocation")
+    signs = [*view.signs("to-space exhausted"), *pauses]
     if not signs:
         return None
     return Finding(
@@ -372,14 +384,15 @@ def _to_space(view: View) -> Finding | None:
         f"{_times(len(signs), 'evacuation')} of G1 found no free region to copy to",
         "More survived than there was room for: marking began too late, or the heap is too small for the bursts.",
         len(signs),
-        view.share(_ms(p for p in signs if isinstance(p, Pause))),
+        view.share(_ms(pauses)),
         _lines(signs),
         {**_heaps(view, 2), "jvm.g1_initiating_occupancy": (45, 25)},
     )
 
 
 def _promotion(view: View) -> Finding | None:
-    events: list[_Event] = [*view.signs("promotion failed"), *view.pauses("promotion failed")]
+    pauses = view.pauses("promotion failed")
+    events = [*view.signs("promotion failed"), *pauses]
     if not events:
         return None
     return Finding(
@@ -387,29 +400,29 @@ def _promotion(view: View) -> Finding | None:
         f"{_times(len(events), 'young collection')} could not promote: the old generation had no room",
         "Young collections turn into full ones: the old generation is too small or too fragmented.",
         len(events),
-        view.share(_ms(p for p in events if isinstance(p, Pause))),
+        view.share(_ms(pauses)),
         _lines(events),
         _heaps(view, 2),
     )
 
 
 def _mode_failure(view: View) -> Finding | None:
-    events: list[_Event] = [*view.signs("concurrent mode failure"), *view.pauses("concurrent mode")]
+    pauses = view.pauses("concurrent mode")
+    events = [*view.signs("concurrent mode failure"), *pauses]
     if not events:
         return None
     sentence = f"{_times(len(events), 'collection')} beside the application came too late and ended in a full one"
     meaning = "The old generation filled while CMS was collecting it: it has to begin earlier, or have more room."
-    ms = _ms(p for p in events if isinstance(p, Pause))
-    return Finding(
-        "concurrent-mode-failure", sentence, meaning, len(events), view.share(ms), _lines(events), _heaps(view, 2)
-    )
+    share = view.share(_ms(pauses))
+    return Finding("concurrent-mode-failure", sentence, meaning, len(events), share, _lines(events), _heaps(view, 2))
 
 
 def _g1_behind(view: View) -> Finding | None:
     if view.collector not in ("G1", ""):
         return None
     own = ("G1 Compaction Pause", "Allocation Failure", "G1 Evacuation Pause", "G1 Humongous Allocation")
-    full = [p for p in view.log.pauses if p.name == "Full" and p.cause in own]
+    pauses = view.log.pauses
+    full = pauses.where(pauses.says("name", "Full".__eq__) & pauses.says("cause", own.__contains__))
     if not full or (view.collector == "" and not view.pauses("G1")):
         return None
     aborted = len(view.signs("marking aborted"))
@@ -427,7 +440,7 @@ def _g1_behind(view: View) -> Finding | None:
 
 def _humongous(view: View) -> Finding | None:
     caused = view.pauses("G1 Humongous Allocation")
-    sizes = [int(sign.value) for sign in view.signs("humongous") if sign.value.isdigit()]
+    sizes = [int(size) for size in view.signs("humongous").groups("value") if size.isdigit()]
     limit = view.log.jvms[0].heap_max or view.limit
     most = max(sizes, default=0) / limit if limit else 0.0
     if len(caused) < 3 and most < 0.25:
@@ -437,7 +450,7 @@ def _humongous(view: View) -> Finding | None:
         "humongous",
         f"{_times(len(caused), 'pause')} for humongous allocation (objects of half a region or more){part}",
         "Large arrays take whole regions and start marking: larger regions make them ordinary objects.",
-        len(caused) or len(sizes),
+        len(caused) or len(view.signs("humongous")),
         view.share(_ms(caused)),
         _lines(caused or view.signs("humongous")),
         {"jvm.g1_region_size": ("1m", "8m", "32m")},
@@ -445,14 +458,14 @@ def _humongous(view: View) -> Finding | None:
 
 
 def _stalls(view: View) -> Finding | None:
-    stalls = [stall for stall in view.log.stalls if stall.kind == "Allocation Stall"]
+    stalls = view.log.stalls.where(view.log.stalls.says("kind", "Allocation Stall".__eq__))
     if not stalls:
         return None
-    ms = math.fsum(stall.ms for stall in stalls)
+    ms = math.fsum(stalls["ms"].tolist())
     return Finding(
         "allocation-stalls",
         f"{_times(len(stalls), 'allocation stall')}, {rounded(ms, 3)} thread-ms, longest "
-        f"{rounded(max(stall.ms for stall in stalls), 3)} ms",
+        f"{rounded(float(stalls['ms'].max()), 3)} ms",
         "Threads waited for ZGC to free memory: the heap has too little room for the allocation during a collection.",
         len(stalls),
         None,
@@ -462,25 +475,22 @@ def _stalls(view: View) -> Finding | None:
 
 
 def _relocation(view: View) -> Finding | None:
-    stalls = [stall for stall in view.log.stalls if stall.kind != "Allocation Stall"]
-    ms = math.fsum(stall.ms for stall in stalls)
+    stalls = view.log.stalls.where(view.log.stalls.says("kind", "Allocation Stall".__ne__))
+    ms = math.fsum(stalls["ms"].tolist())
     if ms < _LONG_MS:
         return None
-    kinds = ", ".join(dict.fromkeys(stall.kind for stall in stalls))
+    kinds = ", ".join(stalls.groups("kind"))
     sentence = f"{_times(len(stalls), 'stall')} ({kinds}), {rounded(ms, 3)} thread-ms"
     meaning = "Threads waited for pages that were being moved: memory was nearly used up."
     return Finding("relocation-stalls", sentence, meaning, len(stalls), None, _lines(stalls), _heaps(view, 2))
 
 
 def _degenerated(view: View) -> Finding | None:
-    pauses = [
-        p
-        for p in view.log.pauses
-        if p.name == "Degenerated GC" or (view.collector == "Shenandoah" and p.name == "Full")
-    ]
+    names = ("Degenerated GC", *(("Full",) if view.collector == "Shenandoah" else ()))
+    pauses = view.log.pauses.where(view.log.pauses.says("name", names.__contains__))
     if not pauses:
         return None
-    full = sum(pause.name == "Full" for pause in pauses)
+    full = int(pauses.says("name", "Full".__eq__).sum())
     return Finding(
         "degenerated",
         f"{len(pauses) - full} degenerated and {full} full collections of Shenandoah, {_longest(pauses)}"
@@ -506,8 +516,8 @@ def _pacing(view: View) -> Finding | None:
 
 def _pinned(view: View) -> Finding | None:
     pinned, locker = view.pauses("Pinned"), view.pauses("GCLocker Initiated GC")
-    events = pinned if pinned else locker if len(locker) >= 3 else []
-    if not events:
+    events = pinned or locker
+    if len(events) < (1 if pinned else 3):
         return None
     return Finding(
         "pinned",
@@ -521,25 +531,23 @@ def _pinned(view: View) -> Finding | None:
     )
 
 
-def _operations(safepoints: Iterable[Safepoint]) -> dict[str, list[Safepoint]]:
-    groups: dict[str, list[Safepoint]] = {}
-    for safepoint in safepoints:
-        groups.setdefault(safepoint.operation or "unnamed", []).append(safepoint)
-    return groups
+def _operations(points: Events[Safepoint], ms: Column) -> list[tuple[str, Column]]:
+    """The ``ms`` of each operation's stops, the largest sum first."""
+    groups = [(operation or "unnamed", ms[own]) for operation, own in points.groups("operation").items()]
+    return sorted(groups, key=lambda group: -float(group[1].sum()))
 
 
 def _reaching(view: View) -> Finding | None:
     """Time to safepoint."""
-    slow = [point for point in view.log.safepoints if point.reaching_ms >= 1]
-    ms = math.fsum(point.reaching_ms for point in slow)
-    worst = max((point.reaching_ms for point in slow), default=0.0)
+    slow = view.log.safepoints.where(view.log.safepoints["reaching_ms"] >= 1)
+    reaching = slow["reaching_ms"]
+    ms, worst = math.fsum(reaching.tolist()), float(reaching.max(initial=0.0))
     share = view.share(ms)
     if worst < _SLOW_MS and (len(slow) < 10 or (share or 0.0) < _BUSY):
         return None
-    groups = sorted(_operations(slow).items(), key=lambda item: -sum(point.reaching_ms for point in item[1]))
     by = ", ".join(
-        f"{operation} {len(points)} times, longest {rounded(max(point.reaching_ms for point in points), 3)} ms"
-        for operation, points in groups[:3]
+        f"{operation} {len(own)} times, longest {rounded(float(own.max()), 3)} ms"
+        for operation, own in _operations(slow, reaching)[:3]
     )
     return Finding(
         "time-to-safepoint",
@@ -547,20 +555,20 @@ def _reaching(view: View) -> Finding | None:
         "A thread ran on without a poll (a counted loop, a large copy, a page fault) while all others stood.",
         len(slow),
         share,
-        _lines(sorted(slow, key=lambda point: -point.reaching_ms)),
+        _lines(slow.where(np.argsort(-reaching, kind="stable"))),
         {"jvm.flag.LoopStripMiningIter": (1000, 100)},
     )
 
 
 def _no_collection(view: View) -> Finding | None:
-    others = [p for p in view.log.safepoints if p.operation and not p.operation.startswith(_COLLECTS)]
-    ms = math.fsum(point.total_ms - point.reaching_ms for point in others)
-    worst = max((point.total_ms - point.reaching_ms for point in others), default=0.0)
+    points = view.log.safepoints
+    others = points.where(points.says("operation", lambda name: bool(name) and not name.startswith(_COLLECTS)))
+    stood = others["total_ms"] - others["reaching_ms"]
+    ms, worst = math.fsum(stood.tolist()), float(stood.max(initial=0.0))
     share = view.share(ms)
     if worst < _LONG_MS and (len(others) < 3 or (share or 0.0) < _SHARE):
         return None
-    groups = sorted(_operations(others).items(), key=lambda item: -sum(point.total_ms for point in item[1]))
-    by = ", ".join(f"{len(points)} {operation}" for operation, points in groups[:4])
+    by = ", ".join(f"{len(own)} {operation}" for operation, own in _operations(others, others["total_ms"])[:4])
     return Finding(
         "stops-without-collection",
         f"{_times(len(others), 'stop')} of all threads that collected nothing, {rounded(ms, 3)} ms"
@@ -568,15 +576,15 @@ def _no_collection(view: View) -> Finding | None:
         "Thread dumps, deoptimisation or agents stop the application as a collection does.",
         len(others),
         share,
-        _lines(sorted(others, key=lambda point: -point.total_ms)),
+        _lines(others.where(np.argsort(-others["total_ms"], kind="stable"))),
     )
 
 
 def _references(view: View) -> Finding | None:
     signs, many = view.signs("references"), view.signs("many references")
-    ms = math.fsum(float(sign.value.replace(",", ".")) for sign in signs)
+    ms = math.fsum(float(value.replace(",", ".")) for value in signs.texts("value"))
     slow = ms >= _LONG_MS and ms >= 0.2 * _ms(view.log.pauses)
-    most = max((int(sign.value) for sign in many), default=0)
+    most = max(map(int, many.groups("value")), default=0)
     if not slow and most < _MANY:
         return None
     parts = [f"{rounded(ms, 3)} ms of the pauses went into references (weak, soft, final, phantom)"] if slow else []
@@ -585,7 +593,7 @@ def _references(view: View) -> Finding | None:
     share = view.share(ms) if slow else None
     factors = {"jvm.flag.ParallelRefProcEnabled": (False, True)} if slow else {}
     return Finding(
-        "references", "; ".join(parts), meaning, len(signs) + len(many), share, _lines(signs + many), factors
+        "references", "; ".join(parts), meaning, len(signs) + len(many), share, _lines([*signs, *many]), factors
     )
 
 
@@ -602,9 +610,9 @@ def _one_worker(view: View) -> Finding | None:
 
 
 def _starved(view: View) -> Finding | None:
-    long = [cpu for cpu in view.log.cpu if 1e3 * cpu.real >= _WAITED_MS]
-    waited = [cpu for cpu in long if cpu.user + cpu.system < 0.75 * cpu.real - 0.005]
-    ms = 1e3 * math.fsum(cpu.real - cpu.user - cpu.system for cpu in waited)
+    long = view.log.cpu.where(1e3 * view.log.cpu["real"] >= _WAITED_MS)
+    waited = long.where(long["user"] + long["system"] < 0.75 * long["real"] - 0.005)
+    ms = 1e3 * math.fsum((waited["real"] - waited["user"] - waited["system"]).tolist())
     if len(waited) < max(5, len(long) / 2) or ms < 0.2 * _ms(view.log.pauses):
         return None
     return Finding(
@@ -620,28 +628,31 @@ def _starved(view: View) -> Finding | None:
 
 
 def _kernel(view: View) -> Finding | None:
-    heavy = [c for c in view.log.cpu if 1e3 * c.real >= _WAITED_MS and c.system > max(2 * c.user, c.real / 2)]
-    if len(heavy) < 5 or 1e3 * math.fsum(cpu.real for cpu in heavy) < 0.5 * _ms(view.log.pauses):
+    cpu = view.log.cpu
+    in_kernel = cpu["system"] > np.maximum(2 * cpu["user"], cpu["real"] / 2)
+    heavy = cpu.where((1e3 * cpu["real"] >= _WAITED_MS) & in_kernel)
+    real = 1e3 * math.fsum(heavy["real"].tolist())
+    if len(heavy) < 5 or real < 0.5 * _ms(view.log.pauses):
         return None
-    seconds = math.fsum(cpu.system for cpu in heavy)
+    seconds = math.fsum(heavy["system"].tolist())
     return Finding(
         "kernel-time",
         f"{_times(len(heavy), 'pause')} spent their CPU in the kernel, {rounded(seconds, 3)} s",
         "Page faults, transparent huge pages or reclaim: the heap's memory is got or cleared in pauses.",
         len(heavy),
-        view.share(1e3 * math.fsum(cpu.real for cpu in heavy)),
+        view.share(real),
         (),
         {"jvm.pre_touch": (False, True), "jvm.large_pages": ("off", "transparent")},
     )
 
 
 def _premature(view: View) -> Finding | None:
-    old = [
-        p for p in view.log.pauses if p.heap and (p.name == "Full" or "(Mixed)" in p.kind) and p.cause != "System.gc()"
-    ]
+    pauses = view.log.pauses
+    of_old = pauses.says("name", "Full".__eq__) | pauses.says("kind", _has("(Mixed)"))
+    old = pauses.where(of_old & (pauses["before"] >= 0) & pauses.says("cause", "System.gc()".__ne__))
     if len(old) < 3 or not view.allocation or not view.promotion or view.promotion < 0.1 * view.allocation:
         return None
-    freed = median((p.heap.before - p.heap.after) / max(1, p.heap.before) for p in old if p.heap)
+    freed = float(np.median((old["before"] - old["after"]) / np.maximum(1, old["before"])))
     if freed < 0.3:
         return None
     return Finding(
@@ -657,7 +668,7 @@ def _premature(view: View) -> Finding | None:
 
 
 def _small(view: View) -> Finding | None:
-    own = [pause for pause in view.log.pauses if not any(word in pause.cause for word in _ASKED)]
+    own = view.log.pauses.where(~view.log.pauses.says("cause", _has(*_ASKED)))
     share = view.share(_ms(own))
     if (share or 0.0) < _BUSY or len(own) < 10:
         return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-from leadline.gcanalysis.events import Cycle, GcLog, Pause
+import numpy as np
+
+from leadline.gcanalysis.events import Column, Cycle, Events, GcLog, Mask, Pause
 
 _MARKING = ("Concurrent Mark Cycle", "Concurrent Cycle")
 
@@ -41,27 +43,42 @@ def live_points(log: GcLog) -> tuple[list[LivePoint], str]:
     found: list[LivePoint] = []
     words: list[str] = []
     for number, jvm in enumerate(log.jvms):
-        pauses = [pause for pause in log.pauses if pause.jvm == number and pause.heap]
-        cycles = [cycle for cycle in log.cycles if cycle.jvm == number]
-        full = [_point(pause) for pause in pauses if is_whole(pause)]
+        pauses, cycles = (_sized(events, number) for events in (log.pauses, log.cycles))
+        full = _points(pauses.where(whole(pauses)))
+        young = log.cycles.says("kind", lambda kind: "(Young)" in kind) & (log.cycles["jvm"] == number)
         if jvm.collector == "Z":
-            found += [_point(cycle) for cycle in cycles if cycle.kind != "Minor Collection" and cycle.heap]
+            found += _points(cycles.where(cycles.says("kind", "Minor Collection".__ne__)))
             words.append("after collections of the whole heap")
-        elif jvm.collector == "Shenandoah" and not any("(Young)" in cycle.kind for cycle in cycles):
-            found += full + [_point(cycle) for cycle in cycles if cycle.heap]
+        elif jvm.collector == "Shenandoah" and not young.any():
+            found += full + _points(cycles)
             words.append("after collections")
         else:
-            steps = _between_markings(pauses, cycles)
+            marked = log.cycles.says("kind", _marks) & (log.cycles["jvm"] == number)
+            steps = _between(np.sort(log.cycles["at"][marked]).tolist(), pauses, cycles)
             found += full if not steps else sorted({*full, *steps}, key=lambda point: point.at)
             words.append("after full and mixed collections" if steps else "after full collections")
     found.sort(key=lambda point: (point.jvm, point.at))
     return found, " and ".join(dict.fromkeys(words))
 
 
-def is_whole(pause: Pause) -> bool:
-    """Whether it collected all of the heap."""
-    upgraded = pause.cause == "Upgrade To Full GC" or "(Young)" not in pause.kind
-    return pause.name == "Full" or (pause.name == "Degenerated GC" and upgraded)
+def whole(pauses: Events[Pause]) -> Mask:
+    """Which of them collected all of the heap."""
+    young = pauses.says("kind", lambda kind: "(Young)" in kind)
+    upgraded = pauses.says("cause", "Upgrade To Full GC".__eq__) | ~young
+    return pauses.says("name", "Full".__eq__) | (pauses.says("name", "Degenerated GC".__eq__) & upgraded)
+
+
+def _marks(kind: str) -> bool:
+    return kind in _MARKING or "(Old)" in kind or "(Global)" in kind
+
+
+def _sized(events: Events[Any], jvm: int) -> Events[Any]:
+    """Those of one JVM that tell of the heap."""
+    return events.where((events["jvm"] == jvm) & (events["before"] >= 0))
+
+
+def _points(events: Events[Pause] | Events[Cycle]) -> list[LivePoint]:
+    return [_point(event) for event in events]
 
 
 def _point(event: Pause | Cycle) -> LivePoint:
@@ -70,21 +87,20 @@ def _point(event: Pause | Cycle) -> LivePoint:
     return LivePoint(event.jvm, event.at, event.unix, event.heap.after if live is None else live)
 
 
-def _between_markings(pauses: Sequence[Pause], cycles: Sequence[Cycle]) -> list[LivePoint]:
+def _between(ends: Sequence[float], pauses: Events[Pause], cycles: Events[Cycle]) -> list[LivePoint]:
     """The lowest heap of each stretch from the end of one marking to the end of the next."""
-    ends = sorted(
-        cycle.at for cycle in cycles if cycle.kind in _MARKING or "(Old)" in cycle.kind or "(Global)" in cycle.kind
-    )
     # A full collection starts a stretch of its own: what is lower before it has another live set.
-    after: list[Pause | Cycle] = [p for p in pauses if not is_whole(p)]
-    after += [cycle for cycle in cycles if cycle.heap]
-    after.sort(key=lambda event: event.at)
-    points, times = [], [event.at for event in after]
-    for begin, end in pairwise(ends):
-        inside = [event for event in after[bisect_right(times, begin) : bisect_right(times, end)] if event.heap]
-        if inside:
-            points.append(_point(min(inside, key=lambda event: event.heap.after if event.heap else 0)))
-    return points
+    if len(ends) < 2:
+        return []
+    steps = pauses.where(~whole(pauses))
+    at = np.concatenate((steps["at"], cycles["at"]))
+    order = np.argsort(at, kind="stable")
+    after = np.concatenate((steps["after"], cycles["after"]))[order]
+    stretches = pairwise(np.searchsorted(at[order], ends, side="right").tolist())
+    places = [begin + int(after[begin:end].argmin()) for begin, end in stretches if end > begin]
+    lowest = order[np.array(places, np.int64)]
+    of_pauses = lowest < len(steps)
+    return [*_points(steps.where(lowest[of_pauses])), *_points(cycles.where(lowest[~of_pauses] - len(steps)))]
 
 
 def working_set(log: GcLog, points: Sequence[LivePoint], basis: str) -> WorkingSet | None:
@@ -95,10 +111,17 @@ def working_set(log: GcLog, points: Sequence[LivePoint], basis: str) -> WorkingS
     if points:
         late = sorted(point.size for point in points[len(points) // 2 :])
         return WorkingSet(late[len(late) // 2], basis, False)
-    events: list[Pause | Cycle] = [p for p in log.pauses if p.heap and p.name not in ("Remark", "Cleanup")]
-    events += [cycle for cycle in log.cycles if cycle.heap]
-    events.sort(key=lambda event: (event.jvm, event.at))
-    after = [event.heap.after for event in events if event.heap]
-    if not after:
+    after = after_collections(log)
+    if not len(after):
         return None
-    return WorkingSet(min(after[len(after) // 2 :]), "after young collections", True)
+    return WorkingSet(int(after[len(after) // 2 :].min()), "after young collections", True)
+
+
+def after_collections(log: GcLog) -> Column:
+    """Bytes in use after pauses and cycles, in the order of JVMs and time."""
+    # Remark and Cleanup of G1 free little; what is live shows after the collections themselves.
+    own = ~log.pauses.says("name", ("Remark", "Cleanup").__contains__) & (log.pauses["before"] >= 0)
+    parts = log.pauses.where(own), log.cycles.where(log.cycles["before"] >= 0)
+    jvm, at, after = (np.concatenate([part[name] for part in parts]) for name in ("jvm", "at", "after"))
+    in_order = ((jvm[1:] > jvm[:-1]) | ((jvm[1:] == jvm[:-1]) & (at[1:] >= at[:-1]))).all()
+    return after if in_order else after[np.lexsort((at, jvm))]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Protocol
+from itertools import compress
+from typing import Any
 
 import numpy as np
 
-from leadline.gcanalysis.events import GcLog, Pause
+from leadline.gcanalysis.events import Column, Events, GcLog, Mask, Pause
 from leadline.gcanalysis.findings import Finding, View, findings
 from leadline.gcanalysis.leak import Leak, leak
-from leadline.gcanalysis.live import LivePoint, WorkingSet, live_points, working_set
+from leadline.gcanalysis.live import LivePoint, WorkingSet, after_collections, live_points, working_set
 from leadline.gcanalysis.rates import allocation, left_out, promotion
 from leadline.gcanalysis.sizes import overhead
 
@@ -33,20 +32,18 @@ class Utilisation:
 
 
 def utilisation(
-    stops: Iterable[tuple[float, float]], begin: float, end: float, windows_ms: Sequence[float] = WINDOWS_MS
+    stops: Iterable[tuple[float, float]] | Column, begin: float, end: float, windows_ms: Sequence[float] = WINDOWS_MS
 ) -> list[Utilisation]:
     """Of stops (begin, end) in seconds within ``begin`` to ``end`` (Cheng and Blelloch 2001).
 
     Exact: the worst window begins where a stop begins or ends where one ends. Stops that overlap by the resolution of
     the log's times are moved apart: the later one begins when the one before ends.
     """
-    merged: list[tuple[float, float]] = []
-    for start, stop in sorted(stops):
-        start = max(start, begin, merged[-1][1] if merged else begin)
-        stop = min(stop, end)
-        if stop > start:
-            merged.append((start, stop))
-    starts, stops_at = np.array([stop[0] for stop in merged]), np.array([stop[1] for stop in merged])
+    ordered = np.array(stops if isinstance(stops, np.ndarray) else list(stops), float).reshape(-1, 2)
+    ordered = np.clip(ordered[np.lexsort((ordered[:, 1], ordered[:, 0]))], begin, end)
+    reached = np.concatenate(([begin], np.maximum.accumulate(ordered[:, 1])))[:-1]
+    starts, stops_at = np.maximum(ordered[:, 0], reached), ordered[:, 1]
+    starts, stops_at = starts[stops_at > starts], stops_at[stops_at > starts]
     lengths = stops_at - starts
     # Time stopped since the beginning, at each edge; linear between.
     edges = np.ravel(np.column_stack((starts, stops_at)))
@@ -57,11 +54,20 @@ def utilisation(
         if window > end - begin or window <= 0:
             shares.append(Utilisation(window_ms, None))
             continue
-        if not merged:
+        if not len(starts):
             shares.append(Utilisation(window_ms, 1.0))
             continue
-        at = np.clip(np.concatenate((starts, stops_at - window)), begin, end - window)
-        stopped = np.interp(at + window, edges, total) - np.interp(at, edges, total)
+        if lengths.max() >= window:
+            shares.append(Utilisation(window_ms, 0.0))
+            continue
+        first, last = starts[starts <= end - window], stops_at >= begin + window
+        stopped = np.concatenate(
+            (
+                np.interp(first + window, edges, total) - total[: 2 * len(first) : 2],
+                total[1::2][last] - np.interp(stops_at[last] - window, edges, total),
+                np.interp([begin + window, end], edges, total) - np.interp([begin, end - window], edges, total),
+            )
+        )
         shares.append(Utilisation(window_ms, float(np.clip(1 - stopped.max() / window, 0.0, 1.0))))
     return shares
 
@@ -159,40 +165,28 @@ class GcSummary:
     findings: tuple[Finding, ...] = ()  # of the whole log, not of a window
 
 
-class _Timed(Protocol):
-    @property
-    def jvm(self) -> int: ...
-    @property
-    def at(self) -> float: ...
-    @property
-    def unix(self) -> float | None: ...
-
-
 def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = "unix") -> GcSummary:
     """Of the events that ended in ``window`` (from, until), in unix seconds or, with ``clock="uptime"``, uptime.
 
     ``share`` counts a pause that straddles an end of the window in part. Raises ValueError for a window that ends
     before it begins, and for unix seconds when the log has no wall-clock times.
     """
-    inside = _filter(log, window, clock)
-    pauses = [pause for pause in log.pauses if inside(pause)]
-    stalls = [stall for stall in log.stalls if inside(stall)]
+    inside = log if window is None else log.where(_filter(log, window, clock))
+    pauses, stalls, cpu = inside.pauses, inside.stalls, inside.cpu
     span = 0.0 if log.timeless else window[1] - window[0] if window else sum(jvm.last - jvm.first for jvm in log.jvms)
-    total = _overlap(log.pauses, window, clock) if window else sum(pause.ms for pause in pauses) / 1e3
+    total = _overlap(log.pauses, window, clock) if window else math.fsum(pauses["ms"].tolist()) / 1e3
     intervals = None if log.timeless else _intervals(pauses)
-    mean = math.fsum(pause.ms for pause in pauses) / len(pauses) / 1e3 if pauses else 0.0
+    lengths = durations(pauses["ms"])
+    mean = lengths.mean_ms / 1e3
     shares = overhead(intervals.mean_s, mean) if intervals else None
-    cpu = [times for times in log.cpu if inside(times)]
     collectors = dict.fromkeys(jvm.collector for jvm in log.jvms if jvm.collector)
     versions = dict.fromkeys(jvm.version for jvm in log.jvms if jvm.version)
-    cycles: defaultdict[str, int] = defaultdict(int)
-    for cycle in log.cycles:
-        if inside(cycle):
-            cycles[cycle.kind] += 1
     heap_max = log.jvms[0].heap_max if len(log.jvms) == 1 else None
-    heap_after = _heap_after(log, inside)
-    working, grown = _growth(log, inside, heap_max)
-    allocated, promoted = allocation(log, inside), promotion(log, inside, span)
+    heap_after = _heap_after(inside)
+    points, basis = live_points(log)
+    working, grown = _growth(log, _inside(points, window, clock), basis, heap_max)
+    allocated, promoted = allocation(inside), promotion(inside, span)
+    took, real = cpu["user"] + cpu["system"], cpu["real"]
     reasons = {
         **_unknown_pauses(log, span, intervals),
         **_unknown_memory(log, heap_max, heap_after, working),
@@ -206,21 +200,21 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         collector=", ".join(collectors),
         version=", ".join(versions),
         span_s=span,
-        pauses=durations(pause.ms for pause in pauses),
-        by_kind=_grouped((pause.kind, pause.ms) for pause in pauses),
-        by_cause=_grouped((pause.cause, pause.ms) for pause in pauses if pause.cause),
+        pauses=lengths,
+        by_kind=_grouped(pauses, "kind"),
+        by_cause=_grouped(pauses, "cause"),
         intervals=intervals,
         interval_s=intervals.mean_s if intervals else None,
         share=min(1.0, total / span) if span > 0 and not log.silent else None,
         share_cycle=shares.of_cycle if shares else None,
         share_interval=shares.of_interval if shares else None,
         mmu=() if log.timeless or log.silent else _utilisation(log, window, clock),
-        full=sum(pause.name == "Full" for pause in pauses),
-        degenerated=sum(pause.name == "Degenerated GC" for pause in pauses),
-        cycles=dict(cycles),
-        stalls=durations(stall.ms for stall in stalls),
-        stalls_by_kind=_grouped((stall.kind, stall.ms) for stall in stalls),
-        safepoints=durations(safepoint.total_ms for safepoint in log.safepoints if inside(safepoint)),
+        full=int(pauses.says("name", "Full".__eq__).sum()),
+        degenerated=int(pauses.says("name", "Degenerated GC".__eq__).sum()),
+        cycles={kind: int(own.sum()) for kind, own in inside.cycles.groups("kind").items()},
+        stalls=durations(stalls["ms"]),
+        stalls_by_kind=_grouped(stalls, "kind"),
+        safepoints=durations(inside.safepoints["total_ms"]),
         heap_max=heap_max,
         heap_after=heap_after,
         working_set=working,
@@ -228,32 +222,38 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         allocation_rate=allocated.rate,
         allocation_leaves_out=left_out(log, allocated, span),
         promotion_rate=promoted.rate,
-        cpu_s=sum(times.user + times.system for times in cpu) if cpu else None,
-        starved=sum(times.real >= 0.02 and times.user + times.system < times.real - 0.005 for times in cpu),
+        cpu_s=math.fsum(took.tolist()) if cpu else None,
+        starved=int(((real >= 0.02) & (took < real - 0.005)).sum()),
         unknown=tuple(f"{line.number}: {line.text}" for line in log.unknown),
         truncated=log.truncated,
         jvms=len(log.jvms),
         warnings=log.warnings,
         reasons={name: why for name, why in reasons.items() if why},
-        findings=tuple(_findings(log)) if window is None else (),
+        findings=tuple(_findings(log, points, basis)) if window is None else (),
     )
 
 
-def _findings(log: GcLog) -> Iterator[Finding]:
+def _findings(log: GcLog, points: Sequence[LivePoint], basis: str) -> Iterator[Finding]:
     """Of each JVM of the log."""
     for number in range(0 if log.alternating else len(log.jvms)):
         part = log if len(log.jvms) == 1 else log.of(number)
         jvm = part.jvms[0]
-        view = _view(part, *live_points(part), jvm.heap_max)
-        allocated, promoted = allocation(part, lambda _: True), promotion(part, lambda _: True, jvm.last - jvm.first)
+        view = _view(part, *((points, basis) if part is log else live_points(part)), jvm.heap_max)
+        allocated, promoted = allocation(part), promotion(part, jvm.last - jvm.first)
         for finding in findings(replace(view, allocation=allocated.rate, promotion=promoted.rate)):
             yield replace(finding, jvm=number)
 
 
-def _growth(log: GcLog, inside: Callable[[_Timed], bool], heap_max: int | None) -> tuple[WorkingSet | None, Leak]:
+def _inside(points: Sequence[LivePoint], window: tuple[float, float] | None, clock: str) -> Sequence[LivePoint]:
+    times = [point.at if clock == "uptime" else point.unix for point in points] if window else []
+    inside = [time is not None and window is not None and window[0] < time <= window[1] for time in times]
+    return list(compress(points, inside)) if window else points
+
+
+def _growth(
+    log: GcLog, points: Sequence[LivePoint], basis: str, heap_max: int | None
+) -> tuple[WorkingSet | None, Leak]:
     """The working set and whether it grows; neither of several JVMs."""
-    points, basis = live_points(log)
-    points = [point for point in points if inside(point)]
     if len(log.jvms) != 1 or log.alternating:
         single = working_set(log, points, basis) if len(log.jvms) == 1 else None
         return single, Leak("undetermined", f"no leak test: {_NOT_ONE_JVM}", 0, basis)
@@ -294,9 +294,9 @@ def _unknown_memory(log: GcLog, heap_max: int | None, heap_after: object, workin
     }
 
 
-def durations(values: Iterable[float]) -> Durations:
+def durations(values: Iterable[float] | Column) -> Durations:
     """Of values in ms; all 0 when there is none."""
-    ordered = sorted(values)
+    ordered = np.sort(values if isinstance(values, np.ndarray) else np.array(list(values), float)).tolist()
     count = len(ordered)
     if not count:
         return Durations(0, 0.0, 0.0, 0.0, {})
@@ -305,15 +305,13 @@ def durations(values: Iterable[float]) -> Durations:
     return Durations(count, total, ordered[-1], total / count, ranks)
 
 
-def _intervals(pauses: Sequence[Pause]) -> Intervals | None:
-    gaps: list[float] = []
-    for jvm in {pause.jvm for pause in pauses}:
-        of = [pause for pause in pauses if pause.jvm == jvm]
-        gaps += [max(0.0, now.begin - was.at) for was, now in pairwise(of)]
-    if not gaps:
+def _intervals(pauses: Events[Pause]) -> Intervals | None:
+    same = pauses["jvm"][1:] == pauses["jvm"][:-1]
+    gaps = np.sort(np.maximum(0.0, pauses.begin[1:] - pauses["at"][:-1])[same])
+    if not len(gaps):
         return None
-    gaps.sort()
-    return Intervals(len(gaps), math.fsum(gaps) / len(gaps), gaps[0], gaps[-1], gaps[(len(gaps) - 1) // 2])
+    mean = math.fsum(gaps.tolist()) / len(gaps)
+    return Intervals(len(gaps), mean, float(gaps[0]), float(gaps[-1]), float(gaps[(len(gaps) - 1) // 2]))
 
 
 def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> list[Utilisation]:
@@ -321,12 +319,10 @@ def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> 
     unix = window is not None and clock == "unix"
     utilisations: list[list[Utilisation]] = []
     for number, jvm in enumerate(log.jvms):
-        stops = []
-        for pause in log.pauses:
-            end = pause.unix if unix else pause.at
-            if pause.jvm == number and end is not None:
-                stops.append((end - pause.ms / 1e3, end))
+        ends, ms = log.pauses["unix" if unix else "at"], log.pauses["ms"]
+        own = (log.pauses["jvm"] == number) & ~np.isnan(ends)
         begin, end = window or (jvm.first, jvm.last)
+        stops = np.column_stack((ends - ms / 1e3, ends))[own]
         utilisations.append(utilisation(stops, begin, end))
     worst = []
     for same in zip(*utilisations, strict=True):
@@ -335,59 +331,48 @@ def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> 
     return worst
 
 
-def _grouped(pairs: Iterable[tuple[str, float]]) -> dict[str, Durations]:
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for name, ms in pairs:
-        values[name].append(ms)
-    by_total = sorted(values, key=lambda name: -sum(values[name]))
-    return {name: durations(values[name]) for name in by_total}
+def _grouped(events: Events[Any], name: str) -> dict[str, Durations]:
+    """By each text in the column ``name``, the largest sum first."""
+    values = {text: durations(events["ms"][own]) for text, own in events.groups(name).items() if text}
+    return dict(sorted(values.items(), key=lambda item: -item[1].sum_ms))
 
 
-def _heap_after(log: GcLog, inside: Callable[[_Timed], bool]) -> HeapAfter | None:
-    # Remark and Cleanup of G1 free little; what is live shows after the collections themselves.
-    ends = [
-        (e.jvm, e.at, e.heap.after) for e in log.pauses if e.heap and e.name not in ("Remark", "Cleanup") and inside(e)
-    ]
-    ends += [(e.jvm, e.at, e.heap.after) for e in log.cycles if e.heap and inside(e)]
-    if not ends:
+def _heap_after(log: GcLog) -> HeapAfter | None:
+    after = after_collections(log)
+    if not len(after):
         return None
-    after = [item[2] for item in sorted(ends)]
-    return HeapAfter(len(after), after[0], after[-1], min(after), max(after), sum(after) / len(after))
+    ends = int(after[0]), int(after[-1]), int(after.min()), int(after.max())
+    return HeapAfter(len(after), *ends, float(after.sum()) / len(after))
 
 
 def _limit(log: GcLog, heap_max: int | None) -> int | None:
     """Bytes that can be in use at once: what is committed when the heap has grown to its end, where a survivor space of
     Serial and Parallel is left out. Without ``heap_max`` that is when it grows no more from the middle of the log on.
     """
-    totals = [(pause.name, pause.heap.total) for pause in log.pauses if pause.heap and pause.heap.total]
-    sizes = [total for name, total in totals if name == "Full"] or [total for _, total in totals]
-    if not sizes:
+    told = log.pauses.where(log.pauses["total"] > 0)
+    full = told.where(told.says("name", "Full".__eq__))
+    sizes = (full or told)["total"]
+    if not len(sizes):
         return heap_max
+    most, late = int(sizes.max()), sizes[len(sizes) // 2 :]
     if heap_max:
-        return max(sizes) if _GROWN * heap_max <= max(sizes) < heap_max else heap_max
-    late = sizes[len(sizes) // 2 :]
-    return max(sizes) if min(late) == max(sizes) else None
+        return most if _GROWN * heap_max <= most < heap_max else heap_max
+    return most if late.min() == most else None
 
 
-def _filter(log: GcLog, window: tuple[float, float] | None, clock: str) -> Callable[[_Timed], bool]:
-    if window is None:
-        return lambda _event: True
+def _filter(log: GcLog, window: tuple[float, float], clock: str) -> Callable[[Events[Any]], Mask]:
     begin, end = window
     if end <= begin:
         raise ValueError(f"the window ends ({end}) before it begins ({begin})")
-    if clock == "uptime":
-        return lambda event: begin < event.at <= end
-    if clock != "unix":
+    if clock not in ("uptime", "unix"):
         raise ValueError(f"the clock is unix or uptime, not {clock}")
-    if any(jvm.first_unix is None for jvm in log.jvms):
+    if clock == "unix" and any(jvm.first_unix is None for jvm in log.jvms):
         raise ValueError("the log has no wall-clock times (decorator time): give the window in uptime")
-    return lambda event: event.unix is not None and begin < event.unix <= end
+    column = "at" if clock == "uptime" else "unix"
+    return lambda events: (begin < events[column]) & (events[column] <= end)
 
 
-def _overlap(pauses: Sequence[Pause], window: tuple[float, float], clock: str) -> float:
-    seconds = 0.0
-    for pause in pauses:
-        end = pause.at if clock == "uptime" else pause.unix
-        if end is not None:
-            seconds += max(0.0, min(end, window[1]) - max(end - pause.ms / 1e3, window[0]))
-    return seconds
+def _overlap(pauses: Events[Pause], window: tuple[float, float], clock: str) -> float:
+    ends = pauses["at" if clock == "uptime" else "unix"]
+    inside = np.minimum(ends, window[1]) - np.maximum(ends - pauses["ms"] / 1e3, window[0])
+    return float(np.nansum(np.maximum(0.0, inside)))

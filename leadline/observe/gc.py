@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import TallTable
 
 if TYPE_CHECKING:
-    from leadline.gcanalysis.events import Cycle, GcLog, Pause
+    from leadline.gcanalysis.events import Events, GcLog
 
 # What the JVM has to be started with; the rotation that is on by default would lose the log's beginning.
 OPTION = "-Xlog:gc*,safepoint:file={file}:uptime,time,level,tags:filecount=0"
@@ -72,45 +73,39 @@ def tabulate(log: GcLog, ended: float | None) -> TallTable:
     """All series. ``ended`` (unix seconds) stands for the last line's time where the log has no wall clock; None: all
     times are the JVM's uptime.
     """
-    table = TallTable()
+    import numpy as np
 
-    def ns(jvm: int, at: float, unix: float | None, earlier: float = 0.0) -> int:
-        end = at if ended is None else unix if unix is not None else ended - (log.jvms[jvm].last - at)
-        return round((end - earlier) * 1e9)
+    table, jvms = TallTable(), log.jvms
+    last = np.array([jvm.last for jvm in jvms])
 
-    for pause in log.pauses:
-        when = ns(pause.jvm, pause.at, pause.unix)
-        table.add(when, "gc.pause", pause.kind, pause.ms)
-        if pause.heap:
-            table.add(ns(pause.jvm, pause.at, pause.unix, pause.ms / 1e3), "heap.before", "heap", pause.heap.before)
-            table.add(when, "heap.after", "heap", pause.heap.after)
-            if pause.heap.total is not None:
-                table.add(when, "heap.total", "heap", pause.heap.total)
-    for cycle in log.cycles:
-        when = ns(cycle.jvm, cycle.at, cycle.unix)
-        if cycle.ms is not None:
-            table.add(when, "gc.cycle", cycle.kind, cycle.ms)
-        if cycle.heap:
-            begin = ns(cycle.jvm, cycle.at, cycle.unix, (cycle.ms or 0.0) / 1e3)
-            table.add(begin, "heap.before", "heap", cycle.heap.before)
-            table.add(when, "heap.after", "heap", cycle.heap.after)
-            if cycle.heap.total is not None:
-                table.add(when, "heap.total", "heap", cycle.heap.total)
-    for stall in log.stalls:
-        table.add(ns(stall.jvm, stall.at, stall.unix), "gc.stall", stall.kind, stall.ms)
-    for cpu in log.cpu:
-        when = ns(cpu.jvm, cpu.at, cpu.unix)
-        table.add(when, "gc.cpu", "user", cpu.user)
-        table.add(when, "gc.cpu", "system", cpu.system)
-    for phase in log.phases:
-        table.add(ns(phase.jvm, phase.at, phase.unix), "gc.phase", phase.kind, phase.ms)
-    for number, jvm in enumerate(log.jvms):
-        for name, at, unix, rate in _rates(log, number):
-            table.add(ns(number, at, unix), name, "heap", rate)
-        for at, unix in ((jvm.first, jvm.first_unix), (jvm.last, jvm.last_unix)) if jvm.heap_max else ():
-            table.add(ns(number, at, unix), "heap.limit", "heap", jvm.heap_max or 0)
-    for point in log.safepoints:
-        table.add(ns(point.jvm, point.at, point.unix), "safepoint", point.operation, point.total_ms)
+    def add(metric: str, events: Events[Any], name: str, subject: str = "", earlier: Any = 0.0) -> None:
+        """The column ``name`` without what is not known; ``subject``: a column of texts, or else a word."""
+        at, unix = events["at"], events["unix"]
+        if ended is not None and len(at):
+            at = np.where(np.isnan(unix), ended - (last[events["jvm"]] - at), unix)
+        known = (events[name] >= 0) if name in ("before", "after", "total") else ~np.isnan(events[name])
+        times = np.rint(((at - earlier) * 1e9)[known]).astype(np.int64).tolist()
+        own = events.where(known)
+        subjects = own.texts(subject) if subject in ("kind", "operation") else [subject] * len(own)
+        table.extend(times, metric, subjects, own[name].astype(float).tolist())
+
+    add("gc.pause", log.pauses, "ms", "kind")
+    add("gc.cycle", log.cycles, "ms", "kind")
+    for events in (log.pauses, log.cycles):
+        add("heap.before", events, "before", "heap", np.nan_to_num(events["ms"]) / 1e3)
+        add("heap.after", events, "after", "heap")
+        add("heap.total", events, "total", "heap")
+    add("gc.stall", log.stalls, "ms", "kind")
+    add("gc.cpu", log.cpu, "user", "user")
+    add("gc.cpu", log.cpu, "system", "system")
+    add("gc.phase", log.phases, "ms", "kind")
+    add("safepoint", log.safepoints, "total_ms", "operation")
+    for number, jvm in enumerate(jvms):
+        limit = float(jvm.heap_max or 0)
+        ends = [("heap.limit", jvm.first, jvm.first_unix, limit), ("heap.limit", jvm.last, jvm.last_unix, limit)]
+        for name, at, unix, value in chain(_rates(log, number), ends if jvm.heap_max else ()):
+            time = at if ended is None else ended - (jvm.last - at) if unix is None or unix != unix else unix
+            table.add(round(time * 1e9), name, "heap", value)
     return table
 
 
@@ -119,17 +114,21 @@ def _rates(log: GcLog, jvm: int) -> Iterator[tuple[str, float, float | None, flo
     from leadline.gcanalysis.rates import allocations
 
     size = seconds = 0.0
-    for step in () if log.allocation_unknown or log.timeless else allocations(log, jvm):
-        size, seconds = size + step.size, seconds + step.seconds
+    steps = (
+        ()
+        if log.allocation_unknown or log.timeless
+        else zip(*(part.tolist() for part in allocations(log, jvm)), strict=True)
+    )
+    for at, unix, grown, passed in steps:
+        size, seconds = size + grown, seconds + passed
         if seconds >= _RATE_OVER:
-            yield "gc.allocation_rate", step.at, step.unix, size / seconds
+            yield "gc.allocation_rate", at, unix, size / seconds
             size = seconds = 0.0
     size, was = 0.0, log.jvms[jvm].first
-    events: list[Pause | Cycle] = [*log.pauses, *log.cycles]
-    for event in events:
-        if event.jvm != jvm or event.promoted is None:
-            continue
-        size += event.promoted
-        if event.at - was >= _RATE_OVER:
-            yield "gc.promotion_rate", event.at, event.unix, size / (event.at - was)
-            size, was = 0.0, event.at
+    promoted = [events.where((events["jvm"] == jvm) & (events["promoted"] >= 0)) for events in (log.pauses, log.cycles)]
+    for events in promoted:
+        for at, unix, grown in zip(*(events[name].tolist() for name in ("at", "unix", "promoted")), strict=True):
+            size += grown
+            if at - was >= _RATE_OVER:
+                yield "gc.promotion_rate", at, unix, size / (at - was)
+                size, was = 0.0, at

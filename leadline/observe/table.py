@@ -73,6 +73,13 @@ class TallTable:
         self._subjects.append(subject)
         self._values.append(float(value))
 
+    def extend(self, times_ns: Sequence[int], metric: str, subjects: Sequence[str], values: Sequence[float]) -> None:
+        """Rows of one metric."""
+        self._times += times_ns
+        self._metrics += [metric] * len(times_ns)
+        self._subjects += subjects
+        self._values += values
+
     def frame(self) -> pl.DataFrame:
         """Sorted by metric, subject and time."""
         import polars as pl

@@ -57,16 +57,15 @@ def _shortened(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _entry(label: str, side: str, log: GcLog, figures: GcSummary) -> Entry:
-    operations: dict[str, list[tuple[float, float]]] = {}
-    for stop in log.safepoints:
-        operations.setdefault(stop.operation, []).append((stop.total_ms, stop.reaching_ms))
-    by_sum = sorted(operations.items(), key=lambda item: -sum(total for total, _ in item[1]))
-    values, counts = np.unique([pause.ms for pause in log.pauses], return_counts=True)
+    values, counts = np.unique(log.pauses["ms"], return_counts=True)
     frame = pl.DataFrame() if log.timeless else tabulate(log, None).frame()
     bounds = (log.jvms[0].first, log.jvms[0].last) if log.jvms else (0.0, 0.0)
-    longest = {
-        name: (durations(total for total, _ in stops), max(reaching for _, reaching in stops)) for name, stops in by_sum
+    stops = log.safepoints
+    operations = {
+        operation: (durations(stops["total_ms"][own]), float(stops["reaching_ms"][own].max()))
+        for operation, own in stops.groups("operation").items()
     }
+    longest = dict(sorted(operations.items(), key=lambda item: -item[1][0].sum_ms))
     return Entry(label, side, figures, render(figures), frame, bounds, longest, Histogram(values, counts))
 
 

@@ -28,7 +28,8 @@ _ARCHIVES = ("brokerage.war", "brokerage-queue.war", "brokerage-tools.jar", "lea
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     driver = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "driver" / "target")) / "release" / "leadline-load"
     archives = [ROOT / "workloads" / part for part in ("brokerage-war/target/brokerage.war", "agent/target")]
-    for needed in (driver, driver.with_name("libleadline_instructions.so"), *archives):
+    libraries = [driver.with_name(f"libleadline_{name}.so") for name in ("gclog", "instructions")]
+    for needed in (driver, *libraries, *archives):
         if not needed.exists():
             pytest.skip(f"{needed.relative_to(ROOT)} is not built; make test builds it")
     folder = tmp_path_factory.mktemp("wheel")
@@ -46,7 +47,8 @@ def test_what_is_inside(wheel: Path) -> None:
         assert driver.external_attr >> 16 & 0o111
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         assert b"Requires-Dist: pydantic" in archive.read(metadata)
-    assert {"leadline/_bin/libleadline_instructions.so", *(f"leadline/_java/{name}" for name in _ARCHIVES)} <= names
+    libraries = {f"leadline/_bin/libleadline_{name}.so" for name in ("gclog", "instructions")}
+    assert libraries | {f"leadline/_java/{name}" for name in _ARCHIVES} <= names
     tracked = run("git", "ls-files", "leadline").split()
     assert set(tracked) <= names, "every file of the package, templates and studies included"
 

@@ -2,8 +2,7 @@
 
 from leadline.gcanalysis.events import Cycle, GcCpu, GcLog, Heap, Pause, Safepoint, Stall, UnknownLine
 from leadline.gcanalysis.summary import GcSummary, summary
-from leadline.observe.gclog.files import LogFiles, logs_of, parse, parse_files
-from leadline.observe.gclog.parser import parse_lines
+from leadline.observe.gclog.files import LogFiles, logs_of, parse, parse_files, parse_lines
 from leadline.observe.gclog.report import render, report
 
 __all__ = [

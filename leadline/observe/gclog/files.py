@@ -15,10 +15,10 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -26,88 +26,53 @@ import zstandard
 
 from leadline.gcanalysis.events import GcLog
 from leadline.model.errors import UsageError
-from leadline.observe.gclog import jdk8, openj9
-from leadline.observe.gclog.decorators import Splitter, wall_clock
-from leadline.observe.gclog.parser import parse_lines
-from leadline.observe.gclog.wrapping import MARK, learn, sample, unwrapped
-
-# Lines of a file that may be compressed, none longer than a bound.
-
+from leadline.observe.gclog.reader import Reading
 
 STANDARD_INPUT = Path("-")
 _NESTED = 4  # times packed
-_MANY_RECORDS = 2048  # characters of a line that is looked at for records without line ends
-_RECORD_BEGINS = re.compile(
-    r"(?=(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)|"
-    r"(?<![\d: ])(?=\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)|"
-    r"(?<=\] )(?=\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b)"
-)
-LONGEST = 1 << 15  # characters of a line; one of the collector's has some hundreds
-_OVERLONG = "(a line that is too long)\n"
+_BLOCK = 1 << 20  # bytes
+_LONGEST = 1 << 15  # characters of a line, as driver/gclog has it
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 _WINDOW = 1 << 27  # bytes that unpacking zstd may take, as its own program has it
 
 
-def lines_of(path: Path, broken: list[str]) -> Iterator[str]:
-    """Lines with their ends; what cannot be decoded becomes U+FFFD, a line over ``LONGEST`` a few words, unless it is
-    records without a line end between them.
+def blocks_of(path: Path, broken: list[str]) -> Iterator[bytes]:
+    """Bytes of a file in UTF-8, whatever it is packed and encoded in.
 
-    ``broken`` is told of these and of a compressed file that ends early or is damaged. Raises UsageError when nothing
-    of the file can be read.
+    ``broken`` is told of a compressed file that ends early or is damaged. Raises UsageError when nothing of it can be
+    read.
     """
     with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb") as file:
         plain = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
-        kind, number = "", 0
+        kind, some = "", False
         try:
             plain, kind = _unpacked(plain)
-            for text in _decoded(plain, path.name, broken):
-                number += 1
-                yield text
+            for block in _decoded(plain):
+                some = True
+                yield block
         except (*_DAMAGE, OSError) as error:
             if not kind or (isinstance(error, OSError) and error.errno):
                 raise
-            if not number:
+            if not some:
                 raise UsageError(f"{path}: damaged {kind} file: {error}") from error
             how = "is cut" if isinstance(error, EOFError) else f"is damaged ({error})"
             broken.append(f"{path.name}: the compressed file {how}; what comes before was read")
 
 
-def _decoded(plain: io.BufferedReader, name: str, broken: list[str]) -> Iterator[str]:
+def _decoded(plain: io.BufferedReader) -> Iterator[bytes]:
     first = plain.peek(4096)[:4096]
+    encoding = _encoding(first)
+    decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)("replace")
+    text = decoder.decode(first) if decoder else first.decode(errors="replace")
     # A file of old Macs, or of a terminal, has carriage returns alone.
-    returns = None if b"\r" in first and b"\n" not in first else "\n"
-    reader = io.TextIOWrapper(plain, encoding=_encoding(first), errors="replace", newline=returns)
-    overlong = 0
-    while text := reader.readline(LONGEST):
-        if len(text) < LONGEST or text[-1] == "\n":
-            yield from _records(text) if len(text) > _MANY_RECORDS else (text,)
-            continue
-        rest, joined = text, True
-        while rest and joined:
-            *whole, rest = _records(rest)
-            joined = bool(whole)
-            yield from whole
-            more = reader.readline(LONGEST) if joined else ""
-            if not more or more[-1] == "\n":
-                break
-            rest += more
-        if joined:
-            yield from _records(rest + more)
-            continue
-        while (text := reader.readline(LONGEST)) and text[-1] != "\n":
-            pass
-        overlong += 1
-        yield _OVERLONG
-    if overlong:
-        lines = "1 line has" if overlong == 1 else f"{overlong} lines have"
-        broken.append(f"{name}: {lines} more than {LONGEST} characters and counted as not understood")
-
-
-def _records(text: str) -> list[str]:
-    """Records that lost the line ends between them, with one each."""
-    parts = [part for part in _RECORD_BEGINS.split(text) if part]
-    return [part if part[-1] == "\n" else f"{part}\n" for part in parts[:-1]] + parts[-1:]
+    returns = "\r" in text and "\n" not in text
+    if decoder:
+        decoder.reset()
+    while block := plain.read1(_BLOCK):
+        if decoder:
+            block = decoder.decode(block).encode(errors="replace")
+        yield block.replace(b"\r", b"\n") if returns else block
 
 
 def _encoding(first: bytes) -> str:
@@ -117,7 +82,7 @@ def _encoding(first: bytes) -> str:
     even, odd = first[:512:2].count(0), first[1:512:2].count(0)
     if max(even, odd) > len(first[:512]) / 4:
         return "utf-16-le" if odd > even else "utf-16-be"
-    return "utf-8-sig" if first[:3] == codecs.BOM_UTF8 else "utf-8"
+    return "utf-8"
 
 
 def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
@@ -143,13 +108,10 @@ def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
     return plain, kind
 
 
-__all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files"]
+__all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files", "parse_lines"]
 
 _NUMBERED = re.compile(r"(?P<stem>.+)(?:\.\d+|-\d{8,})(?:\.current)?(?:\.(?:gz|bz2|xz))?")
 _PACKED = (".gz", ".bz2", ".xz")
-_COLLECTION = re.compile(r"GC\((\d{1,15})\) ")
-_JROCKIT = re.compile(r"\[memory *\].*(?:GC|[YO]C)\b.*\dK(?:B)?->\d+K|\[(?:YC|OC)#\d+\]")
-_OLD_J9 = "the form of J9 before R26"
 
 
 class ForLibrary(UsageError):
@@ -157,8 +119,9 @@ class ForLibrary(UsageError):
 
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+_BY_FILE = 3  # of what ``Reading.first`` tells: nothing
 _MOST_MEMBERS, _MOST_BYTES = 1000, 4 << 30
-_TELLING = 200  # lines by which a file in a directory or an archive is known as a log
+_TELLING = 1 << 18  # bytes by which a file in a directory or an archive is known as a log
 
 
 @dataclass(frozen=True)
@@ -220,7 +183,7 @@ def _spread(path: Path) -> Iterator[Path]:
     else:
         yield path
         return
-    logs = [file for file in inside if file.is_file() and _is_log(file)]
+    logs = [file for file in inside if file.is_file() and _first(file)[0]]
     if not logs:
         raise UsageError(f"{path}: no GC log is in it")
     yield from logs
@@ -247,9 +210,17 @@ def _within(archive: Path, sizes: Sequence[int]) -> None:
         raise UsageError(f"{archive}: more than {_MOST_MEMBERS} files or {_MOST_BYTES >> 30} GiB: unpack it first")
 
 
-def _is_log(path: Path) -> bool:
-    first = list(islice(_readable(path), _TELLING))
-    return any(MARK.search(text, 0, LONGEST) for text in unwrapped(first, learn(first)))
+def _first(path: Path) -> tuple[bool, int, float]:
+    """``Reading.first`` of a file; of one that cannot be read, which is told when it is read for good, nothing."""
+    reading, size = Reading(looking=True), 0
+    with suppress(OSError, UsageError):
+        for block in blocks_of(path, []):
+            reading.feed(block[:_TELLING])
+            size += len(block)
+            if size >= _TELLING:
+                break
+    reading.part()
+    return reading.first()
 
 
 def _beside(path: Path) -> list[Path]:
@@ -270,23 +241,8 @@ def _begins(path: Path) -> tuple[int, float]:
     """When its first line was written: by the wall clock, else by uptime, else by the number of its first collection,
     else by the file's own time.
     """
-    split = Splitter().split
-    number: float | None = None
-    first = list(islice(_readable(path), 200))
-    for text in unwrapped(first, learn(first)):
-        line = split(text)
-        if line is not None and (line.unix is not None or line.uptime is not None):
-            return (0, line.unix) if line.unix is not None else (1, line.uptime or 0.0)
-        stamp = wall_clock(text[:28])
-        if stamp is not None:
-            return 0, stamp
-        up = re.match(r"(\d{1,12}[.,]\d{1,9}): ", text)
-        if up:
-            return 1, float(up[1].replace(",", "."))
-        match = _COLLECTION.search(text, 0, 1000)
-        if match and number is None:
-            number = float(match[1])
-    return (2, number) if number is not None else (3, path.stat().st_mtime)
+    _, order, value = _first(path)
+    return (order, value) if order < _BY_FILE else (_BY_FILE, path.stat().st_mtime)
 
 
 def parse(path: Path) -> GcLog:
@@ -300,36 +256,35 @@ def parse(path: Path) -> GcLog:
 
 def parse_files(log: LogFiles) -> GcLog:
     """Events of all files of a log, one after the other. Raises as ``parse``."""
-    broken: list[str] = []
-    lines = chain.from_iterable(lines_of(part, broken) for part in log.parts)
-    first = sample(lines)
-    layers = learn(first)
-    lines_ = list(unwrapped(first, layers))
-    everything = unwrapped(chain(first, lines), layers) if layers else chain(first, lines)
-    if openj9.recognises(lines_):
-        files = openj9.parse_lines(everything)
-    elif jdk8.recognises(lines_):
-        files = jdk8.parse_lines(everything)
-    else:
-        files = parse_lines(everything)
+    reading, broken = Reading(), list[str]()
+    for part in log.parts:
+        for block in blocks_of(part, broken):
+            reading.feed(block)
+        reading.part()
+    files, rest = reading.log()
+    for part, overlong in zip(log.parts, rest["overlong"], strict=False):
+        if overlong:
+            lines = "1 line has" if overlong == 1 else f"{overlong} lines have"
+            broken.append(f"{part.name}: {lines} more than {_LONGEST} characters and counted as not understood")
     if files.lines and not files.jvms:
-        if any(_JROCKIT.search(text, 0, 1000) for text in lines_):
+        if rest["jrockit"]:
             raise ForLibrary(f"{log.name} is a log of JRockit")
         raise UsageError(
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
         )
-    if not files.pauses and any(_OLD_J9 in line.text for line in files.unknown):
-        files.library = "J9 before R26"
+    if files.pauses:
+        files.library = ""
     files.notes[:0] = broken
     if len(log.parts) > 1:
         files.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")
     return files
 
 
-def _readable(path: Path) -> Iterator[str]:
-    """Its lines; nothing of a file that cannot be read, which is told when it is read for good."""
-    try:
-        yield from lines_of(path, [])
-    except (OSError, UsageError):
-        return
+def parse_lines(lines: Iterable[str]) -> GcLog:
+    """Events of lines that still have their line ends."""
+    reading = Reading()
+    for text in lines:
+        reading.feed(text.encode(errors="replace"))
+    reading.part()
+    return reading.log()[0]

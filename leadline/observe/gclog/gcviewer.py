@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leadline.gcanalysis.events import GcLog, Heap, Jvm, Pause, Safepoint
+from leadline.gcanalysis.events import Events, GcLog, Heap, Jvm, Pause, Safepoint
 from leadline.host import here
 from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
@@ -49,6 +49,7 @@ def events(lines: list[str], name: Path) -> GcLog:
     log, jvm = GcLog(format=f"read by GCViewer {VERSION}"), Jvm(version="")
     log.notes.append(f"read by GCViewer {VERSION}")
     complaints, first = 0, ""
+    rows: list[Pause | Safepoint] = []
     for text in lines:
         if not text.startswith("{"):
             continue  # a library's own word
@@ -58,22 +59,24 @@ def events(lines: list[str], name: Path) -> GcLog:
         elif "complaints" in document:
             complaints += document["complaints"]
         else:
-            _add(log, jvm, document)
+            rows += _event(log, jvm, document)
+    log.pauses = Events.of(Pause, [row for row in rows if isinstance(row, Pause)])
+    log.safepoints = Events.of(Safepoint, [row for row in rows if isinstance(row, Safepoint)])
     if not log.pauses and not log.safepoints:
         why = f": {first}" if first else ""
         raise UsageError(f"{name}: GCViewer {VERSION} finds no pause in it{why}")
     if complaints:
         log.notes.append(f"GCViewer could not read all of it and complained {complaints} times: {first}")
     log.jvms.append(jvm)
-    log.timeless = all(pause.at == 0.0 for pause in log.pauses)
+    log.timeless = not log.pauses["at"].any()
     return log
 
 
-def _add(log: GcLog, jvm: Jvm, found: Mapping[str, Any]) -> None:
+def _event(log: GcLog, jvm: Jvm, found: Mapping[str, Any]) -> list[Pause | Safepoint]:
     ms = float(found["ms"])
     if not math.isfinite(ms) or ms < 0:
         log.notes.append(f"GCViewer made a pause of {ms} ms of a line ({found['type']}); it is left out")
-        return
+        return []
     unix = found["unix"] + ms / 1e3 if found["unix"] is not None else None
     begin = found["at"] if found["at"] is not None else found["unix"]
     at = begin + ms / 1e3 if begin is not None else 0.0
@@ -82,12 +85,11 @@ def _add(log: GcLog, jvm: Jvm, found: Mapping[str, Any]) -> None:
     if at >= jvm.last:
         jvm.last, jvm.last_unix = at, unix
     if found["operation"]:  # GCViewer's own sums count a collection and the stop around it as two pauses
-        log.safepoints.append(Safepoint(at, unix, 0, "", 0.0, ms))
-        return
+        return [Safepoint(at, unix, 0, "", 0.0, ms)]
     name = "Young"
     for key, word in (("full", "Full"), ("remark", "Remark"), ("mark", "Initial Mark")):
         if found[key]:
             name = word
             break
     heap = Heap(found["before"], found["after"], found["total"]) if found["total"] or found["before"] else None
-    log.pauses.append(Pause(at, unix, 0, None, f"Pause {name} ({found['type']})", name, "", ms, heap))
+    return [Pause(at, unix, 0, None, f"Pause {name} ({found['type']})", name, "", ms, heap)]

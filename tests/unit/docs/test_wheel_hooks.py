@@ -46,6 +46,7 @@ def test_what_is_not_built_is_named(hooks: ModuleType, tmp_path: Path, monkeypat
     with pytest.raises(FileNotFoundError, match="make wheel") as caught:
         binaries(hooks, tmp_path).initialize("standard", {"force_include": {}})
     assert "release/leadline-load" in str(caught.value)
+    assert "release/libleadline_gclog.so" in str(caught.value)
     assert "release/libleadline_instructions.so" in str(caught.value)
     assert "brokerage.war" in str(caught.value)
     assert "leadline-agent.jar" not in str(caught.value)
@@ -62,8 +63,8 @@ def test_a_wheel_takes_the_driver_from_cargos_own_folder(
 ) -> None:
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "elsewhere"))
     driver = tmp_path / "elsewhere/release/leadline-load"
-    plugin = driver.with_name("libleadline_instructions.so")
-    for path in (driver, plugin, *(tmp_path / name for name in hooks._JAVA)):
+    libraries = [driver.with_name(f"libleadline_{name}.so") for name in ("gclog", "instructions")]
+    for path in (driver, *libraries, *(tmp_path / name for name in hooks._JAVA)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(elf("libc.so.6", "GLIBC_2.17"))
     build: dict[str, Any] = {"force_include": {}}
@@ -80,6 +81,7 @@ def test_a_wheel_takes_the_driver_from_cargos_own_folder(
         "dealership.war",
         "leadline-agent.jar",
         "leadline-load",
+        "libleadline_gclog.so",
         "libleadline_instructions.so",
     ]
     assert build["tag"].startswith("py3-none-manylinux_2_17_")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.gcanalysis.against import LogBlocks, blocks_of, differences, which_differ
-from leadline.gcanalysis.events import GcCpu, GcLog, Heap, Jvm, Pause
+from leadline.gcanalysis.events import Events, GcCpu, GcLog, Heap, Jvm, Pause
 
 MIB = 1 << 20
 
@@ -25,10 +25,12 @@ def log(seed: int, times: float = 1.0, count: int = 400, bursts: bool = False) -
         at = np.clip(np.repeat(centres, 10) + random.uniform(0, 5, 10 * len(centres)), 1, 599)
         alike = np.repeat(random.lognormal(0, 0.3, len(centres)), 10)[np.argsort(at)]
         at.sort()
+    pauses, cpu = [], []
     for n, (end, ms) in enumerate(zip(at, times * alike * random.lognormal(2.3, 0.5, count), strict=True)):
         heap = Heap(100 * MIB, 20 * MIB)
-        made.pauses.append(Pause(float(end), None, 0, n, "Pause Young", "Young", "", float(ms), heap))
-        made.cpu.append(GcCpu(float(end), None, 0, n, float(ms) / 500, 0.0, float(ms) / 1e3))
+        pauses.append(Pause(float(end), None, 0, n, "Pause Young", "Young", "", float(ms), heap))
+        cpu.append(GcCpu(float(end), None, 0, n, float(ms) / 500, 0.0, float(ms) / 1e3))
+    made.pauses, made.cpu = Events.of(Pause, pauses), Events.of(GcCpu, cpu)
     return made
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from leadline.gcanalysis.events import Cleanup, GcLog, Heap, Jvm
+from leadline.gcanalysis.events import Cleanup, Events, GcLog, Heap, Jvm
 from leadline.gcanalysis.rates import allocation
 from leadline.gcanalysis.sizes import heap_line, overhead
 from leadline.gcanalysis.summary import utilisation
@@ -119,10 +119,12 @@ def test_rates_of_zgc_count_what_was_freed_meanwhile() -> None:
 
 def test_rates_of_shenandoah_leave_its_own_copies_out() -> None:
     log = GcLog(jvms=[Jvm("Shenandoah", last=10.0)])
+    rows = []
     for n, at in enumerate((1.0, 3.0, 5.0)):
-        log.cleanups.append(Cleanup(at, None, 0, n, Heap(80 * MIB, 70 * MIB), False))
-        log.cleanups.append(Cleanup(at + 1, None, 0, n, Heap(95 * MIB, 30 * MIB), True))
-    found = allocation(log, lambda _one: True)
+        rows.append(Cleanup(at, None, 0, n, Heap(80 * MIB, 70 * MIB), False))
+        rows.append(Cleanup(at + 1, None, 0, n, Heap(95 * MIB, 30 * MIB), True))
+    log.cleanups = Events.of(Cleanup, rows)
+    found = allocation(log)
     assert found.size == 100 * MIB
     assert found.rate == pytest.approx(50 * MIB)
 

@@ -7,7 +7,6 @@ import pytest
 from leadline.checks.files.study import parse_study
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.observe.gclog import parse_lines
-from leadline.observe.gclog.jdk8 import parse_lines as parse_jdk8
 
 HEAD = ["Using {collector}", "CPUs: 4 total, 4 available", "Heap Region Size: 1M", "Heap Max Capacity: 100M"]
 
@@ -112,4 +111,4 @@ def test_promotion_failed_of_jdk_8_is_told() -> None:
         "[Times: user=1.00 sys=0.00, real=1.00 secs]\n"
         for at in (1, 20)
     ]
-    assert "concurrent-mode-failure" in names(summary(parse_jdk8(lines)))
+    assert "concurrent-mode-failure" in names(summary(parse_lines(lines)))

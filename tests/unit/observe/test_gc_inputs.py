@@ -16,7 +16,8 @@ import pytest
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
-from leadline.observe.gclog import logs_of, parse, parse_files
+from leadline.model.errors import LeadlineError
+from leadline.observe.gclog import logs_of, parse, parse_files, reader
 
 STAMP = "2026-11-29T02:44:46.473000000Z stdout"
 MESSAGES = [
@@ -167,3 +168,11 @@ def test_a_fragment_of_zgc_is_none_of_shenandoah() -> None:
     found = summary(parse_lines(lines))
     assert found.collector == "Z"
     assert found.cycles == {"Garbage Collection": 6}
+
+
+def test_a_reader_that_is_not_built_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gc.log").write_text(TEXT)
+    monkeypatch.setattr(reader, "_PLACES", (tmp_path,))
+    reader._library.cache_clear()
+    with pytest.raises(LeadlineError, match=r"libleadline_gclog\.so.* is not built: `make install`"):
+        parse(tmp_path / "gc.log")

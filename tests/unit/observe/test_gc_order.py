@@ -9,7 +9,7 @@ import pytest
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
-from leadline.observe.gclog import jdk8, parser
+from leadline.observe.gclog import parse_lines
 
 LINES = [
     f"[2031-03-04T05:{at // 60:02d}:{at % 60:02d}.000+0000][{100 + at}.000s][info][gc] GC({number}) "
@@ -39,24 +39,24 @@ def figures(log: GcLog) -> tuple[object, ...]:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("lines", [LINES, BY_UPTIME, BY_DATE], ids=["time and uptime", "uptime", "time"])
 def test_a_log_in_another_order_has_the_figures_of_the_sorted_one(lines: list[str], order: str) -> None:
-    mixed = parser.parse_lines(ORDERS[order](lines))
-    assert figures(mixed) == figures(parser.parse_lines(lines))
+    mixed = parse_lines(ORDERS[order](lines))
+    assert figures(mixed) == figures(parse_lines(lines))
     assert any("were put in order" in text for text in mixed.warnings)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_so_has_one_of_jdk_8(order: str) -> None:
-    mixed = jdk8.parse_lines(ORDERS[order](OLD))
-    assert figures(mixed) == figures(jdk8.parse_lines(OLD))
+    mixed = parse_lines(ORDERS[order](OLD))
+    assert figures(mixed) == figures(parse_lines(OLD))
 
 
 def test_a_jvm_that_starts_over_stays_another() -> None:
-    assert len(parser.parse_lines([*BY_UPTIME, *BY_UPTIME[:20], *BY_UPTIME[:9]]).jvms) == 3
+    assert len(parse_lines([*BY_UPTIME, *BY_UPTIME[:20], *BY_UPTIME[:9]]).jvms) == 3
 
 
 def test_pauses_that_overlap_are_told_and_take_figures_of_time_away() -> None:
     torn = [line.replace(" 1.500ms", " 9000.000ms") for line in BY_UPTIME]
-    found = parser.parse_lines(torn)
+    found = parse_lines(torn)
     assert found.timeless
     assert any("a JVM stops once at a time" in text for text in found.warnings)
 
@@ -72,7 +72,7 @@ NESTED = """\
 
 
 def test_a_young_collection_that_turned_full_is_one_stop() -> None:
-    pauses = parser.parse_lines(NESTED.splitlines(keepends=True)).pauses
+    pauses = parse_lines(NESTED.splitlines(keepends=True)).pauses
     assert [(one.name, one.ms) for one in pauses] == [("Full", 200.06), ("Full", 200.0), ("Young", 20.0)]
     assert pauses[0].heap is not None
     assert pauses[0].heap.before == 220 << 20
@@ -95,7 +95,7 @@ Total       1020000       91600000
 
 
 def test_full_collections_of_jdk_8_are_full_whatever_they_are_called() -> None:
-    log = jdk8.parse_lines(FULL_INSIDE.splitlines(keepends=True))
+    log = parse_lines(FULL_INSIDE.splitlines(keepends=True))
     assert [one.kind for one in log.pauses] == [
         "Pause Full (Allocation Failure)",
         "Pause Full (promotion failed)",
@@ -109,15 +109,15 @@ def test_full_collections_of_jdk_8_are_full_whatever_they_are_called() -> None:
 def test_native_images_are_read_in_their_three_forms() -> None:
     old = "[Incremental GC (CollectOnAllocation) 200000K->20000K, 0.0010521 secs]\n"
     full = "[Full GC (CollectOnAllocation) 200400K->20040K, 0.0014521 secs]\n"
-    log = jdk8.parse_lines([old, old, full])
+    log = parse_lines([old, old, full])
     assert [(one.name, one.ms) for one in log.pauses] == [("Young", 1.0521), ("Young", 1.0521), ("Full", 1.4521)]
     assert log.timeless
-    log = jdk8.parse_lines(
+    log = parse_lines(
         line for at in range(100, 103) for line in (f"[[{at}000000000 GC: before  epoch: 0  cause: X]\n", old)
     )
     assert [round(one.at, 3) for one in log.pauses] == [100.001, 101.001, 102.001]
     new = "[1.000s] GC(0) Pause Incremental GC (Collect on allocation) 256.00M->20.50M 3.000ms\n"
-    (pause,) = parser.parse_lines([new]).pauses
+    (pause,) = parse_lines([new]).pauses
     assert pause.heap is not None
     assert (pause.name, pause.heap.after) == ("Young", 41 << 19)
 
@@ -142,7 +142,7 @@ PHYSICS = {
 
 @pytest.mark.parametrize("words", list(PHYSICS))
 def test_what_no_jvm_can_have_done_is_told_and_its_figures_go(words: str) -> None:
-    log = parser.parse_lines(f"{line}\n" for line in ["[0.0s][info][gc] Using Serial", *PHYSICS[words]])
+    log = parse_lines(f"{line}\n" for line in ["[0.0s][info][gc] Using Serial", *PHYSICS[words]])
     assert any(words in note for note in log.notes)
     figures = summary(log)
     if words == "the times are wrong":
