@@ -42,7 +42,7 @@ def main() -> None:
                     continue  # this JDK lacks the collector
                 count, began, ended = (float(text) for text in said[0][1:])
                 log = parse(path)
-                found = allocation(log, lambda _event: True)
+                found = allocation(log)
                 inside = [one.ms for one in log.pauses if began / 1e3 < one.at < ended / 1e3]
                 ran = (ended - began) / 1e3 - sum(inside) / 1e3
                 rate = f"{100 * ((found.rate or 0.0) * ran / count - 1):+.1f} %"
