@@ -15,7 +15,7 @@ from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
-from leadline.report.capacities import answer, document, lines
+from leadline.report.capacities import scaling_answer, scaling_document, scaling_lines
 
 SIZES = np.repeat([1.0, 2, 4, 8, 16], 2)
 
@@ -42,27 +42,27 @@ def test_linear_data_have_no_peak_and_no_ceiling_is_claimed() -> None:
     found = scaling("cpus", SIZES, noisy(0.0, 0.0))
     assert found.peak is None
     assert found.contention_interval.low == 0
-    assert answer(found).endswith("neither contention nor coherency can be told from none.")
+    assert scaling_answer(found).endswith("neither contention nor coherency can be told from none.")
 
 
 def test_contention_alone_has_a_ceiling() -> None:
     found = scaling("cpus", SIZES, noisy(0.2, 0.0))
     assert found.peak is None
     assert found.ceiling == pytest.approx(500, rel=0.1)
-    assert "no number does more than" in answer(found)
+    assert "no number does more than" in scaling_answer(found)
 
 
 def test_a_peak_within_what_was_measured_and_one_beyond() -> None:
-    assert "beyond what was measured" not in answer(scaling("cpus", SIZES, noisy(0.02, 0.02)))
-    assert "beyond what was measured" in answer(scaling("cpus", SIZES, noisy(0.02, 0.002)))
+    assert "beyond what was measured" not in scaling_answer(scaling("cpus", SIZES, noisy(0.02, 0.02)))
+    assert "beyond what was measured" in scaling_answer(scaling("cpus", SIZES, noisy(0.02, 0.002)))
 
 
 def test_data_that_follow_another_law_are_told() -> None:
     capped = np.minimum(SIZES, 4) * 100 * np.exp(np.random.default_rng(1).normal(0, 0.002, len(SIZES)))
     found = scaling("cpus", SIZES, capped)
     assert not found.holds
-    assert any(line.startswith("The law does not hold: the sizes lie ") for line in lines(found))
-    assert answer(found).endswith("; but the law does not hold.")
+    assert any(line.startswith("The law does not hold: the sizes lie ") for line in scaling_lines(found))
+    assert scaling_answer(found).endswith("; but the law does not hold.")
 
 
 def test_other_programs_are_a_doubt() -> None:
@@ -79,7 +79,7 @@ def test_too_little_is_refused(counts: list[float], rates: list[float], words: s
 
 
 def test_the_document_is_json() -> None:
-    found = json.loads(json.dumps(document(scaling("cpus", SIZES, noisy(0.0, 0.0)))))
+    found = json.loads(json.dumps(scaling_document(scaling("cpus", SIZES, noisy(0.0, 0.0)))))
     assert found["peak"] is None
     assert found["contention"]["low"] == 0
     assert [size["n"] for size in found["sizes"]] == [1, 2, 4, 8, 16]
