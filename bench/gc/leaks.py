@@ -47,6 +47,14 @@ def _teeth(at: Array, rng: np.random.Generator) -> Array:
     return 30 * (turns % 1)
 
 
+def _gamma_teeth(at: Array, rng: np.random.Generator) -> Array:
+    """Teeth whose lengths are of a gamma distribution, 4 to 40 of them, each as high as it is long."""
+    ends = np.cumsum(rng.gamma(2.0, 0.5 / rng.uniform(4, 40), 400))
+    begins = np.concatenate(([0.0], ends))
+    since = at - begins[np.searchsorted(begins, at, side="right") - 1]
+    return np.asarray(40 * since / max(float(since.max()), 1e-9))
+
+
 def _day(at: Array, rng: np.random.Generator, size: float = 30.0, fewest: float = 2, most: float = 10) -> Array:
     turns = 2 * np.pi * (rng.uniform(fewest, most) * at + rng.uniform())
     return size / 2 * np.sin(turns)
@@ -96,6 +104,7 @@ NONE: Mapping[str, Shape] = {
     "seasonal, 80 %": lambda at, rng: _day(at, rng, 80),
     "office hours": _hours,
     "sawtooth": _teeth,
+    "sawtooth of gamma lengths": _gamma_teeth,
     "plateau after 0.15": _plateau(0.15),
     "plateau after 0.3": _plateau(0.3),
     "plateau after 0.5": _plateau(0.5),

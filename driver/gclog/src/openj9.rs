@@ -99,6 +99,7 @@ impl Reader {
             "af-start" => self.cause = "Allocation Failure".to_owned(),
             "sys-start" => self.cause = "System.gc()".to_owned(),
             "concurrent-kickoff" => self.cause.clear(),
+            "quanta" => self.log.library = "metronome",
             "gc-op" | "gc-end" if !self.inside => {
                 let text = format!("<{name}> outside of exclusive access: its pause is not read");
                 self.log.not_known(self.log.lines, &text); // of a log that begins inside

@@ -119,6 +119,7 @@ class ForLibrary(UsageError):
 
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+_METRONOME = "metronome"  # as driver/gclog names it
 _BY_FILE = 3  # of what ``Reading.first`` tells: nothing
 _MOST_MEMBERS, _MOST_BYTES = 1000, 4 << 30
 _TELLING = 1 << 18  # bytes by which a file in a directory or an archive is known as a log
@@ -266,6 +267,11 @@ def parse_files(log: LogFiles) -> GcLog:
         if overlong:
             lines = "1 line has" if overlong == 1 else f"{overlong} lines have"
             broken.append(f"{part.name}: {lines} more than {_LONGEST} characters and counted as not understood")
+    if any(jvm.collector == "metronome" for jvm in files.jvms) or (not files.pauses and files.library == _METRONOME):
+        raise UsageError(
+            f"{log.name} is of OpenJ9's policy metronome, whose heartbeats sum up many pauses each: it is not read; "
+            "the policies gencon, balanced, optthruput, optavgpause are"
+        )
     if files.lines and not files.jvms:
         if rest["jrockit"]:
             raise ForLibrary(f"{log.name} is a log of JRockit")

@@ -239,6 +239,33 @@ def test_openj9(tmp_path: Path) -> None:
     assert figures.allocation_rate == pytest.approx((4096 - 2048) * KIB / 1.995)
 
 
+BALANCED = [("partial gc", 9.25, 5, 3), ("global mark phase", 2.5, 5, 5), ("global garbage collect", 31.0, 6, 1)]
+
+
+def test_openj9_balanced(tmp_path: Path) -> None:
+    lines = [
+        '<verbosegc xmlns="http://www.ibm.com/j9/verbosegc" version="v1">',
+        '<initialized id="1" timestamp="2026-01-02T03:04:05.000">',
+        '<attribute name="gcPolicy" value="-Xgcpolicy:balanced" />',
+        "</initialized>",
+    ]
+    for n, (kind, ms, before, after) in enumerate(BALANCED):
+        stamp = f'timestamp="2026-01-02T03:04:{10 + n}.000"'
+        lines.append(f'<exclusive-start id="{n}0" {stamp} intervalms="1000.0">')
+        for place, used in (("start", before), ("end", after)):
+            lines.append(f'<gc-{place} id="{n}1" type="{kind}" contextid="{n}" {stamp}>')
+            lines.append(f'<mem-info id="{n}2" free="{(8 - used) << 20}" total="{8 << 20}" percent="50" />')
+            lines.append(f"</gc-{place}>")
+        lines.append(f'<exclusive-end id="{n}3" {stamp} durationms="{ms}" />')
+    text = "".join(f"{line}\n" for line in lines)
+    assert read(text, tmp_path) == [
+        ("Pause Young", 9.25, (5120, 3072)),
+        ("Pause Global Mark Phase", 2.5, (5120, 5120)),
+        ("Pause Full", 31.0, (6144, 1024)),
+    ]
+    assert summary(parse(tmp_path / "gc.log")).collector == "balanced"
+
+
 def test_openj9_that_is_still_being_written(tmp_path: Path) -> None:
     for part in range(0, len(OPENJ9), 50):
         path = tmp_path / "gc.log"

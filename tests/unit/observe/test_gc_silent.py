@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
+from leadline.model.errors import UsageError
 from leadline.observe.gclog import parse, parse_lines, summary
 
 Z = "[0.1s][info][gc] Using The Z Garbage Collector\n"
@@ -23,13 +24,19 @@ METRONOME = """\
 """
 
 
+def test_heartbeats_of_metronome_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    path.write_text(METRONOME)
+    with pytest.raises(UsageError, match="OpenJ9's policy metronome"):
+        parse(path)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (Z, "this log has no pauses: `-Xlog:gc` of ZGC does not write them; use -Xlog:gc*"),
         (IDLE, "this log has no collection"),
         (PARTS, "no line of a pause"),
-        (METRONOME, "this log has no pause that could be read"),
         ("", "the log is empty"),
     ],
 )
