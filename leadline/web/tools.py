@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import queue
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field, ValidationError
 
 import leadline
-from leadline.model.errors import LeadlineError, shortened, wanted
+from leadline.model.errors import LeadlineError, UsageError, shortened, wanted
 
 LOOPBACK = "127.0.0.1"
 _IDLE = 3600.0  # seconds after which HTTP forgets a client
@@ -136,26 +137,40 @@ def server_of(ask: Callable[[Work], Any]) -> MCPServer[Any]:
     return server
 
 
-def serve(opened: Callable[[], AbstractContextManager[Session]], port: int | None = None, token: str = "") -> None:
-    """Over stdio until the client leaves, or on a port of the loopback for those who show the token. Clients wait for
-    the session to be ``opened``, whose errors are raised.
+def listening(port: int) -> socket.socket:
+    """On the loopback. Raises UsageError where the port is taken."""
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise UsageError(f"--port {port}: {error.strerror}; take another, or leave it out for stdio") from None
+
+
+def serve(
+    opened: Callable[[], AbstractContextManager[Session]], listener: socket.socket | None = None, token: str = ""
+) -> None:
+    """Over stdio until the client leaves, or on the loopback for those who show the token. Clients wait for the session
+    to be ``opened``, whose errors are raised. Raises LeadlineError where the server fails.
     """
-    desk = Desk()
+    desk, failures = Desk(), list[Exception]()
     server = server_of(desk.ask)
 
     def run() -> None:
         try:
-            if port is None:
+            if listener is None:
                 anyio.run(server.run_stdio_async)
             else:
                 app = _guarded(server.streamable_http_app(host=LOOPBACK, session_idle_timeout=_IDLE), token)
-                uvicorn.Server(uvicorn.Config(app, LOOPBACK, port, log_level="warning")).run()
+                uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+        except Exception as error:
+            failures.append(error)
         finally:
             desk.end()
 
     threading.Thread(target=run, name="mcp", daemon=True).start()
     with opened() as session:
         desk.work(session)
+    if failures:
+        raise LeadlineError(f"the server ended: {failures[0]}") from failures[0]
 
 
 def _guarded(app: Any, token: str) -> Any:

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from leadline.host.local import LocalHost
 
-KNOB = "vm.dirty_expire_centisecs"
+KNOB = "vm.dirtytime_expire_seconds"
 _probe = LocalHost(state=Path("/nonexistent/never-written"))
 pytestmark = [
     pytest.mark.stack,

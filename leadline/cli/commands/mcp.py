@@ -42,7 +42,7 @@ def mcp(
     """Serve a session to a program that tunes (Model Context Protocol): propose, measure, keep what is better."""
     if find_spec("mcp") is None:
         raise UsageError("leadline mcp needs the package mcp: pip install 'leadline[mcp]'")
-    from leadline.web.tools import LOOPBACK, serve
+    from leadline.web.tools import LOOPBACK, listening, serve
 
     watching = watcher(errors)
 
@@ -54,7 +54,8 @@ def mcp(
         return open_session(Study.read(study), lab, watcher=watching, **options)
 
     token = "" if port is None else secrets.token_urlsafe(32)
-    if port is not None:
+    listener = None if port is None else listening(port)
+    if listener is not None:
         say(f"http://{LOOPBACK}:{port}/mcp", f"Authorization: Bearer {token}", to=errors)
     with watching:
-        serve(opened, port, token)
+        serve(opened, listener, token)
