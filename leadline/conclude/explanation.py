@@ -58,6 +58,7 @@ JAVA_ALONE = (
     "Before JDK 25 only Java code is sampled: the CPU that its threads use in native code and the kernel is shared out "
     "over it."
 )
+_SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
 
@@ -78,10 +79,10 @@ def explain(
     observations: Sequence[Observation],
     profiles: Mapping[Place, Stacks],
     describe: Describe,
-    cpu_time: bool = True,
+    asked_ms: float | None = 0.0,
 ) -> StudyProfile | None:
-    """``profiles``: by number of the trial, and slot. ``cpu_time``: they are samples of it, not of running Java code
-    alone. None where nothing was sampled.
+    """``profiles``: by number of the trial, and slot. ``asked_ms``: of CPU between two samples, None where running Java
+    code alone is sampled. None where nothing was sampled.
     """
     profiled = [
         _profiled(observation, stacks)
@@ -106,9 +107,14 @@ def explain(
             sentence = frames.sentence(effects, unit_of(name, ms))
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, sentence))
     cost = profiling_cost(observations, frozenset(profiles))
-    notes = (_cost_sentence(cost), *(() if cpu_time else (JAVA_ALONE,)))
+    notes = [_cost_sentence(cost), *([JAVA_ALONE] if asked_ms is None else [])]
+    if asked_ms and ms > _SPARSE * asked_ms:
+        notes.append(
+            f"The JVM took a sample every {ms:.0f} ms of CPU, {asked_ms:g} were asked for: what it missed is shared "
+            "out like the rest, so the layers and frames of the server's stacks may be off by as much."
+        )
     percent, interval = cost or (None, None)
-    return StudyProfile(tuple(levels), percent, interval, notes)
+    return StudyProfile(tuple(levels), percent, interval, tuple(notes))
 
 
 def unit_of(name: str, ms: float) -> Unit:

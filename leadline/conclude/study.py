@@ -39,6 +39,7 @@ from leadline.model.result import (
     StudyAnalysis,
     Verdict,
 )
+from leadline.model.study import PROFILE_MS
 from leadline.model.workload import is_load
 from leadline.planning.boundary import boundary_of
 from leadline.planning.looks import due, schedule
@@ -239,7 +240,16 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
     analysis = replace(analysis, confirmations=confirmations_of(record, analysis))
     analysis = judged(record, plan, observations, analysis, describe)
     returns = _returns(record, plan, observations, describe)
-    analysis = replace(analysis, profile=explain(plan, observations, series_.profiles, describe, series_.cpu_time))
+    analysis = replace(
+        analysis,
+        profile=explain(
+            plan,
+            observations,
+            series_.profiles,
+            describe,
+            PROFILE_MS.get(study.profile, 0) if series_.cpu_time else None,
+        ),
+    )
     answer_ = answer(analysis, Facts.of(record, analysis.judgement, describe, plan.factors, returns))
     return replace(analysis, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)
 

@@ -18,6 +18,7 @@ from leadline.host.jvm import java_environment, java_pid, jcmd
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
 from leadline.model.received import reading
+from leadline.model.study import PROFILE_MS
 from leadline.observe.base import ObserverContext
 from leadline.observe.table import TallTable
 
@@ -39,8 +40,8 @@ UNITS: Mapping[str, str] = {
     "profile.parked": f"us parked {_SUBJECT}",
 }
 Detail = Literal["light", "full"]
-# Each: ms of CPU between samples, or between looks; allocation samples a second; shortest wait that is recorded.
-_RATES: Mapping[Detail, tuple[int, int, str]] = {"light": (10, 20, "20 ms"), "full": (2, 150, "5 ms")}
+# Each: allocation samples a second; shortest wait that is recorded.
+_RATES: Mapping[Detail, tuple[int, str]] = {"light": (20, "20 ms"), "full": (150, "5 ms")}
 _CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
 _WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
@@ -49,7 +50,7 @@ _PATIENCE = 300.0  # s to read a recording
 
 
 def _settings(detail: Detail, cpu_time: bool) -> str:
-    period, allocations, shortest = _RATES[detail]
+    period, (allocations, shortest) = PROFILE_MS[detail], _RATES[detail]
     cpu = ("jdk.CPUTimeSample", "throttle") if cpu_time else ("jdk.ExecutionSample", "period")
     events = {
         cpu[0]: {cpu[1]: f"{period} ms"},

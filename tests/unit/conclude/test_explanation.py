@@ -121,3 +121,13 @@ def test_what_profiles_cost_is_told_whatever_levels_do() -> None:
     assert interval.low < 2.0 < interval.high
     assert percent == pytest.approx(2.0, abs=0.7)
     assert profiling_cost(observations, frozenset(profiles)) is None, "none was without"
+
+
+def test_missing_samples_are_told() -> None:
+    observations, profiles = _study(4)
+    plan = Plan("one-at-a-time", 1, (FACTOR,), ())
+    sparse, dense = (explain(plan, observations, profiles, plain_level, asked) for asked in (0.01, 1000.0))
+    assert sparse is not None
+    assert dense is not None
+    assert "ms of CPU, 0.01 were asked for" in sparse.notes[-1]
+    assert len(dense.notes) == 1
