@@ -24,7 +24,7 @@ from leadline.checks.files.study import StudyFile, study_of
 from leadline.experiments.gate import BASE, FACTOR, HEAD, of_stack_files
 from leadline.experiments.results import analysis_of
 from leadline.host.textfile import read_text, write_private
-from leadline.model.errors import LeadlineError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.errors import LeadlineError, TrialFailure, UsageError, quoted
 from leadline.model.knob import Catalogue, Knob, Level, Owner
 from leadline.model.ownstack import BUILD, OwnFile
 from leadline.model.received import from_json
@@ -276,9 +276,6 @@ class Session:
                 held.close()
 
     def _level(self, name: str, raw: object) -> Level:
-        if name not in self._knobs:
-            near = nearest(name, list(self._knobs.names()))
-            raise UsageError(f"{quoted(name)}: no knob of this system" + (f"; did you mean {near}?" if near else ""))
         knob = self._knobs.get(name)
         try:
             level = knob.accept(raw, self.place.disposable)

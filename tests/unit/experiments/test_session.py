@@ -98,7 +98,7 @@ def test_optuna_asks_and_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"knobs": {"vm.swapiness": 10}}, "no knob of this system; did you mean vm.swappiness"),
+        ({"knobs": {"vm.swapiness": 10}}, "unknown knob .vm.swapiness.; did you mean vm.swappiness"),
         ({"knobs": {"vm.swappiness": "much"}}, "vm.swappiness: "),
         ({"knobs": {"vm.swappiness": 100_000}}, "above the largest legal value 200"),
         ({"knobs": {"vm.dirty_ratio": 95}}, "needs a host that is marked disposable"),
