@@ -59,6 +59,7 @@ ELSEWHERE = {
     "leadline confirm": "tests/statistics/planning/test_planning_confirm.py",
     "leadline simulate": "tests/unit/places/simulated/test_simulate_run.py",
     "leadline gate": "tests/unit/experiments/test_gate.py",
+    "leadline mcp": "tests/stack/test_session_real.py",
     "leadline soak": "tests/stack/test_soak_real.py",
     "leadline ui": "tests/browser/test_ui_browser.py",
     "leadline up": "tests/stack/test_commands.py",

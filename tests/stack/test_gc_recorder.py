@@ -195,7 +195,7 @@ def test_every_collection_has_the_pauses_the_flight_recorder_has(
     print(f"{release} {collector}: {len(scan)} pauses, {in_log:.3f} ms logged, {in_jfr:.3f} ms recorded")
 
     # 200,000 blocks of 5,648 bytes on average and 10 of 3 MiB; the JVM's own start adds some.
-    size = allocation(log, lambda _one: True).size
+    size = allocation(log).size
     if not collector.startswith("shenandoah"):  # of which only part of the time is told
         assert size == pytest.approx(1.16e9, rel=0.25)
     if collector == "z" and release >= 21:
