@@ -184,7 +184,7 @@ def test_the_running_study_is_seen_as_it_goes(opened: playwright.Page) -> None:
 
     until(later)
     opened.wait_for_selector(".comparison .band")
-    assert "hold at every moment" in run.locator(".effects").inner_text()
+    assert "hold after all blocks of the plan together" in run.locator(".effects").inner_text()
     until(lambda: opened.locator(".comparison .worse").count() == 1)
     assert re.search(r"p99 \+\d.* % \[\+\d.*\], worse", opened.locator(".comparison").last.inner_text())
 
