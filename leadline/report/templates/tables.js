@@ -41,7 +41,9 @@ for (const table of document.querySelectorAll("table")) {
   if (!table.tHead || !table.tBodies.length) continue;
   table.setAttribute("role", "table");
   for (const row of table.rows) row.setAttribute("role", "row");
-  const names = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+  const names = [...table.tHead.rows[0].cells].map((head) =>
+    [...head.childNodes].map((part) => part.textContent.trim()).filter(Boolean).join(", "),
+  );
   for (const head of table.tHead.rows[0].cells) head.setAttribute("role", "columnheader");
   for (const row of table.tBodies[0].rows) {
     [...row.cells].forEach((cell, at) => {
