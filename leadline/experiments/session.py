@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from leadline.analysis.sequential import FEWEST
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import StudyFile, study_of
@@ -104,6 +106,7 @@ class Session:
     def __enter__(self) -> Self:
         self._open.enter_context(self.place.host.held())
         try:
+            self._check()
             self._proposals = _read(self._path)
             self._put_in_force()
         except BaseException:
@@ -230,6 +233,12 @@ class Session:
         return proposal
 
     # -- how
+
+    def _check(self) -> None:
+        """Plan the base study with a proposal that changes nothing, so that what no run accepts is told at once."""
+        design = {"looks": "watched", "sentinels": None, "replicates": self.blocks}
+        same = {"pseudo_factors": {CANDIDATE: [BASE, HEAD]}, "design": design}
+        self.place.plan(study_of({**self._keys, **same}))
 
     def _of(self, number: int) -> Proposal:
         if not 1 <= number <= len(self._proposals):
@@ -387,6 +396,6 @@ def _read(path: Path) -> list[Proposal]:
     if not path.exists():
         return []
     try:
-        return [Proposal(**row) for row in from_json(read_text(path))]
-    except (ValueError, TypeError) as error:
+        return TypeAdapter(list[Proposal]).validate_python(from_json(read_text(path)))
+    except ValueError as error:
         raise UsageError(f"{path}: no session can be read from it: {error}") from None

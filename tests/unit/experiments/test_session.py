@@ -176,3 +176,26 @@ def test_a_stack_file_takes_the_place_of_another(tmp_path: Path) -> None:
         builds = session._study(other, 0.01, 4)["stack"]["own"]["content"]["builds"]
         assert builds["base"]["command"][2].endswith("change.jar")
         assert builds["head"]["command"][2].endswith("third.jar")
+
+
+def test_a_study_that_no_run_accepts_is_refused_when_the_session_opens(tmp_path: Path) -> None:
+    """The fault: the server started, and the first measurement told the client."""
+    keys = {**KEYS, "workload": {}}
+    (tmp_path / "truth.yaml").write_text(TRUTH)
+    session = open_session(Study.of(keys), tmp_path / "lab", truth=tmp_path / "truth.yaml")
+    with pytest.raises(UsageError, match="closed arrivals need"), session:
+        pass
+
+
+def test_a_session_file_with_a_wrong_value_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "truth.yaml").write_text(TRUTH)
+    study = Study.of(KEYS)
+    with open_session(study, tmp_path / "lab", truth=tmp_path / "truth.yaml") as session:
+        session.propose({"vm.swappiness": 10})
+    (path,) = (tmp_path / "lab").rglob("sessions/*.json")
+    path.write_text(path.read_text().replace('"rate": 0.0', '"rate": "none"'))
+    with (
+        pytest.raises(UsageError, match="no session can be read from it"),
+        open_session(study, tmp_path / "lab", truth=tmp_path / "truth.yaml"),
+    ):
+        pass
