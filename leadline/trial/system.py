@@ -131,6 +131,31 @@ class InTurns:
     turns: Sequence[Turn]
 
 
+class Unobserved:
+    """What systems share beside whose load nothing runs that could be observed: a program, a guest, a model."""
+
+    def start_observers(self, directory: Path) -> None:
+        """Nothing to start."""
+
+    def profile(self, on: bool) -> None:
+        """None is taken."""
+
+    def compiled(self, directory: Path, from_s: float) -> Compiled | None:  # noqa: ARG002
+        return None
+
+    def cpu_seconds(self) -> float:
+        return 0.0
+
+    def stop_observers(self) -> Sequence[str]:
+        return ()
+
+    def restarts(self) -> int:
+        return 0
+
+    def health(self) -> None:
+        """Nothing runs beside the load."""
+
+
 class System(Protocol):
     """One stack on one host. Every method raises TrialFailure with its class when it cannot do its work."""
 

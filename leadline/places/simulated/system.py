@@ -47,6 +47,7 @@ from leadline.trial.system import (
     SecondSeries,
     Settings,
     System,
+    Unobserved,
     Window,
     WindowMeasured,
 )
@@ -55,7 +56,7 @@ _AUDIT = "simulated-ledger"
 _ROWS = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}  # of a series' logs
 
 
-class SimulatedSystem(AtStart):
+class SimulatedSystem(Unobserved, AtStart):
     """Implements ``leadline.trial.system.System``; all time is the host's virtual clock.
 
     ``truth`` names levels as the study does. ``kept``: levels that silent knobs of the services keep. ``origin``: unix
@@ -135,21 +136,9 @@ class SimulatedSystem(AtStart):
         """The level in force in the simulated services. Raises LookupError for a knob they were not given."""
         return self._settings[knob]
 
-    def start_observers(self, directory: Path) -> None:
-        """There is nothing to observe: series come from the model."""
-
-    def profile(self, on: bool) -> None: ...
-
     def compiled(self, directory: Path, from_s: float) -> Compiled:  # noqa: ARG002
         """Nothing: a simulated server's warm-up is in its speed alone."""
         return Compiled(0.0, 0.0)
-
-    def cpu_seconds(self) -> float:
-        """Nothing: simulated services use no CPU when there is no load."""
-        return 0.0
-
-    def stop_observers(self) -> Sequence[str]:
-        return ()
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
         return self._load(directory, seed, on_load, self._study.workload.steady, (), None)
@@ -256,17 +245,11 @@ class SimulatedSystem(AtStart):
         done = counts[TRANSACTION]["ok"]
         return [AuditRecord("no-drops", lost * done < 1, f"{lost:.2%} of the arrivals dropped at the cap on sessions")]
 
-    def restarts(self) -> int:
-        return 0
-
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:  # noqa: ARG002
         damaged = self._failure is not None and self._failure.at == "audit"
         done = counts[TRANSACTION]["ok"]
         detail = f"{done} transactions, {done - 1 if damaged else done} in the ledger"
         return [AuditRecord(_AUDIT, not damaged, detail)]
-
-    def health(self) -> None:
-        """Simulated services die only where the truth says so."""
 
     def stop(self) -> Sequence[str]:
         if self._running:

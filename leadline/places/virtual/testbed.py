@@ -51,7 +51,6 @@ from leadline.trial.measure import measure_turns, measure_windows, seconds
 from leadline.trial.progress import Watcher
 from leadline.trial.run import RunResult, StudyRun
 from leadline.trial.system import (
-    Compiled,
     InTurns,
     LoadOutcome,
     Measured,
@@ -60,6 +59,7 @@ from leadline.trial.system import (
     SecondSeries,
     Settings,
     System,
+    Unobserved,
     Window,
     WindowMeasured,
 )
@@ -75,7 +75,7 @@ _BUSY = 0.9  # of a CPU, as the driver itself judges
 _BOOT = (ApplyCost.REBOOT, ApplyCost.KERNEL)
 
 
-class GuestSystem(AtStart):
+class GuestSystem(Unobserved, AtStart):
     """Implements ``leadline.trial.system.System``. Levels are gathered until the server is to start; then the fork with
     these levels is run, or was run ahead, and the steps that follow tell what it did.
 
@@ -158,20 +158,6 @@ class GuestSystem(AtStart):
         """As the service told it when it ran on this host with the same files."""
         return self._found[name]
 
-    def start_observers(self, directory: Path) -> None:
-        """The guest's script took its figures."""
-
-    def profile(self, on: bool) -> None: ...
-
-    def compiled(self, directory: Path, from_s: float) -> Compiled | None:
-        return None
-
-    def cpu_seconds(self) -> float:
-        return 0.0
-
-    def stop_observers(self) -> Sequence[str]:
-        return ()
-
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
         result = read_summary(directory / "driver")
         done = result.all
@@ -181,15 +167,9 @@ class GuestSystem(AtStart):
         # Starts are late where the server has the guest's CPU, which is no limit of the driver's.
         return replace(outcome, driver_was_limit=outcome.driver_was_limit and result.driver.cpu_share > _BUSY)
 
-    def restarts(self) -> int:
-        return 0
-
     def audit(self, directory: Path, counts: Mapping[str, Mapping[str, int]]) -> Sequence[AuditRecord]:
         """The driver checked every response; the database is gone with the guest."""
         return ()
-
-    def health(self) -> None:
-        """The guest's script looked after its services."""
 
     def stop(self) -> Sequence[str]:
         return ()
