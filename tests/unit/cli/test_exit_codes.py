@@ -21,6 +21,7 @@ import typer
 
 import leadline.cli
 from bench.outcomes.server import serving
+from leadline.analysis.soak import Drift, Series, Soak
 from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.host.checks import HostFinding
@@ -39,6 +40,10 @@ responses: [throughput]
 design: {{ replicates: 4 }}
 """
 TRUTH = "truth: { seed: 7, server: { think: 10ms }, noise: { trials: 0.3%, seconds: 1% } }\n"
+PAIR = STUDY.replace("small", "pair").replace("replicates: 4", "replicates: 2, sentinels: null")
+SLOW = TRUTH.replace(" }\n", f", effects: [ {{ when: {{ {POOL}: 2 }}, percent: {{ throughput: -40% }} }} ] }}\n")
+LOST = f"failures: [ {{ class: infrastructure, step: load, probability: 100%, when: {{ {POOL}: 40 }} }} ]"
+CONFIRMED = f"small@3 --simulate slow.yaml --setting {POOL}=2 --effect 3% --new"
 DONE, FAILED, USAGE, LEFT, NO_ANSWER, SIGINT, SIGTERM = 0, 1, 2, 3, 4, 130, 143
 
 # command -> words after it, code
@@ -50,6 +55,11 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("small.yaml --simulate truth.yaml --new --budget 20s", NO_ANSWER),
         ("small.yaml --simulate truth.yaml --new --fail throughput<-90%", DONE),
         ("small.yaml --simulate truth.yaml --fail troughput<-5%", USAGE),
+        ("small.yaml --simulate slow.yaml --new --fail throughput<-5%", FAILED),
+        ("small.yaml --simulate truth.yaml --new --fail throughput<-0%", NO_ANSWER),
+        ("small.yaml --simulate truth.yaml --new --fail throughput<-0% --undecided pass", DONE),
+        ("pair.yaml --simulate lost.yaml", NO_ANSWER),  # half of the trials, none of the baseline
+        ("pair.yaml --simulate lost.yaml --new --fail throughput<-5% --undecided pass", NO_ANSWER),
         ("small.yaml --dry-run", DONE),
         ("absent.yaml", USAGE),
         ("small.yaml --set design.replicates=many", USAGE),
@@ -61,7 +71,11 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "plan": [("small.yaml", DONE), ("absent.yaml", USAGE)],
     "power": [("small.yaml --cv 3%", DONE), ("absent.yaml", USAGE)],
     "simulate": [("small.yaml --truth truth.yaml --studies 2", DONE), ("absent.yaml --truth truth.yaml", USAGE)],
-    "confirm": [("absent", USAGE)],
+    "confirm": [
+        ("absent", USAGE),
+        (f"{CONFIRMED} --fail throughput<-90%", DONE),
+        (f"{CONFIRMED} --fail throughput<-5%", FAILED),
+    ],
     "bisect": [("absent.yaml --response p50", USAGE)],
     "knee": [("absent.yaml", USAGE)],
     "show": [
@@ -81,7 +95,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     "advise": [("small@1 --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "capacity": [("small@1 --lab LAB", USAGE), ("absent --lab LAB", USAGE)],
     "figures": [("absent.csv", USAGE)],
-    "compare": [("1 2 --lab LAB", USAGE), ("1 9 --lab LAB", USAGE)],
+    "compare": [("1 2 --lab LAB", USAGE), ("1 99 --lab LAB", USAGE)],
     "history": [("small --lab LAB", DONE), ("absent --lab LAB", USAGE)],
     "ui": [("--port 99999999", USAGE)],
     "pool hosts": [("absent.yaml", USAGE), ("ssh:hosts.yaml", FAILED)],
@@ -123,6 +137,10 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("true true --budget 1s", USAGE),
         ("true true --fail p99>3%", USAGE),
         ("absent.jar absent.jar", USAGE),
+        ("old.stack.yaml new.stack.yaml --simulate none.yaml", DONE),
+        ("old.stack.yaml new.stack.yaml --simulate harm.yaml", FAILED),
+        ("old.stack.yaml new.stack.yaml --simulate none.yaml --fail cpu>0%", NO_ANSWER),
+        ("old.stack.yaml new.stack.yaml --simulate none.yaml --fail cpu>0% --undecided pass", DONE),
     ],
     "mcp": [("absent.yaml", USAGE), ("small.yaml --session A", USAGE)],
     "record": [("--json=many", USAGE)],
@@ -139,9 +157,10 @@ PAUSES = SILENT + "".join(
 
 
 class FakeSoak(SimpleNamespace):
-    """What a soak says, of a code."""
+    """What a soak says, of a code; its memory grew by 8 to 12 %."""
 
     sentence = "so far"
+    judged = Soak("degrading", (Drift(Series("memory of server", "MiB", (), ()), "", "", 10.0, 8.0, 12.0, 10.0),))
 
     def lines(self) -> list[str]:
         return []
@@ -227,6 +246,9 @@ def commands_(monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
 ENDS: list[tuple[str, Callable[[pytest.MonkeyPatch, Any], None], Any, int]] = [
     *(("soak small.yaml --for 1h --verdict", soaks, code, code) for code in (DONE, FAILED, NO_ANSWER)),
     *(("soak small.yaml --for 1h", soaks, code, code) for code in (DONE, FAILED, NO_ANSWER)),
+    ("soak small.yaml --for 1h --fail memory>5%", soaks, DONE, FAILED),
+    ("soak small.yaml --for 1h --fail memory>10%", soaks, DONE, NO_ANSWER),
+    ("soak small.yaml --for 1h --fail memory>15%", soaks, DONE, DONE),
     ("soak small.yaml --for 1h", signals, 2, SIGINT),
     ("soak small.yaml --for 1h", signals, 15, SIGTERM),
     *(
@@ -281,7 +303,18 @@ NAMES = list(commands(typer.main.get_command(app)))
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("codes")
-    texts = {"small.yaml": STUDY, "truth.yaml": TRUTH, "pauses.log": PAUSES, "silent.log": SILENT}
+    texts = {
+        "pair.yaml": PAIR,
+        "slow.yaml": SLOW,
+        "lost.yaml": TRUTH.replace(" }\n", f", {LOST} }}\n"),
+        "none.yaml": "truth: { seed: 4, noise: { trials: 1% } }\n",
+        "harm.yaml": "truth: { effects: [ { when: { app.build: head }, percent: { cpu_per_transaction: 12% } } ] }\n",
+        "shop.scenario.yaml": "scenario: shop\nmix: { item: 1 }\ntransactions: { item: [ { get: /items/1 } ] }\n",
+    }
+    for name in ("old", "new"):
+        command = f'[python3, {name}.py, "${{port}}"]'
+        texts[f"{name}.stack.yaml"] = f"stack: shop\ncommand: {command}\nscenario: shop.scenario.yaml\n"
+    texts |= {"small.yaml": STUDY, "truth.yaml": TRUTH, "pauses.log": PAUSES, "silent.log": SILENT}
     for name, times, code in (("twice", [1.0, 1.1], 0), ("once", [1.0], 0), ("failed", [1.0, 1.1], 1)):
         rows = [{"command": word, "times": times, "exit_codes": [0] * (len(times) - 1) + [code]} for word in "ab"]
         texts[f"{name}.json"] = json.dumps({"results": rows})
