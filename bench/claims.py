@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from bench.teamserver import STORES, labs
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, PlannedTrial
 from leadline.model.study import Study

@@ -36,6 +36,12 @@ a host: it is refused with the reason and the nearest safe level, unless the hos
 """
 
 
+def _reasons(knob: Knob) -> list[str]:
+    """Sentences on its dangerous and refused levels."""
+    dangers = [f"{where[0].upper()}{where[1:]}: {why}." for where, why in text.dangers_of(knob)]
+    return [*dangers, *(f"`{level}`: {why}." for level, why in knob.refused.items())]
+
+
 def pages() -> dict[str, str]:
     """File name -> content of every page."""
     written = {}
@@ -78,7 +84,7 @@ def _section(knobs: Sequence[Knob], shared: Mapping[str, str]) -> list[str]:
                 part
                 for part in (
                     "" if shared.get(knob.name) == knob.summary else f"{knob.summary}.",
-                    *text.reasons_of(knob),
+                    *_reasons(knob),
                     "" if knob.source == manual else knob.source,
                 )
                 if part

@@ -20,12 +20,12 @@ from bench.fuzz.mutate import mutated
 from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study
 from leadline.checks.files.tuning import builtin_tunings, find_tuning
 from leadline.cli.commands import scenario as scenario_command
-from leadline.design import plan_from_json, plan_to_json
+from leadline.design.make import plan_from_json, plan_to_json
 from leadline.experiments.results import analysis_of
 from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
-from leadline.layouts import check_plan
+from leadline.layouts.check import check_plan
 from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import check_by_driver

@@ -21,11 +21,11 @@ from scipy import stats  # noqa: E402
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan  # noqa: E402
 from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
-from leadline.analysis import analyse  # noqa: E402
 from leadline.analysis.columns import fitted_with_strata  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
+from leadline.analysis.study import analyse  # noqa: E402
 from leadline.analysis.table import StudyTable, sample_of  # noqa: E402
-from leadline.design import make_plan  # noqa: E402
+from leadline.design.make import make_plan  # noqa: E402
 from leadline.model.design import Design  # noqa: E402
 from leadline.model.naming import plain_level  # noqa: E402
 from leadline.model.plan import Plan  # noqa: E402

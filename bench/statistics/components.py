@@ -23,8 +23,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: 
 
 import numpy as np
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.layouts import rotation_plan, switchback_plan
 from leadline.model.design import Design, Rotation, Switchback
 from leadline.model.knob import ApplyCost

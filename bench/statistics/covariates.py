@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 from leadline.checks.files.study import parse_study
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost, Kind, Knob

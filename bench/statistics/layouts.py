@@ -23,9 +23,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: 
 
 import numpy as np
 
-from leadline.analysis import analyse
 from leadline.analysis.interim import Interim
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Looks, Switchback
 from leadline.model.knob import ApplyCost

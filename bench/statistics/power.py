@@ -46,8 +46,8 @@ sys.path.insert(0, str(ROOT))
 
 from sequential import sequential  # noqa: E402
 
-from leadline.analysis import analyse  # noqa: E402
-from leadline.design import make_plan  # noqa: E402
+from leadline.analysis.study import analyse  # noqa: E402
+from leadline.design.make import make_plan  # noqa: E402
 from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402
 from leadline.model.knob import ApplyCost  # noqa: E402

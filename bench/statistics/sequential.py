@@ -22,7 +22,7 @@ from simulated_study import SimulatedSystem, pseudo_factors  # noqa: E402
 
 from leadline.analysis.sequential import FEWEST, bounds  # noqa: E402
 from leadline.analysis.table import Floats  # noqa: E402
-from leadline.design import make_plan  # noqa: E402
+from leadline.design.make import make_plan  # noqa: E402
 from leadline.layouts import switchback_plan  # noqa: E402
 from leadline.model import distributions  # noqa: E402
 from leadline.model.design import Design, Switchback  # noqa: E402

@@ -9,6 +9,7 @@ from typing import Any
 
 from leadline.advice.findings import Finding, written
 from leadline.advice.look import MINUS
+from leadline.layouts import layout_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS
@@ -250,8 +251,9 @@ def checking_study(
 
 
 def _design(study: Study) -> dict[str, Any]:
-    if study.design.kind == FORKS:
-        return {"kind": FORKS, "worlds": study.design.worlds}
+    layout = layout_of(study.design)
+    if layout.exact:
+        return {"kind": FORKS, "worlds": layout.instances(study.design)}
     return {"kind": "one-at-a-time", "replicates": REPLICATES}
 
 

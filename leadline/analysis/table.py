@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.design import KINDS
+from leadline.design.kinds import KINDS
 from leadline.layouts import between_blocks, layout_of
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment

@@ -66,9 +66,3 @@ def risk_of(knob: Knob) -> str:
     """``safe``, ``caution``, or ``safe; dangerous below 1 or above 90``."""
     dangers = " or ".join(where for where, _ in dangers_of(knob))
     return f"{knob.risk.value}; dangerous {dangers}" if dangers else knob.risk.value
-
-
-def reasons_of(knob: Knob) -> list[str]:
-    """Sentences on its dangerous and refused levels."""
-    dangers = [f"{where[0].upper()}{where[1:]}: {why}." for where, why in dangers_of(knob)]
-    return [*dangers, *(f"`{level}`: {why}." for level, why in knob.refused.items())]

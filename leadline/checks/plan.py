@@ -11,7 +11,7 @@ from leadline.checks.files.study import StudyFile
 from leadline.checks.load import without_effect
 from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
-from leadline.design import DesignError
+from leadline.design.kinds import DesignError
 from leadline.design.plots import is_live
 from leadline.design.profiling import profiled
 from leadline.host import here

@@ -98,7 +98,7 @@ class Subject(Protocol):
 
 
 def subject_of(study: Study) -> Subject:
-    return StackUnderLoad(study) if study.command is None else TimedCommand(study, study.command)
+    return TimedCommand(study, study.command) if study.command else StackUnderLoad(study)
 
 
 def study_catalogue(file: StudyFile) -> list[Knob]:

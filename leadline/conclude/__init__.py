@@ -3,10 +3,3 @@
 ``conclude(record, series)`` analyses what has run under the study's stopping rule and makes the answer over all
 responses; whatever prints a verdict prints this one.
 """
-
-from __future__ import annotations
-
-from leadline.conclude.study import Series, conclude
-from leadline.conclude.washout import SlotSeconds
-
-__all__ = ["Series", "SlotSeconds", "conclude"]

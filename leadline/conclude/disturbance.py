@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 from leadline.model.disturbance import BOUND, OTHERS, disturbed
 from leadline.model.plan import Plan
 from leadline.model.record import NOT_QUIET, QUIET, StudyRecord, TrialState

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from leadline.analysis import analyse
 from leadline.analysis.carry import HIDDEN
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.equivalence import inside
@@ -16,6 +15,7 @@ from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import quantile_effects
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
 from leadline.analysis.scale import response_kind
+from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of

@@ -5,24 +5,3 @@ save it and read it back; ``describe_design`` tells what it can estimate.
 docs/concepts/designs.md explains the choices.
 A new kind of design is one module with its runs, their number and its notes, and its name in ``study.DesignName``.
 """
-
-from __future__ import annotations
-
-from leadline.design.kinds import KINDS, DesignError
-from leadline.design.make import make_plan, plan_from_json, plan_to_json
-from leadline.design.properties import DesignProperties, EffectProperties, Mixed, describe_design
-from leadline.design.wording import aliases_text, properties_text
-
-__all__ = [
-    "KINDS",
-    "DesignError",
-    "DesignProperties",
-    "EffectProperties",
-    "Mixed",
-    "aliases_text",
-    "describe_design",
-    "make_plan",
-    "plan_from_json",
-    "plan_to_json",
-    "properties_text",
-]

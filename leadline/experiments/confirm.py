@@ -11,7 +11,7 @@ from leadline.analysis.scale import response_kind
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.plan import setup_for
 from leadline.conclude.confirmation import raw_level, said
-from leadline.design import KINDS
+from leadline.design.kinds import KINDS
 from leadline.design.plots import is_live
 from leadline.design.seeds import derived
 from leadline.experiments.pilot import noise_for, overhead_for

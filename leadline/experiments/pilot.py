@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats
 from leadline.checks.subject import subject_of
 from leadline.layouts import layout_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from leadline.conclude import Series, conclude
 from leadline.conclude.explanation import Stacks
+from leadline.conclude.study import Series, conclude
 from leadline.design.profiling import Place
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis

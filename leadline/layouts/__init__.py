@@ -1,6 +1,6 @@
 """Layouts: how the trials of a study stand in time. Each is a module of this room, named in ``model.design``.
 
-``layout_of`` gives that of a design or a plan; ``plan_problems`` says what is wrong with a plan of any.
+``layout_of`` gives that of a design or a plan; ``check`` says what is wrong with a plan of any.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import get_args
 
 from leadline.design.forks import booted, warmed, work
-from leadline.layouts.check import BLOCKS, check_plan, plan_problems
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.layouts.rotation import idle_cpus, measured, must_fit, one_by_one, phases_of, rotation_plan
 from leadline.layouts.switchback import latest_change, steady_seconds, switchback_plan
@@ -34,14 +33,12 @@ def wash_out_of(design: Design) -> float:
 
 
 __all__ = [
-    "BLOCKS",
     "LAYOUTS",
     "Layout",
     "Words",
     "assumed_wash_out",
     "between_blocks",
     "booted",
-    "check_plan",
     "idle_cpus",
     "latest_change",
     "layout_of",
@@ -49,7 +46,6 @@ __all__ = [
     "must_fit",
     "one_by_one",
     "phases_of",
-    "plan_problems",
     "rotation_plan",
     "steady_seconds",
     "switchback_plan",

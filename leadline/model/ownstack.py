@@ -320,7 +320,7 @@ class OwnStack(Strict):
             if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
                 problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
                 raise KeyedError(("knobs", name, "read_back"), problem)
-        if self.builds and (self.command is None or BUILD in self.knobs):
+        if self.builds and (not self.command or BUILD in self.knobs):
             raise KeyedError(("builds",), f"builds are of a `command`, and their knob is {BUILD}")
         if self.catalogue is not None and not self.jvm:
             raise KeyedError(("catalogue",), "levels are read in the JVM: write ${jvm} where its options go")

@@ -18,10 +18,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
 from leadline.analysis.sequential import FEWEST
+from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.design.plots import dear_factors, is_live

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leadline.analysis import analyse
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.interim import Interim
 from leadline.analysis.sequential import FEWEST, bounds
+from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats, StudyTable, sample_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.model.conditions import Condition, Judged, changes_of_study, judge

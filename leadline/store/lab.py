@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, fun
 from sqlalchemy.exc import NoResultFound
 
 import leadline
-from leadline.design import plan_from_json, plan_to_json
+from leadline.design.make import plan_from_json, plan_to_json
 from leadline.model.errors import FailureClass, LeadlineError, UsageError, shortened, wanted
 from leadline.model.plan import Plan
 from leadline.model.received import json_as

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from leadline.analysis import analyse, robust
+from leadline.analysis import robust
 from leadline.analysis.order import OrderEffect, last_against_first, order_effects
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
 from leadline.design.kinds import DesignError
+from leadline.design.make import make_plan
 from leadline.design.seeds import derived
 from leadline.host.bystanders import Bystanders
 from leadline.host.timed import Stopwatch, Timed

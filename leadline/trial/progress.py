@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from leadline.layouts import layout_of
-from leadline.layouts.forks import work
+from leadline.layouts import layout_of, work
 from leadline.model.knob import Knob, Level
 from leadline.model.naming import treatment_name
 from leadline.model.plan import Plan, PlannedTrial

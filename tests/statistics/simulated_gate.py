@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation

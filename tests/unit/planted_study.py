@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leadline.checks.files.study import parse_study
-from leadline.conclude import conclude
+from leadline.conclude.study import conclude
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import StudyAnalysis

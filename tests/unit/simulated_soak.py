@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.experiments.soak.record import SoakRecord, interval_of_values
+from leadline.experiments.soak.record import SoakRecord, interval_of
+from leadline.load.series import Outcomes, new_histogram
 from leadline.model.soak import DAY, Gauge, Interval
 
 MIB = 1 << 20
@@ -129,7 +130,9 @@ class SimulatedSoak:
 @lru_cache(maxsize=4096)
 def _latencies(step: int) -> Interval:
     """An interval with the latencies of a median of exp(step / _STEPS) ms."""
-    return interval_of_values(
-        (math.exp(step / _STEPS + 0.6 * score), max(1, round(1000 * share)))
-        for score, share in zip(_SCORES, _SHARES, strict=True)
-    )
+    outcomes = Outcomes(new_histogram())
+    for score, share in zip(_SCORES, _SHARES, strict=True):
+        count = max(1, round(1000 * share))
+        outcomes.histogram.record_value(int(math.exp(step / _STEPS + 0.6 * score) * 1e6), count)
+        outcomes.ok += count
+    return interval_of(0.0, 1.0, 0, outcomes, {})

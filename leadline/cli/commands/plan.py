@@ -16,9 +16,11 @@ from leadline.api.studies import Study
 from leadline.checks.plan import cost
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
-from leadline.design import DesignProperties, describe_design, plan_from_json, plan_to_json, properties_text
+from leadline.design.make import plan_from_json, plan_to_json
+from leadline.design.properties import DesignProperties, describe_design
+from leadline.design.wording import properties_text
 from leadline.host.textfile import read_text
-from leadline.layouts import check_plan
+from leadline.layouts.check import check_plan
 from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.plan import Plan

@@ -174,15 +174,6 @@ def interval_of(
     return Interval(begin, seconds, stretch, outcomes.ok, failed, p50, p99, worst, text, gauges, *unanswered)
 
 
-def interval_of_values(counts: Iterable[tuple[float, int]]) -> Interval:
-    """One second at time 0 with so many transactions of each response time in ms."""
-    outcomes = Outcomes(new_histogram())
-    for value, count in counts:
-        outcomes.histogram.record_value(int(value * 1e6), count)
-        outcomes.ok += count
-    return interval_of(0.0, 1.0, 0, outcomes, {})
-
-
 def _written(interval: Interval) -> dict[str, Any]:
     """NaN and infinity have no place in JSON."""
     document: dict[str, Any] = {field_.name: getattr(interval, field_.name) for field_ in fields(interval)}

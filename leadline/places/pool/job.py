@@ -23,7 +23,7 @@ import leadline
 from leadline.checks.files.study import StudyFile
 from leadline.checks.files.yamltree import Places
 from leadline.checks.plan import Planned
-from leadline.design import plan_from_json, plan_to_json
+from leadline.design.make import plan_from_json, plan_to_json
 from leadline.host import received
 from leadline.host.lease import HostBusyError
 from leadline.host.local import LocalHost

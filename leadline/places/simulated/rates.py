@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, ResponseAnalysis

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import FailureClass

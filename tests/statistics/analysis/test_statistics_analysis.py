@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse, littles_law
 from leadline.analysis.groups import maximal_groups
+from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.study import in_words
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.judgement import Judgement
@@ -328,17 +328,3 @@ def test_responses_are_told_apart_by_kind_of_failure_to_measure() -> None:
     result = sound(analyse(PLAN, SimulatedSystem().run(PLAN, 1), ["throughput", "startup", "throughput"]))
     assert [response.response for response in result.responses] == ["throughput", "startup"]
     assert result.responses[1].reason == "no trial gave a figure for startup"
-
-
-def test_littles_law() -> None:
-    good = littles_law(4.0, 80.0, 0.05, think_s=0.45, users=40)
-    assert good.holds
-    assert good.in_flight == pytest.approx(4.0)
-    assert good.users == pytest.approx(40.0)
-    wrong = littles_law(8.0, 80.0, 0.05, think_s=0.45, users=40)
-    assert not wrong.holds
-    assert wrong.in_flight_error == pytest.approx(-0.5)
-    assert littles_law(None, 80.0, 0.05, 0.45, 40).holds
-    assert littles_law(4.0, 80.0, 0.05).holds
-    for figures in ((1.0, 0.0, 0.05), (1.0, math.nan, 0.05), (1.0, 10.0, math.inf), (None, 10.0, 0.1)):
-        assert not littles_law(*figures).holds

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import max_t
+from leadline.analysis.study import analyse
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan

@@ -7,7 +7,7 @@ import pytest
 from witnesses import matrix
 
 from bench.statistics.covariates import CASES, RESPONSE, plan_of, rates, study
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 
 LONGER = matrix("some hundred simulated studies more")
 

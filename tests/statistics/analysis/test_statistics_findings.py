@@ -13,19 +13,20 @@ from simulated_study import SimulatedSystem, pseudo_factors
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind
 
-from leadline.analysis import analyse, confirm, steady_verdict
 from leadline.analysis.discovery import q_values, shrunken, spread_of_truth
 from leadline.analysis.equivalence import equivalence_p
 from leadline.analysis.failures import clopper_pearson
 from leadline.analysis.lenth import pseudo_error
 from leadline.analysis.robust import _mann_whitney, shift
 from leadline.analysis.scale import Scale
+from leadline.analysis.study import analyse
+from leadline.analysis.verdicts import steady_verdict
 from leadline.analysis.washout import SlotSeries, estimate
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import Observation, Verdict
+from leadline.model.result import Verdict
 
 Floats = NDArray[np.float64]
 PLAN = make_plan(pseudo_factors(5), Design(replicates=6))
@@ -185,48 +186,6 @@ def test_ranks_are_exact_or_not_given(kind: str) -> None:
     assert bool(covered) == (kind == "one-at-a-time")
 
 
-def fresh(system: SimulatedSystem, chosen: str, seed: int, count: int = 4) -> tuple[Plan, list[Observation]]:
-    plan = make_plan(pseudo_factors(1, 8), Design(replicates=count, sentinels=None))
-    keep = ("a", chosen)
-    return plan, [one for one in system.run(plan, seed) if one.treatment["pseudo1"] in keep]
-
-
-def test_confirmation_is_unbiased_and_its_interval_covers() -> None:
-    """The best of seven settings without effect is chosen from one study, then looked at in fresh trials."""
-    system = SimulatedSystem()
-    first, again, covered = [], [], 0
-    for seed in range(50):
-        plan = make_plan(pseudo_factors(1, 8), Design(replicates=3))
-        best = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0].effects[0]
-        assert best.percent is not None
-        first.append(best.percent)
-        _, seen = fresh(system, str(best.level), 10_000 + seed)
-        result = confirm(Treatment.of({"pseudo1": best.level}), plan.baseline, seen, "throughput")
-        assert result.percent is not None
-        assert result.interval is not None
-        again.append(result.percent)
-        covered += result.interval.contains(0.0)
-    assert np.mean(first) > 2.5
-    assert abs(float(np.mean(again))) < 1.6  # four standard errors
-    assert covered / 50 > 0.95 - 4 * 0.031
-
-
-def test_confirmation_says_what_it_cannot_do() -> None:
-    plan, seen = fresh(SimulatedSystem(effects={("pseudo1", "b"): 1.4}), "b", 1)
-    chosen = Treatment.of({"pseudo1": "b"})
-    good = confirm(chosen, plan.baseline, seen, "throughput")
-    assert (good.verdict, good.trials, good.baseline_trials) == (Verdict.BETTER, 4, 4)
-    assert good.sentence.startswith("Confirmed: throughput changes by +")
-    assert "0 fresh trials" in confirm(chosen, plan.baseline, [], "throughput").sentence
-    alone = [one for one in seen if one.block == 0]
-    assert "noise is not known" in confirm(chosen, plan.baseline, alone, "throughput").sentence
-    apart = [one for one in seen if (one.treatment == chosen) == (one.block < 2)]
-    assert "no block holds both" in confirm(chosen, plan.baseline, apart, "throughput").sentence
-    with pytest.raises(ValueError, match="nothing to confirm"):
-        confirm(plan.baseline, plan.baseline, seen, "throughput")
-
-
-@pytest.mark.parametrize(("failed", "trials", "low", "high"), [(0, 10, 0.0, 0.3085), (1, 10, 0.0025, 0.4450)])
 def test_exact_intervals_are_the_published_ones(failed: int, trials: int, low: float, high: float) -> None:
     interval = clopper_pearson(failed, trials)
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=5e-5)

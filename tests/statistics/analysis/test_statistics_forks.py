@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from witnesses import matrix
 
-from leadline.analysis import analyse
 from leadline.analysis.comparisons import EXACT
 from leadline.analysis.forks import CONSTANT, NO_ORDER, ONE_WORLD
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost

@@ -15,8 +15,8 @@ from scipy import stats
 from simulated_study import pseudo_factors
 from witnesses import matrix
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level

@@ -8,7 +8,7 @@ import numpy as np
 
 from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import QUANTILES, quantile_effects
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict

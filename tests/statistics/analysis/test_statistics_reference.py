@@ -11,12 +11,12 @@ from nist_anova import SETS, anova, digits, reference
 from numpy.typing import NDArray
 from scipy import stats
 
-from leadline.analysis import analyse, gain_of_luck
-from leadline.analysis.luck import luck
+from leadline.analysis.luck import gain_of_luck, luck
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import Scale
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment
 from leadline.model.result import Observation

@@ -7,7 +7,7 @@ import pytest
 from simulated_study import SimulatedSystem
 
 from leadline.analysis.returns import Returns, diminishing_returns
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_series import SHAPES, Shape, bursts, counts, noisy, walk
 
-from leadline.analysis import steady_state
+from leadline.analysis.steady import steady_state
 
 BY_NAME = {shape.name: shape for shape in SHAPES}
 VERDICTS = {"steady", "still-warming", "slowing-down", "never-steady", "too-short"}

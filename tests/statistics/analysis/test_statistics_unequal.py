@@ -13,7 +13,7 @@ from witnesses import matrix
 from leadline.analysis.columns import fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.table import Floats, StudyTable, sample_of
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.layouts import rotation_plan
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost, Level

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leadline.conclude import conclude
 from leadline.conclude.answer import Facts, answer
-from leadline.design import make_plan
+from leadline.conclude.study import conclude
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.judgement import Judgement
 from leadline.model.plan import Factor, Plan

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from leadline.design import DesignError, make_plan, plan_from_json, plan_to_json
 from leadline.design.forks import booted, warmed, work
-from leadline.design.kinds import KINDS
-from leadline.layouts import plan_problems
+from leadline.design.kinds import KINDS, DesignError
+from leadline.design.make import make_plan, plan_from_json, plan_to_json
+from leadline.layouts.check import plan_problems
 from leadline.model.design import Design
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, Role

@@ -7,16 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.design import (
-    KINDS,
-    DesignError,
-    describe_design,
-    make_plan,
-    plan_from_json,
-    plan_to_json,
-    properties_text,
-)
-from leadline.layouts import BLOCKS, check_plan
+from leadline.design.kinds import KINDS, DesignError
+from leadline.design.make import make_plan, plan_from_json, plan_to_json
+from leadline.design.properties import describe_design
+from leadline.design.wording import properties_text
+from leadline.layouts.check import BLOCKS, check_plan
 from leadline.model.design import Design
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, Role

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.design import aliases_text, describe_design, make_plan, properties_text
 from leadline.design.coding import contrasts, level_indices, model_matrix, model_terms, model_width
 from leadline.design.d_optimal import d_efficiency, runs_of, search, treatments
+from leadline.design.make import make_plan
+from leadline.design.properties import describe_design
+from leadline.design.wording import aliases_text, properties_text
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost

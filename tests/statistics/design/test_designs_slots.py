@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leadline.analysis import analyse
-from leadline.design import KINDS, describe_design, plan_from_json, plan_to_json
+from leadline.analysis.study import analyse
 from leadline.design.coding import level_indices, model_matrix
+from leadline.design.kinds import KINDS
+from leadline.design.make import plan_from_json, plan_to_json
+from leadline.design.properties import describe_design
 from leadline.figures.study import table_of
-from leadline.layouts import check_plan, plan_problems, switchback_plan
+from leadline.layouts import switchback_plan
+from leadline.layouts.check import check_plan, plan_problems
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost

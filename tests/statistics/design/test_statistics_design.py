@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.design import make_plan, plan_from_json, plan_to_json
-from leadline.layouts import check_plan, plan_problems
+from leadline.design.make import make_plan, plan_from_json, plan_to_json
+from leadline.layouts.check import check_plan, plan_problems
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Plan, Role

@@ -9,7 +9,7 @@ from group_sequential import crossing, obrien_fleming, pocock, spending_bounds
 from simulated_study import pseudo_factors
 
 from leadline.analysis.within import Information, planned_sample
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.planning.boundary import Boundary
 from leadline.planning.paths import simulate

@@ -9,11 +9,12 @@ import pytest
 from simulated_study import SimulatedSystem, pseudo_factors
 from typer.testing import CliRunner
 
-from leadline.analysis import analyse
 from leadline.analysis.composite import SETTING, as_one_factor
+from leadline.analysis.study import analyse
 from leadline.cli.main import app
-from leadline.design import describe_design, make_plan, plan_from_json, plan_to_json
-from leadline.layouts import check_plan
+from leadline.design.make import make_plan, plan_from_json, plan_to_json
+from leadline.design.properties import describe_design
+from leadline.layouts.check import check_plan
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.result import Observation

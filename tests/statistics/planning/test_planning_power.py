@@ -10,8 +10,8 @@ from scipy import stats
 from simulated_study import SimulatedSystem, pseudo_factors
 from statsmodels.stats.power import TTestIndPower
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.knob import ApplyCost

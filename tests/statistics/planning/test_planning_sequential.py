@@ -11,8 +11,8 @@ from scipy import stats
 from simulated_study import SimulatedSystem, pseudo_factors
 from witnesses import matrix
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from witnesses import matrix
 
-from leadline.analysis import analyse
 from leadline.analysis.sequential import FEWEST, bounds
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model import distributions
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan

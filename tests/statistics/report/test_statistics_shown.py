@@ -9,8 +9,8 @@ from rich.console import Console
 from simulated_strata import SimulatedStrata, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis import analyse
-from leadline.design import make_plan
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
 from leadline.model.plan import Plan, PlannedTrial

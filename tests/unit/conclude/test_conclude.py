@@ -16,7 +16,7 @@ from rich.console import Console
 from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
 from leadline.checks.files.study import parse_study
-from leadline.conclude import conclude
+from leadline.conclude.study import conclude
 from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob

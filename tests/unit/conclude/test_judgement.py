@@ -13,8 +13,8 @@ from rich.console import Console
 from test_conclude import KNOBS, beside, study
 
 from leadline.checks.files.study import parse_study
-from leadline.conclude import conclude
 from leadline.conclude.judgement import too_late
+from leadline.conclude.study import conclude
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.record import STUDY_FILE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState

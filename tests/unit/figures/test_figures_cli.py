@@ -12,7 +12,7 @@ import pytest
 from command_line import Command
 from report_fixture import fake_study
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.figures import table_of
 from leadline.figures.foreign import read_rows, rows_of_csv, rows_of_json
 from leadline.model.design import Design

@@ -16,7 +16,7 @@ from report_fixture import fake_study
 from scipy import stats
 from test_figures_cli import leadline, results_csv
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.figures.pages import BY_NAME, COMPARED, PageTable, pages_of, read_pages
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, UsageError

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.checks.files.study import find_study
 from leadline.checks.plan import Planned
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.experiments.layouts import compare_layouts
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
-from leadline.analysis import analyse
+from leadline.analysis.study import analyse
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.experiments.results import analysis_of

@@ -13,8 +13,8 @@ from planted_study import POOL, QUIET, planted
 from rich.console import Console
 
 from leadline.cli.live import _ended
-from leadline.conclude import conclude
 from leadline.conclude.soak import conclude_soak
+from leadline.conclude.study import conclude
 from leadline.experiments.soak.record import _read, _written, interval_of, merged
 from leadline.load.series import Outcomes, new_histogram
 from leadline.model.record import StudyRecord

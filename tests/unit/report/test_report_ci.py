@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from report_fixture import HEAP, NASTY, POOL, fake_study
 
-from leadline.conclude import conclude
+from leadline.conclude.study import conclude
 from leadline.model.errors import FailureClass, UsageError
 from leadline.model.result import Verdict
 from leadline.report.ci import document, junit, markdown, text

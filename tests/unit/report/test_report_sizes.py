@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from report_fixture import T0
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.experiments.results import analysis_of
 from leadline.model.plan import Factor
 from leadline.model.record import Phases, StudyRecord, TrialRecord

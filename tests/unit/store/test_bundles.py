@@ -14,7 +14,7 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Factor

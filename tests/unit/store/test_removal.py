@@ -13,7 +13,7 @@ from sqlalchemy import insert, text
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.host.journal import UndoJournal
 from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, UsageError

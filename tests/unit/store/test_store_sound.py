@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 from sqlalchemy import inspect, text
 
-from leadline.design import make_plan
+from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, TrialFailure
 from leadline.model.plan import Factor

@@ -14,11 +14,12 @@ from lab_fakes import CACHE, HEAP, POOL, STATEMENTS, FakeHost, FakeSystem, faili
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
-from leadline.design import plan_from_json, plan_to_json
+from leadline.design.make import plan_from_json, plan_to_json
 from leadline.design.profiling import profiled
 from leadline.experiments.confirm import best_settings, confirmation_study
 from leadline.experiments.results import analysis_of
-from leadline.layouts import check_plan, measured, phases_of
+from leadline.layouts import measured, phases_of
+from leadline.layouts.check import check_plan
 from leadline.model.design import Rotation
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level

@@ -18,7 +18,7 @@ from lab_fakes import CACHE, POOL, STATEMENTS, FakeClock, FakeHost, FakeSystem
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
-from leadline.conclude import conclude
+from leadline.conclude.study import conclude
 from leadline.conclude.washout import settled_wash_out
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
