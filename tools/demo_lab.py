@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import leadline
-from leadline.cli.commands.demo import ARCHIVE
+from leadline.cli.commands.ui import ARCHIVE
 from leadline.store.intake import copy_study
 from leadline.store.lab import Store
 

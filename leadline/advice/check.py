@@ -9,7 +9,6 @@ from typing import Any
 
 from leadline.advice.findings import Finding, written
 from leadline.advice.look import MINUS
-from leadline.layouts import layout_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS
@@ -251,9 +250,8 @@ def checking_study(
 
 
 def _design(study: Study) -> dict[str, Any]:
-    layout = layout_of(study.design)
-    if layout.exact:
-        return {"kind": FORKS, "worlds": layout.instances(study.design)}
+    if study.design.kind == FORKS:
+        return study.design.model_dump(include={"kind", "worlds"})
     return {"kind": "one-at-a-time", "replicates": REPLICATES}
 
 

@@ -8,9 +8,19 @@ from dataclasses import dataclass, replace
 
 from leadline.advice.facts import TrialFacts
 from leadline.advice.look import Look, Rule, Sign
-from leadline.advice.rules import LAYERS, RULES
+from leadline.advice.rules import machine, services
 from leadline.model.knob import Knob, Level
 from leadline.model.units import format_size
+
+LAYERS = ("kernel", "database", "server", "jvm", "driver", "application")
+RULES: tuple[Rule, ...] = (
+    *machine.KERNEL_RULES,
+    *services.DATABASE_RULES,
+    *services.SERVER_RULES,
+    *machine.JVM_RULES,
+    *services.DRIVER_RULES,
+    *services.APPLICATION_RULES,
+)
 
 MAJORITY = 0.5  # of the trials that could show it must be exceeded
 

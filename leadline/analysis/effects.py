@@ -15,12 +15,14 @@ from leadline.analysis.carry import CarryOver, carry_over
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import (
     EXACT,
+    LARGEST,
     LOST,
     NO_NOISE,
     Family,
     cell_means,
     effects_of,
     interactions_of,
+    ordered_groups,
     unestimated,
 )
 from leadline.analysis.components import components_of, model_sentence
@@ -36,7 +38,6 @@ from leadline.analysis.forks import (
     told,
     without,
 )
-from leadline.analysis.groups import LARGEST, ordered_groups
 from leadline.analysis.hosts import HostPart, HostsFit, hosts_fit
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.interim import Interim
@@ -45,7 +46,7 @@ from leadline.analysis.linear import Fit
 from leadline.analysis.luck import luck
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.power import detectable
-from leadline.analysis.ranks import with_ranks
+from leadline.analysis.robust import with_ranks
 from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_of
 from leadline.analysis.selection import with_selection
 from leadline.analysis.strata import Strata

@@ -2,8 +2,8 @@
 smallest level that is enough.
 
 All comparisons of a factor's levels are held together: the intervals are simultaneous over all pairs (Tukey-Kramer with
-the design's own correlation, as ``leadline.analysis.groups``), so they hold for whichever level turns out best, and for
-the choice of the smallest that comes close to it.
+the design's own correlation, as ``leadline.analysis.comparisons``), so they hold for whichever level turns out best,
+and for the choice of the smallest that comes close to it.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "quickstart": ("run", "Run the built-in study ``quickstart``: about eleven minutes on two cores."),
     "demo": (
-        "demo",
+        "ui",
         "Look at a stored lab of two real runs: report, live page, comparison. Nothing is installed or run.",
     ),
     "studies": ("studies", "List the built-in studies and tunings."),

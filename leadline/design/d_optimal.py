@@ -88,15 +88,6 @@ def notes(factors: Sequence[Factor], design: Design) -> tuple[str, ...]:
     )
 
 
-def d_efficiency(model: Floats) -> float | None:
-    """100 |X'X|^(1/p) / n in percent: 100 for an orthogonal, balanced design. None where X'X is singular."""
-    runs, width = model.shape
-    if np.linalg.matrix_rank(model) < width:
-        return None
-    sign, logarithm = np.linalg.slogdet(model.T @ model)
-    return float(100.0 * np.exp(logarithm / width) / runs) if sign > 0 else None
-
-
 def search(factors: Sequence[Factor], runs: int, interactions: bool, seed: int) -> Ints:
     """Level indices (runs, factors), the first row the baseline: the best of a few seeded starts."""
     width = model_width(factors, interactions)

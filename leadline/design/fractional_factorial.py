@@ -10,28 +10,9 @@ import numpy as np
 from leadline.design.aberration import even_part, resolution, signs, word_lengths
 from leadline.design.coding import two_level_treatments
 from leadline.design.galois import Ints
-from leadline.design.kinds import DesignError, DesignKind
+from leadline.design.kinds import DesignError, DesignKind, refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
-
-
-def refuse_more_levels(factors: Sequence[Factor], kind: str) -> None:
-    """Raises DesignError when a factor has more than two levels, with the design that would do."""
-    larger = [factor for factor in factors if len(factor.levels) > 2]
-    if not larger:
-        return
-    named = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in larger[:5])
-    more = f" and {len(larger) - 5} more" if len(larger) > 5 else ""
-    if all(len(factor.levels) == 3 for factor in factors):
-        other = "definitive-screening takes three levels of every factor"
-    else:
-        other = "d-optimal takes any mixture of level counts"
-    raise DesignError(
-        f"design: {kind} takes two levels of every factor, but more are given for {named}{more}; {other}, "
-        "or name two levels",
-        ("design", "kind"),
-    )
-
 
 # Columns that make a full factorial of 2**q runs a fraction of more factors: the least aberration found by search.
 # Written by ``bench/designs/table_of_fractions.py`` (docs/concepts/designs.md); ``aberration`` tells what columns mean.

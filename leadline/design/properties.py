@@ -12,7 +12,6 @@ import numpy as np
 
 from leadline.design.aberration import resolution, word_lengths
 from leadline.design.coding import Floats, Term, level_indices, model_matrix, model_terms, model_width
-from leadline.design.d_optimal import d_efficiency
 from leadline.design.definitive_screening import ordered_levels
 from leadline.design.galois import Ints
 from leadline.design.kinds import KINDS
@@ -387,6 +386,15 @@ def _null_space(model: Floats) -> Floats:
     """(k, columns): an orthonormal basis of what the columns cannot tell apart."""
     values, vectors = np.linalg.eigh(model.T @ model)
     return np.asarray(vectors.T[values <= 1e-9 * max(float(values.max(initial=0.0)), 1.0)])
+
+
+def d_efficiency(model: Floats) -> float | None:
+    """100 |X'X|^(1/p) / n in percent: 100 for an orthogonal, balanced design. None where X'X is singular."""
+    runs, width = model.shape
+    if np.linalg.matrix_rank(model) < width:
+        return None
+    sign, logarithm = np.linalg.slogdet(model.T @ model)
+    return float(100.0 * np.exp(logarithm / width) / runs) if sign > 0 else None
 
 
 def _efficiency(plan: Plan, model: Floats, mains_width: int) -> float | None:

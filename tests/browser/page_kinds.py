@@ -17,9 +17,10 @@ from leadline.api.running import run, simulated
 from leadline.api.studies import Study, Tuning, read
 from leadline.cli.main import app
 from leadline.conclude.soak import conclude_soak
-from leadline.experiments.bisect.answer import bisect, question
+from leadline.experiments.bisect.answer import bisect
+from leadline.experiments.bisect.run import question
 from leadline.experiments.knee.answer import knee as search_knee
-from leadline.experiments.knee.answer import question_of
+from leadline.experiments.knee.run import question_of
 from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.soak import DAY, HOUR, SoakTimes
 from leadline.report import soak

@@ -16,8 +16,7 @@ from witnesses import matrix
 from leadline.api.running import open_testbed
 from leadline.api.studies import Study
 from leadline.cli.main import app
-from leadline.experiments.bisect.answer import BisectRun, question
-from leadline.experiments.bisect.probe import probe_file
+from leadline.experiments.bisect.run import BisectRun, probe_file, question
 from leadline.model.errors import LeadlineError
 from leadline.model.record import StudyRecord
 from leadline.places.guest.boot import QEMU

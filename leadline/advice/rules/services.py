@@ -319,7 +319,7 @@ def limit(trial: TrialFacts) -> list[Look]:
     return [Look("driver.limit", "driver", None, None, sign)]
 
 
-_DRIVER = (Rule("driver.limit", "driver", "the driver is the limit", limit),)
+DRIVER_RULES = (Rule("driver.limit", "driver", "the driver is the limit", limit),)
 
 
 def leak(trial: TrialFacts) -> list[Look]:

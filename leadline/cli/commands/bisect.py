@@ -12,7 +12,7 @@ from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 from leadline.experiments.bisect.answer import bisect as run_bisection
-from leadline.experiments.bisect.answer import outline, question
+from leadline.experiments.bisect.run import outline, question
 from leadline.planning.probes import MOST
 
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     from leadline.checks.files.study import StudyFile
     from leadline.checks.plan import Planned
-    from leadline.experiments.bisect.answer import Bisected, BisectOutline
-    from leadline.experiments.knee.answer import Knee, KneeOutline
+    from leadline.experiments.bisect.answer import Bisected
+    from leadline.experiments.bisect.run import BisectOutline
+    from leadline.experiments.knee.answer import Knee
+    from leadline.experiments.knee.run import KneeOutline
     from leadline.experiments.tuning.outline import Outline
     from leadline.places.pool.base import Looked
     from leadline.places.testbed import Testbed

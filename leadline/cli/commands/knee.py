@@ -12,7 +12,7 @@ from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan_power import share
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 from leadline.experiments.knee.answer import knee as run_search
-from leadline.experiments.knee.answer import limit_overrides, outline, question_of
+from leadline.experiments.knee.run import limit_overrides, outline, question_of
 
 
 def register(app: typer.Typer) -> None:

@@ -1,192 +1,22 @@
-"""The largest load at which a study's system keeps its limits."""
+"""What a search for the largest load says, as sentences and as JSON."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from leadline.checks.files.study import StudyFile
-from leadline.checks.plan import Planned, load_seconds
 from leadline.conclude.wording import loaded
-from leadline.experiments.knee.probe import KneeQuestion, load_factor, measured_of, probe_file, types_of
+from leadline.experiments.knee.run import KneeQuestion, KneeResult, KneeRun, types_of
 from leadline.experiments.knee.search import (
-    BESIDES,
-    CRITICAL_MS,
     KneeLimit,
     KneeTrial,
     critical,
-    limits,
-    next_of,
-    result_of,
 )
-from leadline.experiments.pilot import noise_for, overhead_for
-from leadline.experiments.probes import SearchResult, SearchRun
-from leadline.load.knee import LoadInterval, Range, steps_at_most
-from leadline.load.scenario import limits_response_times
-from leadline.load.within import TypeWithin, limit_set
-from leadline.model.errors import UsageError
-from leadline.model.plan import Plan, Role
-from leadline.model.study import Study
-from leadline.model.units import format_duration, rounded
+from leadline.load.knee import LoadInterval
+from leadline.load.within import TypeWithin
+from leadline.model.units import rounded
 from leadline.places.testbed import Testbed
-
-MOST = 200  # trials of a search
-
-
-@dataclass(frozen=True)
-class KneeResult(SearchResult):
-    """``found``: one for each target; ``measured``: trials in the order in which they ran."""
-
-    question: KneeQuestion
-    found: tuple[KneeLimit, ...]
-    measured: tuple[KneeTrial, ...]
-
-
-def question_of(
-    file: StudyFile,
-    factor: str | None = None,
-    first: float | None = None,
-    last: float | None = None,
-    step_factor: float = 1.5,
-    resolution: float = 0.05,
-    repeats: int = 8,
-    critical: bool = False,
-) -> KneeQuestion:
-    """Between ``first`` and ``last``, or the lowest and highest level of the study's load. Raises UsageError for a
-    study without a load to vary, or without limits.
-    """
-    study = file.study
-    name, whole = load_factor(file, factor)
-    levels = [float(level) for level in study.factors.get(name, ()) if isinstance(level, int | float)]
-    if (first is None or last is None) and len(levels) < 2:
-        raise UsageError(f"--from and --to are missing: {study.study} has no levels of {name} to begin and end with")
-    low = min(levels) if first is None else first
-    high = max(levels) if last is None else last
-    if not 0 < low < high:
-        raise UsageError(f"--from {low:g} --to {high:g}: the first load is above 0 and below the highest")
-    for option, load in (("--from", low), ("--to", high)):
-        if whole and load != int(load):
-            raise UsageError(f"{option} {load:g}: {name} takes whole numbers; the nearest is {max(1, round(load))}")
-    if study.limits.p90 is None and study.limits.p99 is None and not limits_response_times(study.workload):
-        raise UsageError(
-            f"{file.where(('limits',))}: nothing limits response times, so no load breaks a limit: "
-            "write `limits: { p90: 2s }`, or limits in the scenario"
-        )
-    return KneeQuestion(file, name, Range(low, high, step_factor, resolution, whole), critical, repeats)
-
-
-@dataclass
-class KneeRun(SearchRun):
-    """One run of a search for the largest load."""
-
-    question: KneeQuestion
-
-    def check(self) -> Planned:
-        """The plan of a probe at both ends of the range, which are checked as every load is; nothing is changed.
-        Raises UsageError.
-        """
-        loads = self.question.loads
-        return self._plan((loads.first, loads.top), f"{self.question.name}-1-1")[1]
-
-    def execute(self, fresh: bool = False) -> KneeResult:
-        """Run what is left. Raises as ``StudyRun.execute``, LeadlineError for a trial that says nothing of its load."""
-        with self.testbed.host.held():
-            return self._probes(fresh)
-
-    def _probes(self, fresh: bool) -> KneeResult:
-        self.open(fresh)
-        question, targets, measured = self.question, limits(self.question.critical), list[KneeTrial]()
-        while (pair := next_of(targets, measured, question.loads, question.repeats)) is not None:
-            if len(measured) >= MOST:
-                self.stopped = f"{MOST} trials have not been enough"
-                break
-            file, planned = self._plan(pair, f"{self.name}-{len(self.records) + 1}")
-            record = self.probe(file, planned, self._words(pair))
-            if record is None:
-                break
-            measured += measured_of(question, record)
-        limits_ = tuple(result_of(target, measured, question.loads) for target in targets) if measured else ()
-        return KneeResult(*self.ended(), question, limits_, tuple(measured))
-
-    def _words(self, pair: Sequence[float]) -> str:
-        return f"{self.question.factor} " + " and ".join(f"{self.question.level(load):g}" for load in pair)
-
-    def _plan(self, pair: tuple[float, float], name: str) -> tuple[StudyFile, Planned]:
-        file = probe_file(self.question, pair, name, self.unset)
-        planned = self.testbed.plan(file, idle_settings=True)
-        return file, replace(planned, plan=_without_sentinels(planned.plan))
-
-
-def _without_sentinels(plan: Plan) -> Plan:
-    """A probe compares nothing inside itself: drift is taken from all probes together."""
-    trials = [trial for trial in plan.trials if trial.role is not Role.SENTINEL]
-    return replace(plan, trials=tuple(replace(trial, position=at) for at, trial in enumerate(trials)))
-
-
-def limit_overrides(study: Study, name: str) -> list[str]:
-    """Overrides of a study that put a named set of limits of its scenario in the place of its own percentiles. Raises
-    UsageError for an unknown one.
-    """
-    levels = limit_set(name, study.workload.scenario)
-    replaced = [percentile for percentile in ("p90", "p99") if getattr(study.limits, percentile) is not None]
-    variables = [f"workload.variables.{parameter}={level}" for parameter, level in levels.items()]
-    return [*variables, *(f"limits.{percentile}=null" for percentile in replaced)]
-
-
-@dataclass(frozen=True)
-class KneeOutline:
-    """What a search would take at most; ``seconds_per_trial`` by earlier trials where there are any."""
-
-    question: KneeQuestion
-    trials: int
-    seconds_per_trial: float
-    budget: float | None
-
-    @property
-    def seconds(self) -> float:
-        return self.trials * self.seconds_per_trial
-
-    def lines(self) -> list[str]:
-        """Plain lines of text."""
-        question, loads = self.question, self.question.loads
-        over = "; longer than the budget" if self.budget is not None and self.seconds > self.budget else ""
-        lines = [
-            f"{question.factor} from {loads.first:g} to {loads.top:g}, steps of {loads.factor:g}, then to "
-            f"{loads.resolution:.1%}; two loads in each probe",
-            f"about {self.trials} trials of {format_duration(self.seconds_per_trial)}, "
-            f"{format_duration(self.seconds)}{over}",
-        ]
-        if question.critical:
-            lines.append(f"critical throughput over 99 % within {', '.join(f'{ms:g}' for ms in CRITICAL_MS)} ms")
-        return lines
-
-    def document(self) -> dict[str, Any]:
-        """As JSON types."""
-        return {
-            "study": self.question.study.study,
-            "load": self.question.factor,
-            "from": self.question.loads.first,
-            "to": self.question.loads.top,
-            "trials": self.trials,
-            "seconds_per_trial": self.seconds_per_trial,
-            "seconds": self.seconds,
-        }
-
-
-def outline(asked: KneeQuestion, place: Testbed, budget: float | None = None) -> KneeOutline:
-    """Nothing is changed. Raises UsageError for a load of the range that cannot be run."""
-    KneeRun(asked, place).check()
-    study = asked.study
-    overhead = overhead_for(study, noise_for(study, place.directory, response=study.responses[0]))
-    steps, _ = steps_at_most(asked.loads, 0)
-    near = BESIDES + asked.repeats
-    searches = 1 + len(CRITICAL_MS) * asked.critical
-    most_trials = steps + near + 2
-    trials = 2 * math.ceil((most_trials + (searches - 1) * (most_trials - steps // 2)) / 2)
-    return KneeOutline(asked, min(trials, MOST), load_seconds(study) + overhead, budget)
 
 
 def knee(asked: KneeQuestion, place: Testbed, *, budget: float | None = None, fresh: bool = False) -> Knee:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simulated_strata import SimulatedStrata, incomplete_plan, slots_plan, split_plot_plan
 from simulated_study import SimulatedSystem, pseudo_factors
 
-from leadline.analysis.groups import maximal_groups
+from leadline.analysis.comparisons import maximal_groups
 from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.study import in_words

@@ -7,9 +7,8 @@ import pytest
 
 from leadline.advice import TrialFacts, advise
 from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads
-from leadline.advice.findings import Finding, written
+from leadline.advice.findings import LAYERS, RULES, Finding, written
 from leadline.advice.look import number, round_up
-from leadline.advice.rules import LAYERS, RULES
 from leadline.model.knob import ApplyCost, Kind, Knob
 
 MIB = 1 << 20

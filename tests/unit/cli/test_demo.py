@@ -8,7 +8,7 @@ from pathlib import Path
 
 from command_line import Command
 
-from leadline.cli.commands.demo import ARCHIVE, unpack
+from leadline.cli.commands.ui import ARCHIVE, unpack
 
 LEADLINE = Command()
 

@@ -1,0 +1,412 @@
+"""The question of a bisection, its probes one after the other, and what it would take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from leadline.checks.files.study import StudyFile, study_of
+from leadline.checks.plan import Planned, setup_for
+from leadline.conclude.configurations import configuration_names
+from leadline.experiments import probes
+from leadline.experiments.bisect.span import Candidates, Span, span_of
+from leadline.experiments.confirm import kept_keys
+from leadline.experiments.pilot import noise_for, overhead_for
+from leadline.experiments.probes import NO_SENTINEL_INSIDE, SearchResult, SearchRun, search_name, seed_of, settings_of
+from leadline.layouts import layout_of
+from leadline.model.bounds import RawLevel
+from leadline.model.errors import FailureClass, UsageError, nearest
+from leadline.model.guest import KERNEL
+from leadline.model.knob import ApplyCost
+from leadline.model.record import StudyRecord, TrialState
+from leadline.model.result import RESPONSES
+from leadline.model.study import Study
+from leadline.model.units import format_duration
+from leadline.places.guest.between import between, is_name
+from leadline.places.testbed import Testbed
+from leadline.planning.bisection import Bisection, Block, Changes, Found
+from leadline.planning.forecast import sigma_of
+from leadline.planning.probes import MOST, Expected, expected, next_block, over
+
+_OF_TREATMENTS = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
+
+
+@dataclass(frozen=True)
+class BisectQuestion(probes.SearchQuestion):
+    """What is asked: the study whose stack and load are used, what lies between the ends, the response looked at."""
+
+    span: Span
+    response: str
+    exact: bool = False
+
+    @property
+    def name(self) -> str:
+        span = (self.span.factors, self.span.steps, self.span.ordered)
+        return search_name(self.study, "bisect", *span, self.response, self.exact)
+
+    @property
+    def log(self) -> bool:
+        """Whether figures enter as logarithms, so that effects are ratios."""
+        return RESPONSES[self.response].unit != "share"
+
+
+@dataclass(frozen=True)
+class ProbeFile(StudyFile):
+    """A probe's study; what is wrong with a level is told of where it was named."""
+
+    span: Span
+
+    def where(self, path: Sequence[str | int]) -> str:
+        if len(path) > 1 and path[1] in self.span.factors:
+            return self.span.source
+        return super().where(path)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a probe gave: its block, and treatments that failed of their own doing, with the reason.
+
+    ``by_world``: of a block that is the mean over worlds, those of each.
+    """
+
+    block: Block | None
+    failed: dict[Changes, str]
+    by_world: tuple[dict[Changes, float], ...] = ()
+
+
+def probe_file(
+    question: BisectQuestion,
+    block: Sequence[Changes],
+    name: str,
+    draw: int = 0,
+    replicates: int = 1,
+    unset: Collection[str] = (),
+) -> ProbeFile:
+    """The study that runs a block: its first treatment, an end, is the baseline. ``draw`` gives another order."""
+    study, span = question.study, question.span
+    treatments = list(dict.fromkeys(block))
+    levels = [span.levels(treatment) for treatment in treatments]
+    varied = [factor for factor in span.factors if any(level[factor] != levels[0][factor] for level in levels)]
+    settings = {**settings_of(study, span.factors, unset), **{factor: levels[0][factor] for factor in span.factors}}
+    seed = study.design.seed if question.exact else seed_of(study, name)
+    configurations = {
+        _word(at): {factor: treatment[factor] for factor in varied if treatment[factor] != levels[0][factor]}
+        for at, treatment in enumerate(levels)
+    }
+    document: dict[str, Any] = {
+        "study": name,
+        "question": f"Which change between {span.label(treatments[0])} and the other end changes {question.response}?",
+        **_kept(question),
+        "factors": {factor: _distinct([level[factor] for level in levels]) for factor in varied},
+        "settings": {factor: level for factor, level in settings.items() if factor not in varied},
+        "design": {
+            **_design(study, replicates),
+            "configurations": configurations,
+            "seed": seed + draw,
+        },
+        "responses": list(dict.fromkeys([question.response, *study.responses])),
+    }
+    parsed = study_of(document)
+    return ProbeFile(parsed.study, parsed.text, replace(parsed.places, source=question.file.source), span)
+
+
+def _kept(question: BisectQuestion) -> dict[str, Any]:
+    """What all probes have in common; a kernel that is looked for is no longer the guest's."""
+    keys = kept_keys(question.study)
+    if KERNEL in question.span.factors and "guest" in keys:
+        keys["guest"] = {key: value for key, value in keys["guest"].items() if key != KERNEL.partition(".")[2]}
+    return keys
+
+
+def _design(study: Study, replicates: int) -> dict[str, Any]:
+    """In virtual time a probe is made in all worlds of the study."""
+    layout = layout_of(study.design)
+    if layout.exact:
+        return layout.fresh(study.design, "configurations", layout.instances(study.design), ())
+    sentinels = NO_SENTINEL_INSIDE if replicates == 1 else None
+    return {"kind": "configurations", "replicates": replicates, "sentinels": sentinels}
+
+
+def given(question: BisectQuestion, record: StudyRecord, block: Sequence[Changes]) -> list[Given]:
+    """What the blocks of a finished probe gave. Raises UsageError for figures that have no logarithm."""
+    treatments = {_word(at): treatment for at, treatment in enumerate(dict.fromkeys(block))}
+    names = configuration_names(record.study, record.plan)
+    blocks = []
+    for number in sorted({trial.planned.block for trial in record.trials}):
+        treatments_, values, failed = [], [], {}
+        for trial in (trial for trial in record.trials if trial.planned.block == number):
+            treatment = treatments[names[trial.planned.treatment]]
+            value = trial.observation().responses.get(question.response)
+            if trial.failure in _OF_TREATMENTS:
+                failed[treatment] = trial.failure_message
+            elif value is not None and math.isfinite(value):
+                treatments_.append(treatment)
+                values.append(_scaled(question, value))
+        blocks.append(Given(Block(tuple(treatments_), tuple(values)) if len(treatments_) > 1 else None, failed))
+    return [_over_worlds(blocks)] if layout_of(question.study.design).exact else blocks
+
+
+def _over_worlds(worlds: Sequence[Given]) -> Given:
+    """The means over the worlds in which all that can be run has a figure."""
+    failed = {treatment: why for world in worlds for treatment, why in world.failed.items()}
+    blocks = [dict(zip(world.block.treatments, world.block.values, strict=True)) for world in worlds if world.block]
+    wanted = set[Changes]().union(*blocks) - failed.keys()
+    whole = [block for block in blocks if wanted <= block.keys()]
+    if not whole or len(wanted) < 2:
+        return Given(None, failed)
+    treatment = tuple(treatment for treatment in whole[0] if treatment in wanted)
+    return Given(
+        Block(treatment, tuple(fmean(block[treatment] for block in whole) for treatment in treatment)),
+        failed,
+        tuple(whole),
+    )
+
+
+def _scaled(question: BisectQuestion, value: float) -> float:
+    if not question.log:
+        return value
+    if value <= 0:
+        raise UsageError(
+            f"--response {question.response}: a trial gave {value:g}, so changes have no ratio; name another"
+        )
+    return math.log(value)
+
+
+def _word(at: int) -> str:
+    return "end" if at == 0 else f"candidate {at}"
+
+
+def _distinct(levels: Sequence[RawLevel]) -> list[RawLevel]:
+    return list({(level, type(level)): level for level in levels}.values())
+
+
+_DRAWS = 30  # orders of a block, one of which has its end first or last
+
+
+@dataclass(frozen=True)
+class BisectResult(SearchResult):
+    """``failed``: treatments that cannot be run. ``end_differences``: that of the ends in each world of a study of
+    forks, on the scale of the figures.
+    """
+
+    question: BisectQuestion
+    state: Bisection
+    failed: Mapping[Changes, str]
+    end_differences: tuple[float, ...]
+
+
+def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) -> BisectQuestion:
+    """Raises UsageError for a response that the study does not have."""
+    name = response or file.study.responses[0]
+    if name not in file.study.responses:
+        near = nearest(name, file.study.responses)
+        hint = f"did you mean {near}?" if near else f"it has {', '.join(file.study.responses)}"
+        raise UsageError(f"--response {name}: {file.study.study} has no such response; {hint}")
+    return BisectQuestion(file, span, name, exact or file.study.stack.virtual)
+
+
+@dataclass
+class BisectRun(SearchRun):
+    """One run of a bisection; ``most`` trials in all."""
+
+    question: BisectQuestion
+    most: int = MOST
+    _differences: tuple[float, ...] = field(default=(), init=False)  # B against A in each, of the last probe with both
+
+    def begin(self) -> Bisection:
+        """Before anything is measured."""
+        study, span = self.question.study, self.question.span
+        margin = study.equivalence
+        return Bisection(
+            span.changes,
+            (),
+            span.treatments(study.design.seed),
+            self.question.exact,
+            math.log1p(margin) if self.question.log else 0.0,
+        )
+
+    def check(self) -> Planned:
+        """The plan of the first probe, every level checked; nothing is changed. Raises UsageError."""
+        state = self.begin()
+        span = self.question.span
+        if span.ordered:  # every level in one study
+            self.testbed.plan(
+                probe_file(self.question, state.usable, f"{self.question.name}-check", replicates=2, unset=self.unset),
+                idle_settings=True,
+            )
+        return self._plan(next_block(state), f"{self.question.name}-1-1")[1]
+
+    def execute(self, fresh: bool = False) -> BisectResult:
+        """Run what is left. Raises as ``StudyRun.execute``, UsageError for an end that cannot be measured."""
+        with self.testbed.host.held():
+            return self._probes(fresh)
+
+    def _probes(self, fresh: bool) -> BisectResult:
+        self.open(fresh)
+        state, failed = self.begin(), dict[Changes, str]()
+        while len(self.records) < self.most and not over(state, self.most):
+            block = next_block(state)
+            file, planned = self._plan(block, f"{self.name}-{len(self.records) + 1}")
+            record = self.probe(file, planned, self._words(state, block))
+            if record is None:
+                break
+            state = self._with(state, record, block, failed)
+        return BisectResult(*self.ended(), self.question, state, failed, self._differences)
+
+    def _words(self, state: Bisection, block: Sequence[Changes]) -> str:
+        label = self.question.span.label
+        candidates = "; ".join(label(treatment) for treatment in list(dict.fromkeys(block))[1:])
+        return f"{candidates} against {label(block[0])}{_so_far(self, state)}"
+
+    def _plan(self, block: Sequence[Changes], name: str) -> tuple[StudyFile, Planned]:
+        """One block, or two where a level costs a reboot: a whole plot is then repeated."""
+        file = probe_file(self.question, block, name, unset=self.unset)
+        knobs = {knob.name: knob for knob in (*self.testbed.host.knobs(), *self.testbed.knobs(file))}
+        dear = [knobs[factor].apply_cost for factor in file.study.factors if factor in knobs]
+        if any(cost in (ApplyCost.REMOUNT, ApplyCost.REBOOT, ApplyCost.KERNEL) for cost in dear):
+            file = probe_file(self.question, block, name, replicates=2, unset=self.unset)
+            return file, self._usable(file)
+        for draw in range(_DRAWS):
+            file = probe_file(self.question, block, name, draw, unset=self.unset)
+            planned = self._usable(file)
+            if len(planned.plan.trials) <= len(block):
+                break
+        return file, planned
+
+    def _usable(self, file: StudyFile) -> Planned:
+        planned = self.testbed.plan(file, idle_settings=True)
+        if planned.skipped:
+            raise UsageError(f"{self.question.span.source}: {planned.skipped[0]}")
+        return planned
+
+    def _with(
+        self, state: Bisection, record: StudyRecord, block: Sequence[Changes], failed: dict[Changes, str]
+    ) -> Bisection:
+        """The state with what a probe gave."""
+        ends = (frozenset[int](), frozenset(range(state.changes)))
+        gave = given(self.question, record, block)
+        for block_ in gave:
+            failed |= block_.failed
+            both = [world[ends[1]] - world[ends[0]] for world in block_.by_world if set(ends) <= world.keys()]
+            self._differences = tuple(both) or self._differences
+        for end in ends:
+            if end in failed:
+                raise UsageError(f"{self.question.span.label(end)}, one of the ends, cannot be run: {failed[end]}")
+        if not any(block.block for block in gave):
+            why = next((trial.failure_message for trial in record.trials if trial.state == TrialState.FAILED), "")
+            raise UsageError(f"{record.study.study}: no two trials have a figure for {self.question.response}: {why}")
+        blocks = tuple(block.block for block in gave if block.block)
+        usable = tuple(treatment for treatment in state.usable if treatment not in failed)
+        return replace(state, blocks=(*state.blocks, *blocks), usable=usable)
+
+
+def _so_far(run: BisectRun, state: Bisection) -> str:
+    if not state.blocks or state.found is Found.NONE:
+        return ""
+    share, group = max(zip(state.probabilities.tolist(), state.groups, strict=True))
+    return f"; so far {share:.0%}: {run.question.span.change(group)}"
+
+
+EFFECTS = (5.0, 10.0)  # percent that a dry run tells of where none is named
+
+
+def question(
+    file: StudyFile,
+    *,
+    factor: str | None = None,
+    first: str | None = None,
+    last: str | None = None,
+    response: str | None = None,
+    exact: bool = False,
+    all_levels: bool = False,
+) -> BisectQuestion:
+    """Between the levels ``first`` and ``last`` of a factor, or between two files of settings. Between two kernels of
+    Debian lie those that can be had, unless the study names ``all_levels`` in their order. Raises UsageError.
+    """
+    described = file.study
+    listed = {KERNEL: Candidates(is_name, _kernels)} if described.stack.in_guest and not all_levels else {}
+    return question_of(file, span_of(described, factor, first, last, listed), response, exact)
+
+
+def _kernels(first: str, last: str) -> Sequence[str]:
+    return between(first, last, lambda _text: None)
+
+
+@dataclass(frozen=True)
+class BisectOutline:
+    """What a bisection would be: its candidates, and trials, probes and time by effect (percent)."""
+
+    question: BisectQuestion
+    noise: str
+    seconds_per_trial: float
+    expected: tuple[Expected, ...]
+    budget: float | None
+
+    @property
+    def changes(self) -> list[str]:
+        span = self.question.span
+        return [span.change((change,)) for change in range(span.changes)]
+
+    def lines(self) -> list[str]:
+        """Plain lines of text."""
+        span, changes = self.question.span, self.changes
+        kind = "ordered levels" if span.ordered else "settings that differ"
+        lines = [f"{span.changes + span.ordered} {kind}, {len(changes)} changes one of which may make the difference:"]
+        lines += [f"  {change}" for change in changes]
+        for expectation in self.expected:
+            time = expectation.trials * self.seconds_per_trial
+            late = "" if expectation.ends > 0.99 else f"; {expectation.ends:.0%} end within {MOST} trials"
+            over = "; longer than the budget" if self.budget is not None and time > self.budget else ""
+            lines.append(
+                f"an effect of {expectation.effect:g} % on {self.question.response}: about {expectation.probes:.0f} "
+                "probes, "
+                f"{expectation.trials:.0f} trials, {format_duration(time)}{late}{over}"
+            )
+        return [*lines, "exact probes: one for each candidate" if self.question.exact else f"noise {self.noise}"]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "study": self.question.study.study,
+            "response": self.question.response,
+            "ordered": self.question.span.ordered,
+            "exact": self.question.exact,
+            "changes": self.changes,
+            "noise": self.noise,
+            "seconds_per_trial": self.seconds_per_trial,
+            "expected": [
+                asdict(expectation) | {"seconds": expectation.trials * self.seconds_per_trial}
+                for expectation in self.expected
+            ],
+        }
+
+
+def outline(
+    asked: BisectQuestion, place: Testbed, effect: float | None = None, budget: float | None = None
+) -> BisectOutline:
+    """Nothing is changed. ``effect`` in percent; noise is that of studies of the same stack in the lab."""
+    run = BisectRun(asked, place)
+    planned, study = run.check(), asked.study
+    noise = noise_for(study, place.directory, response=asked.response)
+    overhead = overhead_for(study, noise)
+    setup = setup_for(planned.design, study.workload, overhead)
+    sigma = sigma_of(planned.plan, noise, setup) or 0.05
+    state = run.begin()
+    expectations = tuple(
+        expected(state.changes, state.usable, math.log1p(each / 100), sigma, exact=asked.exact)
+        for each in ((effect,) if effect is not None else EFFECTS)
+    )
+    expectations = tuple(
+        Expected(round(100 * math.expm1(each.effect), 6), each.probes, each.trials, each.ends) for each in expectations
+    )
+    if layout_of(planned.design).exact:  # every probe is as large as the first
+        each_probe = len(planned.plan.trials)
+        expectations = tuple(
+            replace(expectation, trials=expectation.probes * each_probe) for expectation in expectations
+        )
+        return BisectOutline(asked, noise.source, setup.seconds(planned.plan) / each_probe, expectations, budget)
+    load = study.workload.before_steady + study.workload.steady + study.workload.ramp_down
+    return BisectOutline(asked, noise.source, load + overhead, expectations, budget)
