@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use crate::clock::{decimal_at, wall_clock};
+use crate::clock::{beginning, decimal_at, wall_clock};
 use crate::decorators::Splitter;
 use crate::forms::form;
 use crate::log::{Damaged, Log, Read};
@@ -20,11 +20,16 @@ const OVERLONG: &str = "(a line that is too long)\n";
 const ENOUGH: usize = 400;
 const MOST: usize = 20_000;
 const LETTERS: usize = 1 << 23;
+/// Letters of a line of another format.
+const WIDEST: usize = 1000;
 /// Lines by which a file is known as a log.
 const TELLING: usize = 200;
 
 form!(RECORDS, r"(?:\d{4}-\d\d-\d\dT[\d:.,]{8,20}[+-]\d{4}: )?\d{1,12}[.,]\d{3}: (?:#\d{1,9}: )?\[(?:Full )?GC\b");
 form!(JROCKIT, r"\[memory *\].*(?:GC|[YO]C)\b.*\dK(?:B)?->\d+K|\[(?:YC|OC)#\d+\]");
+form!(IBM, r"\A\s*<(?:AF(?:\[\d+\])?|GC[\[(]\d+[\])]): |\AGC \d+: starting collection");
+form!(HP, r"\A<GC: \d+ +\d+[. ]");
+form!(GO, r"\Agc \d+ @\d+\.\d+s \d+%: ");
 form!(COLLECTION, r"GC\((\d{1,15})\) ");
 
 #[derive(Clone)]
@@ -83,7 +88,7 @@ pub struct Input {
     looking: bool, // at the first lines alone
     unwrapping: Unwrapping,
     reader: Option<Reader>,
-    jrockit: bool,
+    other: &'static str, // whose log it is, of those that are not read
 }
 
 /// What the first lines tell: whether they are a collector's, and when they were written (`order` 0: unix seconds,
@@ -107,7 +112,7 @@ impl Input {
             looking,
             unwrapping: Unwrapping::default(),
             reader: None,
-            jrockit: false,
+            other: "",
         }
     }
 
@@ -202,7 +207,9 @@ impl Input {
         let sample = std::mem::take(&mut self.sample);
         self.unwrapping = Unwrapping::learn(&sample);
         let lines = self.unwrapping.all(&sample);
-        self.jrockit = lines.iter().any(|text| JROCKIT.is_match(text));
+        let others = [("JRockit", &JROCKIT), ("IBM before J9", &IBM), ("HP-UX", &HP), ("Go", &GO)];
+        let other = others.iter().find(|(_, form)| lines.iter().any(|text| form.is_match(beginning(text, WIDEST))));
+        self.other = other.map_or("", |(name, _)| name);
         self.reader = Some(Reader::of(&lines));
         sample.iter().try_for_each(|text| self.take(text))
     }
@@ -239,7 +246,7 @@ impl Input {
                 reader.take(&rest);
             }
         }
-        let about = [("overlong", json!(self.overlong)), ("jrockit", json!(self.jrockit))];
+        let about = [("overlong", json!(self.overlong)), ("other", json!(self.other))];
         self.reader.map(|reader| reader.finish().bytes(&about)).ok_or(Damaged)
     }
 
@@ -247,7 +254,7 @@ impl Input {
     pub fn first(&self) -> First {
         let sample = &self.sample[..self.sample.len().min(TELLING)];
         let lines = Unwrapping::learn(sample).all(sample);
-        let is_log = lines.iter().any(|text| is_marked(crate::clock::beginning(text, LONGEST)));
+        let is_log = lines.iter().any(|text| is_marked(beginning(text, LONGEST)));
         let (mut splitter, mut number) = (Splitter::default(), None);
         for text in &lines {
             let line = splitter.split(text);
@@ -258,14 +265,14 @@ impl Input {
             }) {
                 return First { is_log, order, value };
             }
-            if let Some(value) = wall_clock(crate::clock::beginning(text, 28)) {
+            if let Some(value) = wall_clock(beginning(text, 28)) {
                 return First { is_log, order: 0, value };
             }
             if let Some(end) = decimal_at(text.as_bytes(), 0, 12, 9).filter(|end| text[*end..].starts_with(": ")) {
                 let value = crate::clock::number(&text[..end]).unwrap_or(0.0);
                 return First { is_log, order: 1, value };
             }
-            let found = COLLECTION.captures(crate::clock::beginning(text, 1000));
+            let found = COLLECTION.captures(beginning(text, 1000));
             number = number.or_else(|| found.and_then(|found| found[1].parse().ok()));
         }
         First { is_log, order: number.map_or(3, |_| 2), value: number.unwrap_or(0.0) }

@@ -3,6 +3,8 @@
 //! Unlike today's logs, a record carries the time at which it began, and other threads write into the middle of it.
 //! Names are those of the unified log, so that figures of both can be laid side by side.
 
+mod shenandoah;
+
 use memchr::memmem;
 
 use crate::clock::{decimal, decimal_at, digits, size, wall_clock, whole};
@@ -18,8 +20,13 @@ form!(
 );
 form!(ADDRESSES, r"\[0x[^\[\]()]*\)"); // of -XX:+PrintHeapAtGC, half open: no bracket of a record
 form!(REMARK, r"\A\[GC[^\[\]]*\[YG occupancy");
-form!(OLD, r"\[(?:Tenured|CMS|PSOldGen|ParOldGen)[^\[\]]*?: \d+K->\d+K"); // a collection of all of the heap
-form!(HISTOGRAM, r"\A(?: num +#instances|-{20}|\s*\d{1,9}: +\d{1,16} +\d{1,16} +\S|Total +\d{1,16} +\d{1,16}\s*$)");
+// A collection of all of the heap.
+form!(OLD, r"\[(?:Tenured|CMS|PSOldGen|ParOldGen)[^\[\]]*?: \d+K->\d+K");
+// Rows inside a record: of a class histogram, of the free lists of CMS (-XX:PrintFLSStatistics).
+form!(
+    TABLE,
+    r"\A(?: num +#instances|-{20}|\s*\d{1,9}: +\d{1,16} +\d{1,16} +\S|Total +\d{1,16} +\d{1,16}\s*$|size\[\d{1,9}\] : demand)"
+);
 form!(
     G1_HEAP,
     r"Heap: (\d{1,16}(?:[.,]\d{1,9})?)([BKMG])\([\d.,]+[BKMG]\)->(\d{1,16}(?:[.,]\d{1,9})?)([BKMG])\((\d{1,16}(?:[.,]\d{1,9})?)([BKMG])\)"
@@ -100,7 +107,8 @@ fn counted(text: &[u8], at: usize) -> usize {
 fn begins(text: &str) -> bool {
     let at = counted(text.as_bytes(), stamp(text).end);
     let rest = &text.as_bytes()[at..];
-    ["[GC", "[Full GC", "[Incremental GC"].iter().any(|word| rest.starts_with(word.as_bytes()))
+    let words = ["[GC", "[Full GC", "[Incremental GC"];
+    words.iter().any(|word| rest.starts_with(word.as_bytes())) && !rest.starts_with(b"[GC Worker")
 }
 
 /// A record that begins within `text`, with its own time.
@@ -169,7 +177,9 @@ fn stamped_before(text: &[u8], end: usize) -> Option<usize> {
 
 /// Whether these first lines of a log are in this format.
 pub fn recognises(lines: &[String]) -> bool {
-    lines.iter().any(|text| begins(text) || (text.contains("Server VM (") && HEADER.is_match(text)))
+    lines.iter().any(|text| {
+        begins(text) || shenandoah::line(text).is_some() || (text.contains("Server VM (") && HEADER.is_match(text))
+    })
 }
 
 /// A line beside the records: details of G1, the heap's state, what the JVM says of itself, CMS's own threads.
@@ -193,12 +203,13 @@ fn is_detail(text: &str) -> bool {
 pub struct Reader {
     pub log: Log,
     open: String,                  // a record that is not complete yet
-    bound: u64,                    // lines of histograms in it
+    bound: u64,                    // rows of tables in it
     place: usize,                  // up to where its brackets were counted
     depth: usize,                  // how many are open there
     line: u64,                     // of its beginning
     native: Option<f64>,           // s, when the next collection of a native image began
     around: Option<(String, u64)>, // a remark whose young collection is being read
+    cycles: i64,                   // of Shenandoah
     ended: bool,
 }
 
@@ -213,6 +224,7 @@ impl Reader {
             line: 0,
             native: None,
             around: None,
+            cycles: 0,
             ended: true,
         }
     }
@@ -273,8 +285,8 @@ impl Reader {
             }
             return self.detail(text);
         }
-        if HISTOGRAM.is_match(text) {
-            self.bound += 1; // of a full collection; names of classes have brackets of their own
+        if TABLE.is_match(text) {
+            self.bound += 1; // names of classes have brackets of their own
             return Ok(());
         }
         let beside = if text.contains("concurrent-") { BESIDE.replace(text, "") } else { text.into() };
@@ -413,7 +425,8 @@ impl Reader {
                 promoted = Some(((heap.after - after) - (heap.before - before)).max(0));
             }
         }
-        if self.log.jvms[jvm].collector.is_empty() {
+        let before = self.log.jvms[jvm].collector.as_str();
+        if before.is_empty() || (before == "Serial" && record.contains("CMS-initial-mark")) {
             let who = USES.iter().find(|(mark, _)| record.contains(mark)).map_or("", |(_, who)| who);
             self.log.jvms[jvm].collector = who.to_owned();
         }
@@ -440,6 +453,9 @@ impl Reader {
         }
         let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
         let unified = || has("GC(") && forms::OF_UNIFIED.is_match(crate::clock::beginning(text, 1000));
+        if let Some(line) = shenandoah::line(text) {
+            return self.shenandoah(text, &line);
+        }
         if unified() || has("<exclusive-end") || (has("[Pause ") && has(" ms]")) {
             self.log.not_known(self.log.lines, text);
         }

@@ -27,7 +27,7 @@ form!(COLOUR, r"(?:\x1b|#033|\^\[)\[[0-9;:?]{0,40}[A-Za-z]");
 // Of the unified log's messages, JDK 8's records, OpenJ9's elements, JRockit's lines.
 form!(
     MARK,
-    r"GC\(\d+\) |\[(?:Full )?GC\b|<verbosegc|<exclusive-|Using (?:The )?[A-Z]|\[(?:YC|OC)#\d|\[memory *\]|CMS-concurrent"
+    r"GC\(\d+\) |\[(?:Full )?GC\b|<verbosegc|<exclusive-|Using (?:The )?[A-Z]|\[(?:YC|OC)#\d|\[memory *\]|CMS-concurrent|\[Pause [A-Z].*ms\]"
 );
 form!(
     RECORD,

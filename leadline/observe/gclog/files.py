@@ -273,8 +273,8 @@ def parse_files(log: LogFiles) -> GcLog:
             "the policies gencon, balanced, optthruput, optavgpause are"
         )
     if files.lines and not files.jvms:
-        if rest["jrockit"]:
-            raise ForLibrary(f"{log.name} is a log of JRockit")
+        if rest["other"]:
+            raise ForLibrary(f"{log.name} is a log of {rest['other']}")
         raise UsageError(
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"

@@ -102,7 +102,7 @@ def _log_of(data: memoryview) -> tuple[GcLog, dict[str, Any]]:
         log.jvms.append(jvm)
     for name in ("unknown", "damaged"):
         setattr(log, name, [UnknownLine(number, shown(text)) for number, text in about.pop(name)])
-    rest = {name: about.pop(name) for name in ("overlong", "jrockit")}
+    rest = {name: about.pop(name) for name in ("overlong", "other")}
     for name, value in about.items():
         setattr(log, name, value)
     return log, rest

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadline.observe.gclog import parse, summary
+from leadline.observe.gclog.files import ForLibrary
 
 KIB = 1024
 JDK8 = """\
@@ -277,7 +278,7 @@ def test_openj9_that_is_still_being_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        JDK8.split("2026")[0] + "2.500: [Pause Init Mark, 0.123 ms]\n",
+        JDK8.split("2026")[0] + "2.500: [Pause Of Tomorrow, 0.123 ms]\n",
         '<verbosegc version="20090417_AA">\n<af type="tenured" id="1" timestamp="Oct 07 11:46:23 2012">\n',
     ],
 )
@@ -285,3 +286,67 @@ def test_forms_that_are_not_read_are_loud(text: str, tmp_path: Path) -> None:
     path = tmp_path / "gc.log"
     path.write_text(text)
     assert "not known" in "".join(parse(path).warnings)
+
+
+def test_shenandoah_of_jdk_8(tmp_path: Path) -> None:
+    """A pause and a phase a line, with the time at its end; a cycle is from its reset to its last cleanup."""
+    lines = []
+    for cycle in range(3):
+        at = 5 + 3 * cycle
+        lines += [
+            f"{at}.000: [Concurrent reset, start]",
+            "    Using 2 of 4 workers for concurrent reset",
+            f"{at}.010: [Concurrent reset 300M->300M(512M), 5.000 ms]",
+            f"{at}.100: [Pause Init Mark (process weakrefs), start]",
+            f"{at}.102: [Pause Init Mark (process weakrefs), 1.500 ms]",
+            f"{at}.300: [Pause Final Mark, 2.500 ms]",
+            f"{at}.400: [Concurrent cleanup 310M->{120 + cycle}M(512M), 0.050 ms]",
+            f"{at}.900: [Concurrent cleanup 200M->{100 + cycle}M(512M), 0.050 ms]",
+        ]
+    text = "\n".join([*lines, "20.000: [Pause Degenerated GC (Update Refs) 500M->90M(512M), 184.490 ms]", ""])
+    pauses = read(text, tmp_path)
+    assert pauses[:2] == [("Pause Init Mark (process weakrefs)", 1.5, None), ("Pause Final Mark", 2.5, None)]
+    assert pauses[6:] == [("Pause Degenerated GC (Update Refs)", 184.49, (500 * KIB, 90 * KIB))]
+    log = parse(tmp_path / "gc.log")
+    assert [cycle.heap.after >> 20 for cycle in log.cycles if cycle.heap] == [100, 101, 102]
+    assert [cycle.ms for cycle in log.cycles] == [pytest.approx(895)] * 3
+    assert [jvm.collector for jvm in log.jvms] == ["Shenandoah"]
+    assert {finding.name for finding in summary(log).findings} >= {"degenerated"}
+
+
+def test_details_of_g1_that_lost_their_indentation_are_no_records(tmp_path: Path) -> None:
+    assert read("\n".join(line.strip() for line in G1.splitlines()) + "\n", tmp_path) == read(G1, tmp_path)
+
+
+def test_free_lists_of_cms_inside_a_record(tmp_path: Path) -> None:
+    """-XX:PrintFLSStatistics=2: hundreds of rows, with brackets of their own."""
+    rows = "".join(f"size[{size}] : demand: 1, old_rate: 0.0\n" for size in range(300))
+    text = (
+        "0.339: [GCBefore GC:\nStatistics for BinaryTreeDictionary:\nMax   Chunk Size: 9\n"
+        "0.339: [ParNew: 900K->900K(1000K), 0.0001 secs]0.340: [CMS (concurrent mode failure)\n"
+        f"{rows}: 1900K->500K(2000K), 0.0200000 secs] 2800K->500K(3000K), 0.0300000 secs]\n"
+    )
+    assert read(text, tmp_path) == [("Pause Full (concurrent mode failure)", pytest.approx(30), (2800, 500))]
+
+
+def test_cms_with_one_thread_for_the_young_is_no_serial_collector(tmp_path: Path) -> None:
+    text = SERIAL + "2.000: [GC [1 CMS-initial-mark: 500K(2000K)] 700K(3000K), 0.0020000 secs]\n"
+    read(text, tmp_path)
+    assert [jvm.collector for jvm in parse(tmp_path / "gc.log").jvms] == ["CMS"]
+
+
+@pytest.mark.parametrize(
+    ("line", "whose"),
+    [
+        ("<AF[1]: Allocation Failure. need 528 bytes, 0 ms since last AF>", "IBM before J9"),
+        ("<GC(2): freed 9 bytes in 280 ms, 86% free (9/10)>", "IBM before J9"),
+        ("GC 1: starting collection, threshold allocation reached.", "IBM before J9"),
+        ("<GC: 2 4.020320 1 104 32 25179176 0 107544576 0 0 13369344 0.117212 >", "HP-UX"),
+        ("gc 1 @0.058s 0%: 0+1.9+0 ms clock, 4->4->1 MB, 5 MB goal, 4 P", "Go"),
+    ],
+)
+def test_older_formats_and_others_go_to_the_library_by_name(line: str, whose: str, tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    path.write_text(f"{line}\n")
+    with pytest.raises(ForLibrary, match=f"is a log of {whose}"):
+        parse(path)
