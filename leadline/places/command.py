@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NoReturn
+from typing import Any
 
 from leadline.host.base import Host
 from leadline.host.bystanders import Bystanders, Others
@@ -24,26 +24,13 @@ from leadline.model.disturbance import MachineUse
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import AtStart, Knob, KnobOwner, Level
 from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
-from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.stack import places
 from leadline.store.labfile import services_of
 from leadline.trial.command import figures_of
-from leadline.trial.system import (
-    InTurns,
-    LoadOutcome,
-    Measured,
-    OnLoad,
-    OnSlot,
-    SecondSeries,
-    Settings,
-    System,
-    Unobserved,
-    Window,
-    WindowMeasured,
-)
+from leadline.trial.system import LoadOutcome, Measured, OnLoad, RunsAlone, SecondSeries, Settings, only_alone
 
 RUNS = "runs.json"  # in a trial's directory
 IMAGE_SIZE = 2 << 30  # bytes of a file system of its own
@@ -51,7 +38,37 @@ _SETUP = 600.0  # seconds of ``setup`` and of each ``prepare``
 _NOT_OF_A_JDK = shutil.ignore_patterns("src.zip", "jmods", "man", "legal", "demo")
 
 
-class CommandSystem(Unobserved, AtStart):
+class CommandRecording:
+    """Reads the runs of a program. ``others``: what other programs used during the last load."""
+
+    others: Others | None = None
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        rows = json_object_file(directory / RUNS)["runs"]
+        responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
+        begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
+        sentence = "whole processes, from start to end"
+        return Measured(responses, SteadyState("steady", 0.0, sentence), Phases(begin, begin, end, end))
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """Of all its runs together."""
+        bystanders = self.others
+        if bystanders is None:
+            return [None for _ in stretches]
+        return [
+            MachineUse({"others_cpu": bystanders.others, "steal": bystanders.steal}, bystanders.programs)
+            for _ in stretches
+        ]
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        return SecondSeries([], {name: [] for name in ("throughput", "mean", "p50", "p99")})
+
+    measure_windows = measure_turns = idle_cpu = only_alone
+
+
+class CommandSystem(RunsAlone, AtStart):
     """Implements ``leadline.trial.system.System`` for a study with ``command``."""
 
     def __init__(self, study: Study, command: CommandLoad, host: Host, lab: Path) -> None:
@@ -62,7 +79,7 @@ class CommandSystem(Unobserved, AtStart):
         self._java = find_java(self._command.java) if self._command.java is not None else None
         self._places: dict[str, Path] = {}  # of this run: its files lie there, set up
         self._levels: dict[str, Level] = {}
-        self._others: Others | None = None  # what others used during the last load
+        self.recording = CommandRecording()
         self._notes: list[str] = []  # of the last load
 
     def versions(self) -> Mapping[str, str]:
@@ -122,7 +139,7 @@ class CommandSystem(Unobserved, AtStart):
                     rows.append({"started": timed.figures["started"], **figures_of(timed)})
                 on_load(LoadSecond(float(number), "steady", 1 / timed.figures["wall"], 0.0, 0))
             floor = watch.floor(self._command.timeout)
-        self._others = beside.used()
+        self.recording.others = beside.used()
         if any(row["peak_memory"] <= floor for row in rows):
             rows = [{name: value for name, value in row.items() if name != "peak_memory"} for row in rows]
             self._notes.append(f"peak memory is left out: below {floor:.0f} MiB it is that of who starts the program")
@@ -139,54 +156,6 @@ class CommandSystem(Unobserved, AtStart):
 
     def collect(self, directory: Path) -> Sequence[str]:
         return ()
-
-    def measure(self, directory: Path, startup: float) -> Measured:
-        rows = json_object_file(directory / RUNS)["runs"]
-        responses = {name: median(row[name] for row in rows) for name in rows[0] if name != "started"}
-        begin, end = rows[0]["started"], rows[-1]["started"] + rows[-1]["wall"]
-        sentence = "whole processes, from start to end"
-        return Measured(responses, SteadyState("steady", 0.0, sentence), Phases(begin, begin, end, end))
-
-    def beside(self, number: int) -> System:
-        if number:
-            _only_alone()
-        return self
-
-    def load_in_slots(
-        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
-    ) -> LoadOutcome:
-        _only_alone()
-
-    def load_in_turns(
-        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
-    ) -> Sequence[LoadOutcome | TrialFailure]:
-        _only_alone()
-
-    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
-        _only_alone()
-
-    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
-        _only_alone()
-
-    def idle_cpu(
-        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
-    ) -> Sequence[float | None]:
-        _only_alone()
-
-    def machine_use(
-        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
-    ) -> Sequence[MachineUse | None]:
-        """Of all its runs together."""
-        bystanders = self._others
-        if bystanders is None:
-            return [None for _ in stretches]
-        return [
-            MachineUse({"others_cpu": bystanders.others, "steal": bystanders.steal}, bystanders.programs)
-            for _ in stretches
-        ]
-
-    def seconds(self, directory: Path) -> SecondSeries:
-        return SecondSeries([], {name: [] for name in ("throughput", "mean", "p50", "p99")})
 
     @property
     def _place(self) -> str:
@@ -262,7 +231,3 @@ def _failed(run: Timed, told: str, words: str) -> TrialFailure:
     late = run.exit_code is None and "status" in run.figures
     evidence = Evidence(Event.LATE if late else Event.ENDED, exit_code=run.exit_code)
     return blamed(evidence, told if late or evidence.signal is None else f"{told} ({evidence.how})", words)
-
-
-def _only_alone() -> NoReturn:
-    raise blamed(Evidence(Event.REFUSED), "a command runs alone from start to end")

@@ -19,7 +19,6 @@ from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.load.series import asked_in
 from leadline.model.blame import Event, Evidence, Part, blamed
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import KnobOwner
 from leadline.model.plan import Slot, stretches
@@ -27,7 +26,6 @@ from leadline.model.record import AuditRecord
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext, ObserverSet
-from leadline.observe.machine import MachineLines
 from leadline.observe.pools import compiled_since
 from leadline.observe.profile import ProfileObserver
 from leadline.stack.assembly import Stack
@@ -37,19 +35,16 @@ from leadline.stack.options import StackOptions
 from leadline.store.labfile import services_of
 from leadline.trial import measure as measure_module
 from leadline.trial.drivers import Pacer, check_drivers, load_together, reach_drivers
-from leadline.trial.measure import idle_cpu, measure, measure_turns, measure_windows, seconds
+from leadline.trial.measure import DriverRecording
 from leadline.trial.system import (
     Compiled,
     InTurns,
     LoadOutcome,
-    Measured,
     OnLoad,
     OnSlot,
-    SecondSeries,
+    Recording,
     Settings,
     System,
-    Window,
-    WindowMeasured,
     observers_of,
 )
 
@@ -57,6 +52,13 @@ _POLL = 0.2  # seconds between two looks at the driver and the services
 _READY = 60.0  # seconds until every driver of instances side by side must be ready
 _LEAD = 1.0  # seconds from then to the start they are told
 _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts as hung
+
+
+def roles_elsewhere(study: Study) -> list[str]:
+    """Of a study, not on the application's host; a database that somebody else runs is on it, and is not seen."""
+    choice = study.stack
+    without = choice.web is not None or (choice.own is not None and choice.own.content.database.kind == "none")
+    return ["database"] if without else []
 
 
 class RealSystem:
@@ -96,6 +98,10 @@ class RealSystem:
         )
         home = services_of(self._lab) / study.study
         return Stack(study.stack, self._host, home / f"instance-{instance}" if instance else home, options)
+
+    @property
+    def recording(self) -> Recording:
+        return DriverRecording(roles_elsewhere(self._study))
 
     def versions(self) -> Mapping[str, str]:
         return self._stack.versions()
@@ -370,38 +376,6 @@ class RealSystem:
         before = set(self._observers.warnings)
         self._observers.collect_from(directory)
         return [warning for warning in self._observers.warnings if warning not in before]
-
-    def measure(self, directory: Path, startup: float) -> Measured:
-        return measure(directory, startup)
-
-    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
-        return measure_windows(directory, windows)
-
-    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
-        return measure_turns(directory, startup, windows)
-
-    def idle_cpu(
-        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
-    ) -> Sequence[float | None]:
-        return idle_cpu(directory, others, windows)
-
-    @property
-    def _roles_elsewhere(self) -> Sequence[str]:
-        """Of the study, not on the application's host; a database that somebody else runs is on it, and is not seen."""
-        choice = self._study.stack
-        without = choice.web is not None or (choice.own is not None and choice.own.content.database.kind == "none")
-        return ["database"] if without else []
-
-    def machine_use(
-        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
-    ) -> Sequence[MachineUse | None]:
-        lines = MachineLines(
-            directory / "series", [directory / "series" for directory in beside], self._roles_elsewhere
-        )
-        return [lines.use(windows) for windows in stretches]
-
-    def seconds(self, directory: Path) -> SecondSeries:
-        return seconds(directory)
 
 
 def _begin_together(systems: Sequence[RealSystem]) -> int:

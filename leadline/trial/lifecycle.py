@@ -314,12 +314,12 @@ class Attempt:
 
     def measure(self) -> None:
         with self.step("measure"):
-            measured = self.system.measure(self.directory, self.startup)
+            measured = self.system.recording.measure(self.directory, self.startup)
             if self.changes is not None:
                 from leadline.trial.slotmeasure import measure_slots  # its libraries take seconds to load
 
                 steady, phases = measure_slots(
-                    self.changes, self.system, self.runner.study, self.directory, measured.phases
+                    self.changes, self.system.recording, self.runner.study, self.directory, measured.phases
                 )
                 measured = replace(measured, steady=steady, phases=phases)
             self.keep(measured)
@@ -411,7 +411,7 @@ class Attempt:
         store.set_steady(self.trial, replace(measured.steady, sentence=sentence), measured.phases)
         store.add_responses(self.trial, self.number, measured.responses)
         spans = under_load(self.planned, measured.phases)
-        self.use = self.system.machine_use(self.directory, [spans], beside)[0]
+        self.use = self.system.recording.machine_use(self.directory, [spans], beside)[0]
         store.add_machine_use(self.trial, self.number, self.use)
         errors = measured.responses.get("errors", 0.0)
         if errors > limits.errors and self.changes is None:  # a slot has its own limit

@@ -22,10 +22,12 @@ from leadline.load.series import (
     steady_series,
 )
 from leadline.load.within import responses_of, within_limits
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
 from leadline.model.result import COMPILES, STARVES, SteadyState
 from leadline.model.units import rounded
+from leadline.observe.machine import MachineLines
 from leadline.observe.window import (
     CpuLines,
     Recorded,
@@ -200,6 +202,27 @@ def seconds(directory: Path) -> SecondSeries:
         "p99": [row.p99 for row in rows],
     }
     return SecondSeries([started + row.second for row in rows], values)
+
+
+class DriverRecording:
+    """What the driver and the observers of a trial wrote. ``elsewhere``: roles that do not run on this machine."""
+
+    def __init__(self, elsewhere: Sequence[str] = ()) -> None:
+        self._elsewhere = elsewhere
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        return measure(directory, startup)
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        lines = MachineLines(directory / "series", [other / "series" for other in beside], self._elsewhere)
+        return [lines.use(windows) for windows in stretches]
+
+    measure_windows = staticmethod(measure_windows)
+    measure_turns = staticmethod(measure_turns)
+    idle_cpu = staticmethod(idle_cpu)
+    seconds = staticmethod(seconds)
 
 
 def _recorded(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:

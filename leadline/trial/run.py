@@ -153,7 +153,7 @@ class StudyRun:
         from leadline.trial.slotmeasure import settle  # its libraries take seconds to load
 
         try:
-            sentence = settle(self.store, study_id, self.system)
+            sentence = settle(self.store, study_id, self.system.recording)
         except LeadlineError as error:
             sentence = f"the wash-out could not be estimated: {error}"
         if sentence:

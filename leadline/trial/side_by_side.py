@@ -186,12 +186,13 @@ def _measure(attempt: Attempt, others: Sequence[Path]) -> None:
     with attempt.step("measure"):
         gone = _not_idle(attempt, others, windows)
         windows_ = [window for at, window in enumerate(windows) if at not in gone]
-        measure_turns = attempt.system.measure_turns(attempt.directory, attempt.startup, windows_)
+        measure_turns = attempt.system.recording.measure_turns(attempt.directory, attempt.startup, windows_)
         if attempt.changes is not None:
             from leadline.trial.slotmeasure import measure_turn_slots  # its libraries take seconds to load
 
             study = attempt.runner.study
-            steady = measure_turn_slots(attempt.changes, attempt.system, study, attempt.directory, gone, others)
+            recording, directory = attempt.system.recording, attempt.directory
+            steady = measure_turn_slots(attempt.changes, recording, study, directory, gone, others)
             attempt.changes.check_some()
             measure_turns = replace(measure_turns, steady=steady)
         attempt.keep(measure_turns, others)
@@ -201,7 +202,8 @@ def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[
     """Windows in which the others were not idle, and why they are left out; audited. Raises TrialFailure where too many
     are.
     """
-    bound, used = idle_cpus(attempt.runner.study.design), attempt.system.idle_cpu(attempt.directory, others, windows)
+    bound = idle_cpus(attempt.runner.study.design)
+    used = attempt.system.recording.idle_cpu(attempt.directory, others, windows)
     idle = [math.nan if cpu is None else cpu for cpu in used]
     gone = {
         at: f"idle instances used {cpu:.2f} CPUs" if math.isfinite(cpu) else "the CPU of idle instances is not known"

@@ -25,7 +25,7 @@ from leadline.store.lab import Store
 from leadline.store.rows import SlotMeasured
 from leadline.trial.measure import worst
 from leadline.trial.slots import BROKEN, BegunSlot, SlotChanges
-from leadline.trial.system import SecondSeries, System, Window, WindowMeasured
+from leadline.trial.system import Recording, SecondSeries, Window, WindowMeasured
 
 _LAST = 2.0  # seconds before a slot that tell whether it began healthy
 _UNNOTICED = 0.05  # seconds of a measured second that may still have the old levels
@@ -33,7 +33,7 @@ _SERIES = "slots"  # series/slots.parquet: metric = response, subject = index of
 
 
 def measure_slots(
-    changes: SlotChanges, system: System, study: Study, directory: Path, phases: Phases
+    changes: SlotChanges, recording: Recording, study: Study, directory: Path, phases: Phases
 ) -> tuple[SteadyState, Phases]:
     """Store every slot's responses and the per-second series; returns the verdict on the trial and its phases.
 
@@ -42,20 +42,20 @@ def measure_slots(
     many errors, or without a transaction, fails as ``workload``.
     """
     wash_out = wash_out_of(study.design)
-    series = system.seconds(directory)
+    series = recording.seconds(directory)
     begun = changes.begun
     _write_series(directory, series, begun)
     verdict = _verdict(series, begun)
     start = begun[0].due_ns / 1e9
     cut = verdict.cut or 0.0
     warming = {slot.slot.index: WARMING for slot in begun if slot.slot.begin < cut}
-    _store(changes, system, study, directory, wash_out, warming)
+    _store(changes, recording, study, directory, wash_out, warming)
     return verdict, replace(phases, steady_from=start + cut, steady_until=begun[-1].end_ns / 1e9)
 
 
 def measure_turn_slots(
     changes: SlotChanges,
-    system: System,
+    recording: Recording,
     study: Study,
     directory: Path,
     left_out: Mapping[int, str],
@@ -64,13 +64,13 @@ def measure_turn_slots(
     """Store every slot of an instance in a rotation; the verdict on its own seconds, with each treatment's own level
     taken out. ``left_out``: slot -> why it has no part in the analysis; ``beside``: directories of the other instances.
     """
-    _store(changes, system, study, directory, wash_out_of(study.design), left_out, beside)
-    return _verdict(system.seconds(directory), changes.begun)
+    _store(changes, recording, study, directory, wash_out_of(study.design), left_out, beside)
+    return _verdict(recording.seconds(directory), changes.begun)
 
 
 def _store(
     changes: SlotChanges,
-    system: System,
+    recording: Recording,
     study: Study,
     directory: Path,
     wash_out: float,
@@ -81,13 +81,13 @@ def _store(
         _window(slot.due_ns / 1e9, slot.done.set_at_ns / 1e9 if slot.done else None, slot.end_ns / 1e9, wash_out)
         for slot in changes.begun
     ]
-    measure_windows = system.measure_windows(directory, windows)
-    before = system.measure_windows(directory, _before(changes.begun))
+    measure_windows = recording.measure_windows(directory, windows)
+    before = recording.measure_windows(directory, _before(changes.begun))
     limit = study.limits.errors
     wrong = [_wrong(measured, limit) for measured in measure_windows]
     broken = [slot.failure is not None or bool(why) for slot, why in zip(changes.begun, wrong, strict=True)]
     carried = carried_over(broken, [bool(_wrong(measured, limit)) for measured in before])
-    machine = _machine(system, directory, measure_windows, beside)
+    machine = _machine(recording, directory, measure_windows, beside)
     findings = _restarts(changes)
     rows = []
     for at, (slot, measured, use) in enumerate(zip(changes.begun, measure_windows, machine, strict=True)):
@@ -176,7 +176,7 @@ def _since(begun: Sequence[BegunSlot], origin: int | None) -> str:
     return f", since slot {begun[origin].slot.index + 1}"
 
 
-def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float) -> None:
+def remeasure(store: Store, record: StudyRecord, recording: Recording, wash_out: float) -> None:
     """Measure the slots of all finished trials once more with another wash-out (seconds), from their files, and store
     that in place of what was there. Failures found before stay; trials measured with this wash-out are passed over.
     """
@@ -188,8 +188,8 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
         if all(_begins(window, slot) for window, (slot, _) in zip(windows, slots, strict=True)):
             continue
         rows = []
-        measured = system.measure_windows(trial.directory, windows)
-        machine = _machine(system, trial.directory, measured)
+        measured = recording.measure_windows(trial.directory, windows)
+        machine = _machine(recording, trial.directory, measured)
         for (slot, _), windows_, use in zip(slots, measured, machine, strict=True):
             begin, end = windows_.window.begin, windows_.window.end
             rows.append(SlotMeasured(slot.index, begin, end, windows_.responses, slot.left_out, use))
@@ -200,9 +200,9 @@ def remeasure(store: Store, record: StudyRecord, system: System, wash_out: float
 
 
 def _machine(
-    system: System, directory: Path, found: Sequence[WindowMeasured], beside: Sequence[Path] = ()
+    recording: Recording, directory: Path, found: Sequence[WindowMeasured], beside: Sequence[Path] = ()
 ) -> Sequence[MachineUse | None]:
-    return system.machine_use(directory, [[(window.window.begin, window.window.end)] for window in found], beside)
+    return recording.machine_use(directory, [[(window.window.begin, window.window.end)] for window in found], beside)
 
 
 def slot_series(trial: TrialRecord) -> tuple[SlotSeconds, ...]:
@@ -314,7 +314,7 @@ def slots_of(record: StudyRecord) -> dict[int, tuple[SlotSeconds, ...]]:
     return {trial.id: slot_series(trial) for trial in record.trials if trial.state == TrialState.DONE and trial.slots}
 
 
-def settle(store: Store, study_id: int, system: System) -> str:
+def settle(store: Store, study_id: int, recording: Recording) -> str:
     """At the end of a run: estimate the wash-out and measure every slot with it. Returns what was found in a sentence,
     empty for a study that has none to settle. Raises LeadlineError when a trial's files are gone.
     """
@@ -322,5 +322,5 @@ def settle(store: Store, study_id: int, system: System) -> str:
     settled = settled_wash_out(record, slots_of(record))
     if settled is None:
         return ""
-    remeasure(store, record, system, settled.seconds)
+    remeasure(store, record, recording, settled.seconds)
     return settled.sentence

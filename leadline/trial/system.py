@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from leadline.host.base import Host
 from leadline.model.disturbance import MachineUse
@@ -156,6 +156,49 @@ class Unobserved:
         """Nothing runs beside the load."""
 
 
+def only_alone(*_: object, **__: object) -> NoReturn:
+    """In place of what a trial that runs alone from start to end cannot do: its plan is refused before it is asked."""
+    raise AssertionError("a trial that runs alone has no slots, no turns and no neighbours")
+
+
+class RunsAlone(Unobserved):
+    """A system whose trials run alone from start to end."""
+
+    beside = load_in_slots = load_in_turns = only_alone
+
+
+class Recording(Protocol):
+    """What trials left in their directories, read from the files alone. Every method raises TrialFailure with its class
+    where they do not tell.
+    """
+
+    def measure(self, directory: Path, startup: float) -> Measured: ...
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        """Responses of each window of the load, named as ``measure`` names them (``startup`` left out), in the order
+        of ``windows``. A window without a successful transaction has none, and a reason.
+        """
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        """As ``measure``, over all of these windows of the load together, seconds from its start."""
+
+    def idle_cpu(
+        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
+    ) -> Sequence[float | None]:
+        """CPU that the services of the ``others``, which ran beside this one, used in each window of this one's load,
+        all together, as a share of one CPU; None where one of them was not recorded.
+        """
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """What else the machine did in each stretch of windows (unix seconds); None where it was not recorded.
+        ``beside``: directories of trials that ran side by side with this one.
+        """
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        """The load second by second."""
+
+
 class System(Protocol):
     """One stack on one host. Every method raises TrialFailure with its class when it cannot do its work."""
 
@@ -227,28 +270,6 @@ class System(Protocol):
     def collect(self, directory: Path) -> Sequence[str]:
         """Turn raw recordings into series; returns warnings. Works after a failure too."""
 
-    def measure(self, directory: Path, startup: float) -> Measured: ...
-    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
-        """Responses of each window of the load, named as ``measure`` names them (``startup`` left out), in the order
-        of ``windows``. A window without a successful transaction has none, and a reason. Works on the files alone.
-        """
-
-    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
-        """As ``measure``, over all of these windows of the load together, seconds from its start."""
-
-    def idle_cpu(
-        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
-    ) -> Sequence[float | None]:
-        """CPU that the services of the ``others``, which ran beside this one, used in each window of this one's load,
-        all together, as a share of one CPU; None where one of them was not recorded. Works on the files alone.
-        """
-
-    def machine_use(
-        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
-    ) -> Sequence[MachineUse | None]:
-        """What else the machine did in each stretch of windows (unix seconds); None where it was not recorded.
-        ``beside``: directories of trials that ran side by side with this one.
-        """
-
-    def seconds(self, directory: Path) -> SecondSeries:
-        """The load second by second. Works on the files alone."""
+    @property
+    def recording(self) -> Recording:
+        """Reads what its trials left."""

@@ -144,7 +144,7 @@ def counted(before: Mapping[str, Mapping[str, int]], outcome: LoadOutcome) -> di
 
 def cycle_of(attempt: Attempt, plan: WarmUp, number: int) -> Cycle:
     """From the files of a cycle that has ended, its pause included."""
-    series = attempt.system.seconds(attempt.directory / WARM_UP / str(number))
+    series = attempt.system.recording.seconds(attempt.directory / WARM_UP / str(number))
     throughput, latency = (series.values[name] for name in ("throughput", "p50"))
     loaded = [at for at, rate in enumerate(throughput) if rate > 0][_FIRST if plan.load > 2 * _FIRST else 0 :]
     done = attempt.system.compiled(attempt.directory, series.begins[0])

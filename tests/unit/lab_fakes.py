@@ -205,8 +205,8 @@ class FakeSystem(AtStart):
 
     def start_observers(self, directory: Path) -> None:
         self._call("start-observers")
-        self.recording = directory / "recording"
-        self.recording.touch()
+        self.recorded = directory / "recording"
+        self.recorded.touch()
 
     def profile(self, on: bool) -> None:
         self.profiles.append(on)
@@ -220,7 +220,7 @@ class FakeSystem(AtStart):
 
     def stop_observers(self) -> Sequence[str]:
         self._call("stop-observers")
-        self.recording.unlink()
+        self.recorded.unlink()
         return ()
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
@@ -282,6 +282,10 @@ class FakeSystem(AtStart):
                     raise
                 found.append(failure)
         return found
+
+    @property
+    def recording(self) -> FakeSystem:
+        return self
 
     def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
         self.measured = list(windows)

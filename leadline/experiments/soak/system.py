@@ -37,6 +37,7 @@ from leadline.observe.table import read_series
 from leadline.places.real import RealSystem, checks_of
 from leadline.stack.assembly import Stack
 from leadline.trial.lifecycle import MINIMUM_FREE
+from leadline.trial.measure import DriverRecording
 from leadline.trial.system import LoadOutcome, Measured, OnLoad, observers_of
 
 HOLDINGS = "holdings"  # name of the counters of leadline.experiments.soak.holdings
@@ -184,6 +185,34 @@ class _Totals:
         ]
 
 
+class SoakRecording(DriverRecording):
+    """Of a soak, whose record has all; ``stretch``: its last."""
+
+    def __init__(self, record: SoakRecord, stretch: int) -> None:
+        super().__init__()
+        self._record, self._stretch = record, stretch
+
+    def measure(self, directory: Path, startup: float) -> Measured:  # noqa: ARG002 - the record has all
+        own = [interval for interval in self._record.intervals if interval.stretch == self._stretch]
+        if not own:
+            raise TrialFailure(FailureClass.WORKLOAD, "nothing was measured")
+        seconds, ok = sum(one.seconds for one in own), sum(one.ok for one in own)
+        failed = sum(one.failed for one in own)
+        if not ok:
+            raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded")
+        responses = {"throughput": ok / seconds, "errors": failed / (ok + failed), "startup": startup}
+        begin, end = own[0].begin, own[-1].end
+        return Measured(responses, SteadyState("steady", 0.0, "a soak"), Phases(begin, begin, end, end))
+
+    def machine_use(
+        self,
+        directory: Path,  # noqa: ARG002
+        stretches: Sequence[Sequence[tuple[float, float]]],
+        beside: Sequence[Path] = (),  # noqa: ARG002
+    ) -> Sequence[MachineUse | None]:
+        return [None for _ in stretches]
+
+
 class SoakSystem(RealSystem):
     """A ``RealSystem`` whose load lasts until ``record`` is full. ``on_checkpoint`` is called with it after each
     segment that was added.
@@ -198,6 +227,10 @@ class SoakSystem(RealSystem):
         self._stretch = self._lates = 0
         self._bounded = BoundedLogs({})
         self._raw: list[Observer] = []
+
+    @property
+    def recording(self) -> SoakRecording:
+        return SoakRecording(self.record, self._stretch)
 
     # what it observes ----------------------------------------------------------------------------------------
 
@@ -382,28 +415,6 @@ class SoakSystem(RealSystem):
         for segment in left_of(attempt, stretch):
             self._keep(segment, None)
         return len(self.record.intervals) - before
-
-    # the rest of a trial -------------------------------------------------------------------------------------
-
-    def measure(self, directory: Path, startup: float) -> Measured:  # noqa: ARG002 - the record has all
-        own = [interval for interval in self.record.intervals if interval.stretch == self._stretch]
-        if not own:
-            raise TrialFailure(FailureClass.WORKLOAD, "nothing was measured")
-        seconds, ok = sum(one.seconds for one in own), sum(one.ok for one in own)
-        failed = sum(one.failed for one in own)
-        if not ok:
-            raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded")
-        responses = {"throughput": ok / seconds, "errors": failed / (ok + failed), "startup": startup}
-        begin, end = own[0].begin, own[-1].end
-        return Measured(responses, SteadyState("steady", 0.0, "a soak"), Phases(begin, begin, end, end))
-
-    def machine_use(
-        self,
-        directory: Path,  # noqa: ARG002
-        stretches: Sequence[Sequence[tuple[float, float]]],
-        beside: Sequence[Path] = (),  # noqa: ARG002
-    ) -> Sequence[MachineUse | None]:
-        return [None for _ in stretches]
 
     def stop(self) -> Sequence[str]:
         self._end_driver()

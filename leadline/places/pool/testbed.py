@@ -170,10 +170,11 @@ class PoolTestbed(LocalTestbed):
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         def settle(study_id: int) -> str:
-            from leadline.places.real import RealSystem  # its libraries take seconds to import
+            from leadline.places.real import roles_elsewhere  # its libraries take seconds to import
+            from leadline.trial.measure import DriverRecording
             from leadline.trial.slotmeasure import settle
 
-            return settle(self.store, study_id, RealSystem(file.study, self.host, self.store.directory))
+            return settle(self.store, study_id, DriverRecording(roles_elsewhere(file.study)))
 
         run = PoolRun(
             *(file, planned, self.store, self.pool, self.watcher, options, self._most, self.disposable),

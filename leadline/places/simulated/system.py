@@ -57,6 +57,89 @@ _AUDIT = "simulated-ledger"
 _ROWS = {"throughput": 0, "mean": 1, "p50": 2, "p99": 5}  # of a series' logs
 
 
+class SimulatedRecording:
+    """Reads the series of simulated trials."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        """As the real lab does it: warm-up cut first. Raises TrialFailure(workload) where no whole second is left."""
+        series, started_ns = read_load(directory)
+        started = started_ns / 1e9
+        begin, end = series.steady
+        values = np.exp(series.logs[:, int(np.ceil(begin - 1e-6)) : int(np.floor(end + 1e-6))])
+        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
+        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
+        cut = verdict.cut or 0.0
+        if end - (begin + cut) < 1.0:
+            cut = 0.0
+        responses = series.window(begin + cut, end)
+        if responses is None:
+            raise TrialFailure(FailureClass.WORKLOAD, "the steady state holds no whole second")
+        drained = started + series.logs.shape[1]
+        phases = Phases(started, started + begin + cut, started + end, drained)
+        return Measured(responses | {"startup": startup}, verdict, phases)
+
+    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
+        series, started_ns = read_load(directory)
+        responses = series.over(windows)
+        if responses is None:
+            raise TrialFailure(FailureClass.WORKLOAD, "its turns hold no whole second")
+        seconds = [at for begin, end in windows for at in range(round(begin), round(end))]
+        values = np.exp(series.logs[:, seconds])
+        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
+        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
+        started = started_ns / 1e9
+        begin, end = series.steady
+        phases = Phases(started, started + begin, started + end, started + series.logs.shape[1])
+        return Measured(responses | {"startup": startup}, verdict, phases)
+
+    def idle_cpu(
+        self,
+        directory: Path,  # noqa: ARG002
+        others: Sequence[Path],  # noqa: ARG002
+        windows: Sequence[tuple[float, float]],
+    ) -> Sequence[float | None]:
+        """Nothing: simulated services use no CPU when there is no load."""
+        return [0.0 for _ in windows]
+
+    def machine_use(
+        self,
+        directory: Path,
+        stretches: Sequence[Sequence[tuple[float, float]]],
+        beside: Sequence[Path] = (),  # noqa: ARG002 - its neighbour is known
+    ) -> Sequence[MachineUse | None]:
+        series, started_ns = read_load(directory)
+        started, neighbour = started_ns / 1e9, self._truth.neighbour
+        name = neighbour.name if neighbour else ""
+        since = [
+            [(round(begin - started, 4), round(end - started, 4)) for begin, end in stretch] for stretch in stretches
+        ]
+        return [series.machine(windows, name) for windows in since]
+
+    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
+        series, started_ns = read_load(directory)
+        started = started_ns / 1e9
+        windows_measured = []
+        for window in windows:
+            # Unix seconds as floats are good to a microsecond.
+            begin, end = round(window.begin - started, 4), round(window.end - started, 4)
+            responses = series.window(begin, end)
+            if responses is None:
+                windows_measured.append(WindowMeasured(window, reason="it holds no whole second"))
+                continue
+            inside = Window(started + float(np.ceil(begin - 1e-6)), started + float(np.floor(end + 1e-6)))
+            windows_measured.append(WindowMeasured(inside, responses))
+        return windows_measured
+
+    def seconds(self, directory: Path) -> SecondSeries:
+        series, started_ns = read_load(directory)
+        values = np.exp(series.logs)
+        begins = [started_ns / 1e9 + second for second in range(values.shape[1])]
+        return SecondSeries(begins, {name: [float(v) for v in values[row]] for name, row in _ROWS.items()})
+
+
 class SimulatedSystem(Unobserved, AtStart):
     """Implements ``leadline.trial.system.System``; all time is the host's virtual clock.
 
@@ -80,6 +163,7 @@ class SimulatedSystem(Unobserved, AtStart):
         self._hosts = dict(hosts or {})  # by the seed of their blocks
         self._study = study
         self._truth = truth
+        self.recording = SimulatedRecording(truth)
         self._host = host
         self._knobs = knobs
         self._model = Model(truth, study.workload)
@@ -260,82 +344,6 @@ class SimulatedSystem(Unobserved, AtStart):
 
     def collect(self, directory: Path) -> Sequence[str]:  # noqa: ARG002
         return ()
-
-    def measure(self, directory: Path, startup: float) -> Measured:
-        """As the real lab does it: warm-up cut first. Raises TrialFailure(workload) where no whole second is left."""
-        series, started_ns = read_load(directory)
-        started = started_ns / 1e9
-        begin, end = series.steady
-        values = np.exp(series.logs[:, int(np.ceil(begin - 1e-6)) : int(np.floor(end + 1e-6))])
-        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
-        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
-        cut = verdict.cut or 0.0
-        if end - (begin + cut) < 1.0:
-            cut = 0.0
-        responses = series.window(begin + cut, end)
-        if responses is None:
-            raise TrialFailure(FailureClass.WORKLOAD, "the steady state holds no whole second")
-        drained = started + series.logs.shape[1]
-        phases = Phases(started, started + begin + cut, started + end, drained)
-        return Measured(responses | {"startup": startup}, verdict, phases)
-
-    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
-        series, started_ns = read_load(directory)
-        responses = series.over(windows)
-        if responses is None:
-            raise TrialFailure(FailureClass.WORKLOAD, "its turns hold no whole second")
-        seconds = [at for begin, end in windows for at in range(round(begin), round(end))]
-        values = np.exp(series.logs[:, seconds])
-        rate, mean, tail = ([float(value) for value in values[_ROWS[name]]] for name in ("throughput", "mean", "p99"))
-        verdict: SteadyState = worst(steady_verdict(rate, tail), steady_state(mean, higher_is_better=False))
-        started = started_ns / 1e9
-        begin, end = series.steady
-        phases = Phases(started, started + begin, started + end, started + series.logs.shape[1])
-        return Measured(responses | {"startup": startup}, verdict, phases)
-
-    def idle_cpu(
-        self,
-        directory: Path,  # noqa: ARG002
-        others: Sequence[Path],  # noqa: ARG002
-        windows: Sequence[tuple[float, float]],
-    ) -> Sequence[float | None]:
-        """Nothing: simulated services use no CPU when there is no load."""
-        return [0.0 for _ in windows]
-
-    def machine_use(
-        self,
-        directory: Path,
-        stretches: Sequence[Sequence[tuple[float, float]]],
-        beside: Sequence[Path] = (),  # noqa: ARG002 - its neighbour is known
-    ) -> Sequence[MachineUse | None]:
-        series, started_ns = read_load(directory)
-        started, neighbour = started_ns / 1e9, self._truth.neighbour
-        name = neighbour.name if neighbour else ""
-        since = [
-            [(round(begin - started, 4), round(end - started, 4)) for begin, end in stretch] for stretch in stretches
-        ]
-        return [series.machine(windows, name) for windows in since]
-
-    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
-        series, started_ns = read_load(directory)
-        started = started_ns / 1e9
-        windows_measured = []
-        for window in windows:
-            # Unix seconds as floats are good to a microsecond.
-            begin, end = round(window.begin - started, 4), round(window.end - started, 4)
-            responses = series.window(begin, end)
-            if responses is None:
-                windows_measured.append(WindowMeasured(window, reason="it holds no whole second"))
-                continue
-            inside = Window(started + float(np.ceil(begin - 1e-6)), started + float(np.floor(end + 1e-6)))
-            windows_measured.append(WindowMeasured(inside, responses))
-        return windows_measured
-
-    def seconds(self, directory: Path) -> SecondSeries:
-        series, started_ns = read_load(directory)
-        values = np.exp(series.logs)
-        begins = [started_ns / 1e9 + second for second in range(values.shape[1])]
-        return SecondSeries(begins, {name: [float(v) for v in values[row]] for name, row in _ROWS.items()})
 
     def _in_force(self, name: str, wanted: Level) -> Level:
         if name not in self._truth.silent:

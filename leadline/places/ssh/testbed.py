@@ -27,7 +27,7 @@ from leadline.observe.pools import PoolsObserver, compiled_since
 from leadline.observe.processes import ProcessObserver
 from leadline.observe.table import read_series
 from leadline.observe.window import DRIVER
-from leadline.places.real import RealSystem
+from leadline.places.real import RealSystem, roles_elsewhere
 from leadline.places.ssh.host import FarHosts, Place
 from leadline.places.ssh.stack import FarStack
 from leadline.places.testbed import MachineTestbed, RunOptions
@@ -36,6 +36,7 @@ from leadline.stack.running import require_none_running
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.web.common import GAUGES as WEB_GAUGES
 from leadline.store.lab import Store
+from leadline.trial.measure import DriverRecording
 from leadline.trial.progress import Watcher
 from leadline.trial.run import RunResult, StudyRun
 from leadline.trial.system import Compiled, Measured
@@ -45,6 +46,20 @@ from leadline.trial.system import Compiled, Measured
 
 NEAR = "near"  # folder of a trial's directory: the driver's processes, on this host
 _MERGED = ("processes", "database", "web")  # series of other hosts that belong to the trial's own
+
+
+class FarRecording(DriverRecording):
+    """``unfetched``: directory of a trial -> why what was recorded on the hosts is not there."""
+
+    def __init__(self, elsewhere: Sequence[str], unfetched: Mapping[Path, str]) -> None:
+        super().__init__(elsewhere)
+        self._unfetched = unfetched
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        """Also raises TrialFailure(infrastructure) where a host was lost before its recordings were fetched."""
+        if why := self._unfetched.get(directory):
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, why)
+        return super().measure(directory, startup)
 
 
 class FarSystem(RealSystem):
@@ -64,6 +79,10 @@ class FarSystem(RealSystem):
         if instance:
             raise UsageError("no two instances stand side by side on hosts over SSH")
         return self._far
+
+    @property
+    def recording(self) -> FarRecording:
+        return FarRecording([*roles_elsewhere(self._study), DRIVER, *self._hosts.elsewhere], self._unfetched)
 
     def beside(self, number: int) -> RealSystem:
         """Only the one system. Raises UsageError for another."""
@@ -128,12 +147,6 @@ class FarSystem(RealSystem):
         self._fetched.add(directory)
         return warnings
 
-    def measure(self, directory: Path, startup: float) -> Measured:
-        """Also raises TrialFailure(infrastructure) where a host was lost before its recordings were fetched."""
-        if why := self._unfetched.get(directory):
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, why)
-        return super().measure(directory, startup)
-
     def _recorded(self) -> list[tuple[str, Sequence[str]]]:
         """Folder of a trial's directory -> the roles whose series it has; of this host only the driver's."""
         apart = [(place.folder, place.roles) for place in self._hosts.places if place.host is not self._hosts]
@@ -152,10 +165,6 @@ class FarSystem(RealSystem):
         ]
         web = CounterObserver("web", "web", lambda: {}, WEB_GAUGES, interval=1.0)
         return [*read, database_observer(lambda: {}, gauges, interval=1.0), web]
-
-    @property
-    def _roles_elsewhere(self) -> Sequence[str]:
-        return [*super()._roles_elsewhere, DRIVER, *self._hosts.elsewhere]
 
 
 def _shift(series: Path, nanoseconds: int) -> None:

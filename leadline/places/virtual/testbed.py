@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
@@ -24,10 +23,10 @@ from leadline.host.received import json_object_file
 from leadline.load.knobs import LoadOwner
 from leadline.load.result import read_summary
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.guest import KERNEL, Guest, GuestKind
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owner
-from leadline.model.plan import Plan, Slot
+from leadline.model.plan import Plan
 from leadline.model.received import ReceivedError, number
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
 from leadline.model.units import format_size
@@ -47,22 +46,10 @@ from leadline.places.virtual.planned import plan_guests
 from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
 from leadline.stack.running import require_none_running
 from leadline.store.lab import Store
-from leadline.trial.measure import measure_turns, measure_windows, seconds
+from leadline.trial.measure import DriverRecording, measure_turns
 from leadline.trial.progress import Watcher
 from leadline.trial.run import RunResult, StudyRun
-from leadline.trial.system import (
-    InTurns,
-    LoadOutcome,
-    Measured,
-    OnLoad,
-    OnSlot,
-    SecondSeries,
-    Settings,
-    System,
-    Unobserved,
-    Window,
-    WindowMeasured,
-)
+from leadline.trial.system import LoadOutcome, Measured, OnLoad, RunsAlone, Settings
 
 # The system under test in a guest, behind the lab's own protocol: a trial is a fork of a saved guest.
 
@@ -75,7 +62,26 @@ _BUSY = 0.9  # of a CPU, as the driver itself judges
 _BOOT = (ApplyCost.REBOOT, ApplyCost.KERNEL)
 
 
-class GuestSystem(Unobserved, AtStart):
+class GuestRecording(DriverRecording):
+    """What a guest gave back of its trial."""
+
+    def measure(self, directory: Path, startup: float) -> Measured:
+        """Over the whole steady state: where a cut begins would differ between forks of one world."""
+        summary = read_summary(directory / "driver")
+        measured = measure_turns(directory, startup, [summary.phases.steady])
+        totals = figures.added(directory)
+        transactions = sum(total.ok for total in summary.total.values())
+        more = figures.responses(totals, transactions, summary.phases.drained)
+        return replace(measured, responses={**measured.responses, **more})
+
+    def machine_use(
+        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
+    ) -> Sequence[MachineUse | None]:
+        """Nothing else runs in a guest."""
+        return [None for _ in stretches]
+
+
+class GuestSystem(RunsAlone, AtStart):
     """Implements ``leadline.trial.system.System``. Levels are gathered until the server is to start; then the fork with
     these levels is run, or was run ahead, and the steps that follow tell what it did.
 
@@ -85,6 +91,7 @@ class GuestSystem(Unobserved, AtStart):
     def __init__(
         self, plan: Plan, settings: Settings, knobs: Sequence[Knob], host: GuestHost, guests: Guests, worlds: Worlds
     ) -> None:
+        self.recording = GuestRecording()
         self._knobs = [knob for knob in knobs if knob.owner is not Owner.DRIVER]
         self._load = LoadOwner(guests.workload)
         self._host, self._guests, self._worlds = host, guests, worlds
@@ -120,8 +127,6 @@ class GuestSystem(Unobserved, AtStart):
             )
         message("booting a guest, to see how its kernel is set")
         self._host.told(self._guests.defaults(pasts[0]), defaults=True)
-
-    # the life of a trial -------------------------------------------------------------------------------------
 
     def reset(self, directory: Path, seed: int) -> None:
         self._seed = seed
@@ -178,52 +183,6 @@ class GuestSystem(Unobserved, AtStart):
         observer = GcObserver()
         observer.collect_from(directory)
         return observer.warnings
-
-    # what was measured ---------------------------------------------------------------------------------------
-
-    def measure(self, directory: Path, startup: float) -> Measured:
-        """Over the whole steady state: where a cut begins would differ between forks of one world."""
-        summary = read_summary(directory / "driver")
-        measured = measure_turns(directory, startup, [summary.phases.steady])
-        totals = figures.added(directory)
-        transactions = sum(total.ok for total in summary.total.values())
-        more = figures.responses(totals, transactions, summary.phases.drained)
-        return replace(measured, responses={**measured.responses, **more})
-
-    def measure_windows(self, directory: Path, windows: Sequence[Window]) -> Sequence[WindowMeasured]:
-        return measure_windows(directory, windows)
-
-    def measure_turns(self, directory: Path, startup: float, windows: Sequence[tuple[float, float]]) -> Measured:
-        return measure_turns(directory, startup, windows)
-
-    def seconds(self, directory: Path) -> SecondSeries:
-        return seconds(directory)
-
-    def machine_use(
-        self, directory: Path, stretches: Sequence[Sequence[tuple[float, float]]], beside: Sequence[Path] = ()
-    ) -> Sequence[MachineUse | None]:
-        """Nothing else runs in a guest."""
-        return [None for _ in stretches]
-
-    def idle_cpu(
-        self, directory: Path, others: Sequence[Path], windows: Sequence[tuple[float, float]]
-    ) -> Sequence[float | None]:
-        return [None for _ in windows]
-
-    # what a script cannot do ---------------------------------------------------------------------------------
-
-    def load_in_slots(
-        self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
-    ) -> NoReturn:
-        raise UsageError("a trial in a guest is one script: it has no slots")
-
-    def beside(self, number: int) -> System:
-        raise UsageError("trials in guests do not run side by side in one guest")
-
-    def load_in_turns(
-        self, instances: Sequence[InTurns], on_load: OnLoad, on_turn: OnSlot
-    ) -> Sequence[LoadOutcome | TrialFailure]:
-        raise UsageError("a trial in a guest is one script: it has no turns")
 
 
 def images(record: StudyRecord) -> set[str]:

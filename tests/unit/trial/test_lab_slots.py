@@ -138,7 +138,7 @@ def test_slots_are_measured_again_with_another_wash_out(tmp_path: Path) -> None:
     system = FakeSystem(FakeHost(), effect=live_level, failing_slots={2: 0.3})
     result, store = run(tmp_path, system, text)
     before = store.load(result.study_id).trials[0]
-    remeasure(store, store.load(result.study_id), system, 3.0)
+    remeasure(store, store.load(result.study_id), system.recording, 3.0)
     after = store.load(result.study_id).trials[0]
     for old, new in zip(before.slots, after.slots, strict=True):
         assert new.due is not None

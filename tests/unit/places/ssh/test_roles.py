@@ -215,7 +215,7 @@ def test_the_other_hosts_are_stopped_and_fetched_from_where_one_is_lost(
     assert system.collect(tmp_path / "trial") == [f"what was recorded there is not here: {message}"]
     assert [host for host, do in asked if do == "forget"] == ["ssh:front", "ssh:db", "ssh:sup"]
     with pytest.raises(TrialFailure, match=message.replace("(", r"\(").replace(")", r"\)")) as caught:
-        system.measure(tmp_path / "trial", 1.0)
+        system.recording.measure(tmp_path / "trial", 1.0)
     assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
 
 
