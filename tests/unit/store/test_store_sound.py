@@ -1,21 +1,27 @@
 """What goes into the lab's database is checked before it is written and after it is read."""
 
+import lzma
 import math
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
 
 from leadline.design.make import make_plan
+from leadline.experiments.results import analysis_of
 from leadline.model.design import Design
 from leadline.model.errors import LeadlineError, TrialFailure
 from leadline.model.plan import Factor
 from leadline.model.study import Study
 from leadline.store import schema as t
 from leadline.store.lab import Store
+
+OF_0_1_0 = Path(__file__).with_name("lab-0.1.0.sql.xz")
 
 
 @pytest.fixture
@@ -108,3 +114,21 @@ def test_a_lab_of_before_files_were_kept_by_content_gets_a_name_and_indexes(plac
     with again.transaction() as connection:
         known = {index["name"] for name in ("artefacts", "trials") for index in inspect(connection).get_indexes(name)}
     assert {"artefacts_by_trial", "artefacts_by_content", "running_trials"} <= known
+
+
+def test_a_lab_of_0_1_0_is_migrated_and_gives_the_same_figures(tmp_path: Path) -> None:
+    """Rows as a run of 0.1.0 left them, from before migrations were numbered; of two studies only the plan."""
+    directory = tmp_path / "lab"
+    directory.mkdir()
+    with closing(sqlite3.connect(directory / "lab.sqlite")) as connection:
+        connection.executescript(lzma.decompress(OF_0_1_0.read_bytes()).decode())
+    store = Store(directory)
+    with store.transaction() as connection:
+        assert list(connection.execute(select(t.studies.c.version)).scalars()) == ["0.1.0"] * 3
+        assert list(connection.execute(select(t.migrations.c.number)).scalars()) == [1, 2, 3]
+    effect = analysis_of(store.load(1)).responses[0].effects[0]
+    assert (effect.factor, effect.level, round(effect.percent or 0)) == ("jvm.heap", 512 << 20, 2058)
+    with pytest.raises(LeadlineError, match=r"study 2 .* racing was removed in 0\.2\.0: write one-at-a-time"):
+        store.load(2)
+    with pytest.raises(LeadlineError, match=r"study 3 .* duet was removed in 0\.2\.0: write rotation"):
+        store.load(3)
