@@ -12,13 +12,16 @@ from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
-from leadline.conclude.gate import Gate, gate_of
+from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, Counted
+from leadline.conclude.gate import Gate, counted_gate, gate_of
+from leadline.experiments.counting import LONGEST, counted
 from leadline.experiments.gate import command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.revisions import built
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
+from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
-from leadline.model.conditions import exit_code
+from leadline.model.conditions import exit_code, parse
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.ownstack import OwnFile
@@ -36,16 +39,18 @@ class GateRun:
     """A gate that has ended and the run of its study."""
 
     gate: Gate
-    run: Run
+    run: Run | None = None
+    counted: Counted | None = None  # instead of a run
 
     @property
     def result(self) -> StudyResult:
+        assert self.run is not None
         assert isinstance(self.run.result, StudyResult)
         return self.run.result
 
     def exit_code(self, undecided_fails: bool) -> int:
         """1 for a regression, 4 where it is undecided, unless that passes; 4 where the run was cut short."""
-        if not self.run.complete:
+        if self.run is not None and not self.run.complete:
             return NO_ANSWER_CODE
         return exit_code(self.gate.judged, undecided_fails)
 
@@ -53,13 +58,19 @@ class GateRun:
         """As JSON types (docs/reference/json.md)."""
         from leadline.report.gate import document
 
+        if self.counted is not None:
+            return {**document(self.gate), "answer": self.counted.answer(), "counts": self.counted.document()}
+        assert self.run is not None
         return {**document(self.gate), "answer": self.result.answer, "run": self.run.document()}
 
     def markdown(self) -> str:
         """For a pull request."""
+        from leadline.report.ci import markdown
         from leadline.report.gate import gate_markdown
 
-        return gate_markdown(self.gate, self.result.summary())
+        if self.counted is not None:
+            return gate_markdown(self.gate, "\n".join(["```text", *self.counted.lines(), "```"]))
+        return gate_markdown(self.gate, markdown(self.result.summary()))
 
     def junit(self, undecided_fails: bool) -> str:
         """For a build's list of tests."""
@@ -72,6 +83,7 @@ class GateRun:
 class GateOptions:
     """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration. ``stack``: of jars, how they
     are started; ``scenario`` loads servers; ``truth`` simulates them. ``build`` and ``run``: as of ``revisions.built``.
+    ``count``: commands are counted in virtual time.
     """
 
     fail: Sequence[str] = ()
@@ -82,6 +94,7 @@ class GateOptions:
     truth: Path | None = None
     build: str = ""
     run: str = ""
+    count: bool = False
 
     @property
     def seconds(self) -> float:
@@ -116,10 +129,17 @@ def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, la
     kinds = {_kind(side) for side in (base, head)}
     if len(kinds) > 1:
         raise UsageError(f"BASE is {_NAMES[_kind(base)]}, HEAD {_NAMES[_kind(head)]}: name two of one kind")
+    if options.count and kinds != {""}:
+        raise UsageError("--count is of two commands: write 'java -jar FILE', with what it is to do to its end")
     if kinds == {""}:
         if options.stack or options.scenario or options.truth:
             raise UsageError("--stack, --scenario and --simulate are of jars and stack files; these are two commands")
         sides = [commands_of([text], {})[0] for text in (base, head)]
+        if options.count:
+            conditions = parse(options.fail or OF_COUNTS, COUNTS)
+            counts = counted(sides, LAYOUTS, LocalHost(), LONGEST, watching.message)
+            ended = counted_gate(counts, conditions, *names, time.monotonic() - since)
+            return GateRun(ended, counted=counts)
         keys = command_study(sides[0], sides[1], options.fail, options.seconds, options.seed)
     else:
         own = _builds(Path(base), Path(head), options)

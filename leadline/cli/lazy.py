@@ -19,7 +19,11 @@ from leadline.model.errors import UsageError, nearest
 
 # Command: with this option, only these of its options and arguments mean something.
 ALONE: Mapping[str, Mapping[str, str]] = {
-    "command": {"--import-json": "--equivalent --ignore-failure --export-json --fail --undecided --json"},
+    "command": {
+        "--import-json": "--equivalent --ignore-failure --export-json --fail --undecided --json",
+        "--count": "commands --runs --parameter-list --shell --timeout --fail --undecided --json",
+    },
+    "gate": {"--count": "base head --fail --undecided --build --run --md --junit --json"},
     "plan": {"--check": "--json"},
     "studies": {"--schema": "--json", "--tuning-schema": "--json"},
     "capacity": {"--scaling": "study --lab --at --json"},

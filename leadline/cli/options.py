@@ -105,6 +105,10 @@ VerboseOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output (docs/reference/json.md).")
 ]
+CountOption = Annotated[
+    bool,
+    typer.Option("--count", help="Count instructions, system calls and page faults in a guest, exactly, and no time."),
+]
 HostOption = Annotated[
     str,
     typer.Option("--host", metavar="HOST", help="Another host than this one: ssh:NAME (docs/guides/remote-hosts.md)."),

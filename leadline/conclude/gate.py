@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline.conclude.answer import SIMULATED
-from leadline.model.conditions import Judged, State, changes_of_study, harm_of, judge
+from leadline.conclude.counted import NOTE, Counted
+from leadline.model.conditions import Condition, Judged, State, changes_of_study, harm_of, judge
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.model.units import format_duration, rounded, signed
@@ -26,7 +27,7 @@ class GateVerdict(StrEnum):
 @dataclass(frozen=True)
 class Gate:
     """A gate that has ended. ``blocks``: those that both sides completed, of the plan's ``of``; ``rates`` is None where
-    they are too few to tell the noise.
+    they are too few to tell the noise. ``counted``: its blocks are layouts, whose counts are exact.
     """
 
     base: str
@@ -37,6 +38,7 @@ class Gate:
     of: int
     seconds: float
     simulated: bool = False
+    counted: bool = False
 
     @property
     def verdict(self) -> GateVerdict:
@@ -45,13 +47,19 @@ class Gate:
     @property
     def line(self) -> str:
         """The verdict and what it rests on, in one line."""
-        took = f"{self.blocks} of {self.of} blocks in {format_duration(round(self.seconds))}"
+        took = f"{self.size} in {format_duration(round(self.seconds))}"
         simulated = SIMULATED if self.simulated else ""
         return f"{simulated}{self.verdict.value}: {'; '.join(change_of(row) for row in self.judged)} ({took})"
 
     @property
+    def size(self) -> str:
+        return f"{self.blocks} layouts" if self.counted else f"{self.blocks} of {self.of} blocks"
+
+    @property
     def error_rate(self) -> str:
-        """How often this plan errs on this machine, in a sentence."""
+        """How often this plan errs on this machine, in a sentence; of counts what they are."""
+        if self.counted:
+            return NOTE
         rates = self.rates
         if rates is None:
             return "Too few blocks to tell how often this gate errs."
@@ -106,6 +114,12 @@ def change_of(row: Judged) -> str:
     ends = f"[{signed(change.interval.low, 3)}, {signed(change.interval.high, 3)}]"
     over = " is exceeded" if row.state is State.UNDECIDED else ""
     return f"{name} {signed(change.percent, 3)} % {ends}, {words[row.state]} {row.condition.margin:g} %{over}"
+
+
+def counted_gate(counted: Counted, conditions: Sequence[Condition], base: str, head: str, seconds: float) -> Gate:
+    """From exact counts of two commands."""
+    judged = judge(conditions, counted.changes())
+    return Gate(base, head, judged, None, counted.layouts, counted.layouts, seconds, counted=True)
 
 
 def gate_of(record: StudyRecord, analysis: StudyAnalysis, base: str, head: str, seconds: float) -> Gate:

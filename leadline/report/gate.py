@@ -11,8 +11,7 @@ from leadline.conclude.gate import Gate, change_of
 from leadline.model.conditions import State
 from leadline.model.errors import printable
 from leadline.model.units import signed
-from leadline.report.ci import escaped, markdown, markdown_table
-from leadline.report.summary import Summary
+from leadline.report.ci import escaped, markdown_table
 
 FORMAT = "leadline-gate/1"
 
@@ -42,8 +41,8 @@ def document(gate: Gate) -> dict[str, Any]:
     }
 
 
-def gate_markdown(gate: Gate, summary: Summary) -> str:
-    """For a pull request: verdict, conditions, error rate; below it the study in full."""
+def gate_markdown(gate: Gate, details: str) -> str:
+    """For a pull request: verdict, conditions, error rate; below it the details, which are Markdown."""
     rows = []
     for row in gate.judged:
         change = row.change
@@ -51,12 +50,13 @@ def gate_markdown(gate: Gate, summary: Summary) -> str:
         percent = "–" if change is None or change.percent is None else f"{signed(change.percent, 3)} %"
         ends = f"[{signed(interval.low, 3)}, {signed(interval.high, 3)}] %" if interval else "–"
         rows.append((row.condition.text, row.state.value, percent, ends))
+    interval_of = "least and most of the layouts" if gate.counted else "interval at any moment, 95 %"
     parts = [
         f"## leadline gate: {SIMULATED if gate.simulated else ''}{gate.verdict.value}",
-        escaped(f"{gate.head} against {gate.base}, {gate.blocks} of {gate.of} blocks."),
-        markdown_table(("fails where", "state", "change", "interval at any moment, 95 %"), rows, "llrr"),
+        escaped(f"{gate.head} against {gate.base}, {gate.size}."),
+        markdown_table(("fails where", "state", "change", interval_of), rows, "llrr"),
         escaped(gate.error_rate),
-        f"<details><summary>The study</summary>\n\n{markdown(summary)}\n</details>",
+        f"<details><summary>All of it</summary>\n\n{details}\n</details>",
     ]
     return "\n\n".join(parts) + "\n"
 

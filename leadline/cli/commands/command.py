@@ -18,8 +18,9 @@ from leadline.cli.conditions import (
     conditions_document,
     say_conditions,
 )
-from leadline.cli.options import JsonOption, file_option
+from leadline.cli.options import CountOption, JsonOption, file_option
 from leadline.cli.output import end_with, errors, print_answer, print_json, say
+from leadline.conclude.counted import COUNTS, LAYOUTS
 from leadline.experiments.command_files import compared_files, document
 from leadline.host.local import LocalHost
 from leadline.model.conditions import changes_of_study
@@ -101,18 +102,20 @@ def command(
         typer.Option(metavar="FILE", help="Compare what hyperfine or --export-json wrote; the commands of all FILEs."),
     ] = None,
     export_json: Annotated[Path | None, file_option("Write hyperfine's JSON, with all runs.")] = None,
+    count: CountOption = False,
     fail: FailOption = None,
     undecided: UndecidedOption = Undecided.FAIL,
     json: JsonOption = False,
 ) -> None:
     """Time programs as whole processes in a mixed order and compare them, with intervals."""
-    failing = Failing.of(fail, undecided, PROCESS_RESPONSES)
+    failing = Failing.of(fail, undecided, COUNTS if count else PROCESS_RESPONSES)
     if import_json is not None:
         comparison = compared_files(import_json, equivalent, ignore_failure)
     else:
-        if not commands:
-            raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")
-        wanted = commands_of(commands, _lists(parameter_list or []), shell)
+        wanted = _commands(commands or [], parameter_list or [], shell)
+        if count:
+            end_with(_count(wanted, runs or LAYOUTS, timeout, failing, json))
+            return
         how = Timing(
             runs, max(warmup, int(cache is Cache.WARM)), order.value, cache.value, seed, timeout, prepare, setup,
             cleanup, ignore_failure, equivalent,
@@ -134,7 +137,28 @@ def command(
     end_with(1 if comparison.failed else failing.code(comparison.answered, judged))
 
 
-def _lists(given: list[str]) -> dict[str, list[str]]:
+def _commands(texts: Sequence[str], lists: Sequence[str], shell: bool | None) -> list[Command]:
+    if not texts:
+        raise UsageError("name a command: leadline command 'gzip -k -f log' 'zstd -q -f log'")
+    return commands_of(texts, _lists(lists), shell)
+
+
+def _count(commands: Sequence[Command], layouts: int, timeout: float, failing: Failing, json: bool) -> int:
+    """Count, print, and return the exit code."""
+    from leadline.experiments.counting import counted
+
+    counts = counted(commands, layouts, LocalHost(), timeout, lambda line: say(line, to=errors))
+    judged = failing.judge(counts.changes())
+    if json:
+        print_json(counts.document() | conditions_document(judged))
+    else:
+        print_answer(counts.answer())
+        say(*counts.lines())
+        say_conditions(judged)
+    return failing.code(True, judged)
+
+
+def _lists(given: Sequence[str]) -> dict[str, list[str]]:
     lists: dict[str, list[str]] = {}
     for assignment in given:
         name, equals, values = assignment.partition("=")

@@ -9,7 +9,7 @@ import typer
 
 from leadline.cli.conditions import FailOption, Undecided, UndecidedOption
 from leadline.cli.live import watcher
-from leadline.cli.options import JsonOption, LabOption, SimulateOption, file_option
+from leadline.cli.options import CountOption, JsonOption, LabOption, SimulateOption, file_option
 from leadline.cli.output import end_with, errors, print_json, say, say_ended
 
 
@@ -41,6 +41,7 @@ def gate(
             metavar="<path>", help="The load of a server; the stack file's or from its OpenAPI description if absent."
         ),
     ] = None,
+    count: CountOption = False,
     md: Annotated[Path | None, file_option("Write Markdown for the pull request.")] = None,
     junit: Annotated[Path | None, file_option("Write JUnit XML.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
@@ -51,7 +52,7 @@ def gate(
     """Tell whether a change does harm: two builds side by side, until it is decided or the budget is over."""
     from leadline.api import gates
 
-    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run)
+    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run, count)
     watching = watcher(errors)
     with watching:
         ended = gates.gate(base, head, options, lab, watching)
@@ -59,8 +60,9 @@ def gate(
     for path, text in ((md, ended.markdown), (junit, lambda: ended.junit(undecided_fails))):
         if path is not None:
             path.write_text(text(), encoding="utf-8")
-    say_ended(ended.run.restored, ended.run.stopped, to=errors)
-    say(ended.gate.error_rate, f"report: {ended.run.page}", to=errors)
+    if ended.run is not None:
+        say_ended(ended.run.restored, ended.run.stopped, to=errors)
+    say(ended.gate.error_rate, *([f"report: {ended.run.page}"] if ended.run else []), to=errors)
     if json:
         print_json(ended.document())
     else:

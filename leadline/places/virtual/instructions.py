@@ -30,7 +30,7 @@ KALLSYMS, MAPS = "kallsyms", "maps"  # files that a guest sends
 MARKS = ("snmp_seq_show", "proc_tid_io_accounting")  # first and last of the figures' files, read by nothing else
 
 _CALL = "__x64_sys_"
-_KERNEL = 1 << 63  # the first address of the kernel's half
+KERNEL_HALF = 1 << 63  # the first address of the kernel's half
 _LARGEST = 64 << 10  # bytes from a symbol on that may still be its own
 _OTHER = "other"  # programs of no service: the driver, the guest's script
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")  # of parts and copies that a compiler makes
@@ -64,11 +64,15 @@ class Symbols:
             return "unknown"
         return _SUFFIX.sub("", self.names[at])
 
+    def begins(self, address: int) -> str | None:
+        """The symbol of this very address."""
+        at = bisect_left(self.addresses, address)
+        return self.names[at] if at < len(self.addresses) and self.addresses[at] == address else None
+
     def call(self, address: int) -> str | None:
         """The system call that begins at this very address."""
-        at = bisect_left(self.addresses, address)
-        there = at < len(self.addresses) and self.addresses[at] == address
-        return self.names[at].removeprefix(_CALL) if there and self.names[at].startswith(_CALL) else None
+        name = self.begins(address)
+        return name.removeprefix(_CALL) if name is not None and name.startswith(_CALL) else None
 
     def marks(self) -> list[int]:
         """Addresses of ``MARKS``; none where one of them is missing."""
@@ -108,7 +112,7 @@ def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped) -> dict[str
     for line in blocks:
         where, instructions, executions = line.split()
         address, times = int(where, 16), int(executions)
-        if address < _KERNEL:
+        if address < KERNEL_HALF:
             name = mapped.name(address)
         else:
             name = f"kernel.{symbols.name(address)}"

@@ -10,7 +10,7 @@ from leadline.cli.main import app
 from leadline.model.errors import UsageError
 
 CHOSEN = {"--undecided": "pass", "--order": "latin", "--cache": "warm", "--generator": "k6"}
-NAMED = {"compare": ["x", "y"], "soak": ["x", "--for", "1h"], "figures": ["x.csv"]}
+NAMED = {"compare": ["x", "y"], "gate": ["x", "y"], "soak": ["x", "--for", "1h"], "figures": ["x.csv"]}
 NAMED |= {name: ["x"] for name in ("confirm", "capacity", "run", "bisect", "power", "gc")}
 TABLES = [
     *[(name, mode) for name, modes in ALONE.items() for mode in modes],

@@ -24,6 +24,7 @@ from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
 from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
 from leadline.cli.main import _run, app
+from leadline.conclude.counted import Counted, Counts
 from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.places.pool.job import EndKind
@@ -130,6 +131,9 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("--import-json twice.json --fail wall>0.1% --undecided pass", DONE),
         ("--import-json slower.json --fail wall>3%", FAILED),
         ("--import-json twice.json --fail throughput<-1%", USAGE),
+        ("false --count", USAGE),
+        ("true --count --fail wall>1%", USAGE),
+        ("true --count --warmup 3", USAGE),
     ],
     "gate": [
         ("false true", USAGE),
@@ -137,6 +141,8 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("true true --budget 1s", USAGE),
         ("true true --fail p99>3%", USAGE),
         ("absent.jar absent.jar", USAGE),
+        ("true true --count --budget 9m", USAGE),
+        ("old.stack.yaml new.stack.yaml --count", USAGE),
         ("old.stack.yaml new.stack.yaml --simulate none.yaml", DONE),
         ("old.stack.yaml new.stack.yaml --simulate harm.yaml", FAILED),
         ("old.stack.yaml new.stack.yaml --simulate none.yaml --fail cpu>0%", NO_ANSWER),
@@ -233,6 +239,14 @@ def signals(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(Interruption, "cut_short", number)
 
 
+def counts(monkeypatch: pytest.MonkeyPatch, percent: float) -> None:
+    """The second of two programs has so many per cent more instructions."""
+    runs = [Counts(at, 0, {"instructions": round(1e6 * (1 + at * percent / 100))}) for at in range(2)]
+    ended = Counted(("true", "slow"), tuple(runs))
+    for module in ("leadline.api.gates", "leadline.experiments.counting"):
+        monkeypatch.setattr(f"{module}.counted", lambda *_: ended)
+
+
 def commands_(monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
     module = "leadline.cli.commands.command"
     monkeypatch.setattr(
@@ -283,6 +297,12 @@ ENDS: list[tuple[str, Callable[[pytest.MonkeyPatch, Any], None], Any, int]] = [
     ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, 40.0, DONE),
     ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, None, NO_ANSWER),
     ("lab rm small@1 --lab LAB", removals, False, FAILED),
+    ("command true slow --count", counts, 0.0, DONE),
+    ("command true slow --count --json", counts, 0.5, DONE),
+    ("command true slow --count --fail instructions>0.25%", counts, 0.5, FAILED),
+    ("gate true slow --count", counts, 0.1, DONE),
+    ("gate true slow --count --json", counts, 0.5, FAILED),
+    ("gate true slow --count --fail page_faults>1%", counts, 0.5, NO_ANSWER),
     ("command true", commands_, True, SIGINT),
     ("command true", commands_, False, FAILED),
 ]

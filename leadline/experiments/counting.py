@@ -1,0 +1,184 @@
+"""Programs counted in virtual time: a guest is booted and saved once, each program runs in forks of it.
+
+What a program reads is traced here by strace and lies at the same paths in the guest, all of it in memory. A *layout*
+is another state of the kernel's generator of random numbers, so other addresses and hash seeds, the same ones for every
+program. A fork of the same layout counts the same digits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from collections import Counter as Sums
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from leadline.conclude.counted import CALL, Counted, Counts
+from leadline.host import here
+from leadline.host.base import Host
+from leadline.host.received import lines_of, read_text
+from leadline.model.errors import LeadlineError, UsageError, quoted
+from leadline.model.received import reading
+from leadline.places.guest import boot as boots
+from leadline.places.guest import initramfs, kernels, machine
+from leadline.places.guest.initramfs import Node, Source
+from leadline.places.virtual.guests import DEFAULT_KERNEL
+from leadline.places.virtual.instructions import KALLSYMS, KERNEL_HALF, Symbols
+from leadline.trial.command import Command
+
+EVENTS = {"exc_page_fault": "page_faults", "__switch_to": "switches"}  # functions of the kernel
+_FOREIGN = re.compile("/(proc|sys|dev|run)/")  # the guest has its own
+_MEMORY = 384 << 20  # bytes of a guest beside its files, which it has packed and unpacked, in half of its memory
+_MOST_BYTES = 1 << 30  # of the files of all programs
+_NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\"(?P<path>[^\"]+)\".* = \d")
+LONGEST = 600.0  # seconds of this machine for a boot, and for a run
+_MARK = "read -r _ </proc/net/snmp"  # of MARKS
+
+
+def counted(
+    commands: Sequence[Command], layouts: int, host: Host, timeout: float, message: Callable[[str], None]
+) -> Counted:
+    """Every command in every layout. ``timeout``: seconds of this machine for a boot and for a run.
+
+    Raises UsageError for a program that cannot be traced or fails, TrialFailure, LeadlineError where the first run,
+    repeated, counts other digits.
+    """
+    library = boots.library()
+    if isinstance(library, str):
+        raise UsageError(f"--count: {library}")
+    with tempfile.TemporaryDirectory(prefix="leadline-count-") as name:
+        work = Path(name)
+        work.chmod(0o711)
+        tree: dict[str, Source] = {str(Path.cwd()): Node(directory=True)}
+        for command in commands:
+            message(f"looking at what {command.text} reads")
+            tree |= files_of(command, work / "trace", timeout)
+        kernel = kernels.provision(DEFAULT_KERNEL, message)
+        tree = initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules) | tree
+        image = work / "image.cpio"
+        initramfs.write(tree, image)
+        message(f"booting a guest with {len(tree)} files, {image.stat().st_size >> 20} MiB")
+        boot = boots.Boot(kernel.image, image, _MEMORY + 4 * (image.stat().st_size >> 20 << 20))
+        text = "cat /proc/kallsyms >/tmp/k; put kallsyms /tmp/k; rm /tmp/k\nsave ready\n"
+        saved = machine.boot_and_save(host, boot, text, work / "boot", "ready", timeout)
+        symbols = Symbols.of(read_text(saved.files / KALLSYMS))
+        plugin = boots.Counter(library, symbols.marks())
+        runs = [(at, layout) for layout in range(layouts) for at in range(len(commands))] + [(0, 0)]
+
+        def run(number: int) -> Counts:
+            at, layout = runs[number]
+            place = work / f"run-{number}"
+            out = machine.fork(host, saved, _job(commands[at], layout), place, timeout, plugin)
+            if (code := out.facts.get("exit")) != "0":
+                raise UsageError(
+                    f"command {quoted(commands[at].text)} fails in the guest: exit code {code}: {out.facts['errors']}"
+                )
+            message(f"{number + 1} of {len(runs)}: {commands[at].text}")
+            with reading(str(place / boots.BLOCKS)):
+                return Counts(at, layout, figures(lines_of(place / boots.BLOCKS), symbols))
+
+        with ThreadPoolExecutor(here.cpus()) as pool:
+            *counts, again = pool.map(run, range(len(runs)))
+        if again.figures != counts[0].figures:
+            raise LeadlineError(f"{commands[0].text} counts other digits when it is repeated: no count is exact here")
+        return Counted(tuple(command.text for command in commands), tuple(counts))
+
+
+def figures(blocks: Iterable[str], symbols: Symbols) -> dict[str, int]:
+    """Sums over the blocks of a run. Raises ValueError for a line that is no block's."""
+    sums: Sums[str] = Sums()
+    for line in blocks:
+        where, instructions, executions = line.split()
+        address, times = int(where, 16), int(executions)
+        sums["kernel_instructions" if address >= KERNEL_HALF else "user_instructions"] += int(instructions) * times
+        if address >= KERNEL_HALF and (name := symbols.begins(address)) is not None:
+            if name in EVENTS:
+                sums[EVENTS[name]] += times
+            elif call := symbols.call(address):
+                sums["syscalls"] += times
+                sums[f"{CALL}{call}"] += times
+    return {"instructions": sums["user_instructions"] + sums["kernel_instructions"], **sums}
+
+
+def _job(command: Command, layout: int) -> str:
+    """The script of a fork: a subshell with the caller's environment, between two marks."""
+    words = [name for name in sorted(os.environ) if name.isidentifier() and name not in ("_", "SHLVL", "OLDPWD")]
+    exports = "\n".join(f"export {name}={shlex.quote(os.environ[name])}" for name in words)
+    spend = f"head -c {64 * layout} /dev/urandom >/dev/null" if layout else ":"
+    return f"""{spend}
+mkdir -p /run/leadline
+( cd {shlex.quote(str(Path.cwd()))} || exit 1
+{exports}
+{_MARK}
+{shlex.join(command.argv)} </dev/null >/dev/null 2>/run/leadline/errors
+echo $? >/run/leadline/status
+{_MARK} )
+say exit "$(cat /run/leadline/status)"
+say errors "$(tail -n 1 /run/leadline/errors | cut -c1-200)"
+finish
+"""
+
+
+def files_of(command: Command, trace: Path, timeout: float) -> dict[str, Source]:
+    """What a program reads, by path, as it is after a run of it under strace. Raises UsageError."""
+    words = ["strace", "-f", "-q", "-y", "-s", "4096", "-e", "trace=%file", "-o", str(trace), *command.argv]
+    try:
+        done = here.run(words, timeout=timeout)
+    except FileNotFoundError:
+        raise UsageError("--count traces what a program reads by strace: apt-get install strace") from None
+    except OSError as error:
+        raise UsageError(f"command {quoted(command.text)}: {error}") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        raise UsageError(f"command {quoted(command.text)} fails: exit code {done.returncode} {last[:200]}")
+    tree: dict[str, Source] = {}
+    programs = []
+    for path in dict.fromkeys(paths_of(trace.read_text(encoding="utf-8", errors="replace").splitlines(), Path.cwd())):
+        _add(tree, path)
+        if path.is_file() and os.access(path, os.X_OK):
+            programs.append(path)
+    for program in list(programs):
+        with program.open("rb") as file:
+            if (first := file.readline(256)).startswith(b"#!"):
+                programs.append(Path(first[2:].split()[0].decode()))
+    for path in _interpreters(programs):
+        _add(tree, path)
+    size = sum(node.size() for node in tree.values() if isinstance(node, Node))
+    if size > _MOST_BYTES:
+        raise UsageError(f"command {quoted(command.text)} reads {size >> 20} MiB; a guest holds {_MOST_BYTES >> 20}")
+    return tree
+
+
+def paths_of(lines: Iterable[str], directory: Path) -> Iterable[Path]:
+    """Absolute paths that a trace of strace (``-y``) has reached."""
+    for line in lines:
+        text = line.partition(" ")[2].strip()
+        if match := _NAMED.match(text):
+            base = match["at"] or match["fd"] or str(directory)
+            yield Path(os.path.normpath(Path(base) / match["path"]))
+
+
+def _interpreters(programs: Sequence[Path]) -> Iterable[Path]:
+    """The dynamic linkers of ELF programs, which the kernel opens itself, and what runs scripts."""
+    for program in programs:
+        yield program
+        with program.open("rb") as file:
+            head = file.read(4096)
+        if match := re.search(rb"/lib\S*/ld-[\w.-]+", head):
+            yield Path(match[0].decode())
+
+
+def _add(tree: dict[str, Source], path: Path) -> None:
+    """A file at its own path, what is a link or lies behind one as a link to it; a directory as an empty one."""
+    if _FOREIGN.match(str(path)) or not path.exists() or path == Path("/"):
+        return
+    real = path.resolve()
+    if path.is_dir():
+        tree.setdefault(str(path), Node(directory=True))
+    elif real.is_file():
+        tree[str(real)] = Node(real)
+        if path != real:
+            tree[str(path)] = Node(link=str(real))
