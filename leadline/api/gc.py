@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -10,17 +11,22 @@ from pathlib import Path
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import GcSummary
 from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_files
+from leadline.observe.gclog.follow import Follower, News, news
 from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
 
 __all__ = [
     "COLUMNS",
+    "Follower",
     "GcSummary",
     "LogFigures",
     "Logs",
+    "News",
     "Reader",
     "events_of",
+    "following",
     "logs_of",
     "markdown",
+    "news",
     "pages",
     "read",
     "reading",
@@ -56,6 +62,26 @@ def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles],
         return by_library(log)
 
     return by_library if reader is Reader.GCVIEWER else own_first
+
+
+@contextmanager
+def following(source: Path) -> Iterator[Follower]:
+    """The log ``source``, or that of the JVM whose process number it is. Raises LeadlineError."""
+    if source.exists() or not str(source).isdecimal():
+        yield Follower(source)
+        return
+    from leadline.host.jvm import gc_log, heap_of
+    from leadline.host.procfs import read_stat
+
+    pid = int(str(source))
+    with gc_log(pid) as path:
+        begun = read_stat(pid)
+
+        def ended() -> bool:
+            now = read_stat(pid)
+            return begun is None or now is None or now.start != begun.start or not now.alive
+
+        yield Follower(path, ended, heap_of(pid))
 
 
 def markdown(logs: Logs) -> str:

@@ -33,7 +33,7 @@ ALONE: Mapping[str, Mapping[str, str]] = {
     },
     "soak": {"--verdict": "subject --for --lab --set --out --fail --undecided --json"},
     "load": {"--schema": "", "--check": "--drivers"},
-    "gc": {"--csv": "files --reader", "--study": "files --reader"},
+    "gc": {"--csv": "files --reader", "--study": "files --reader", "--follow": "files --json --md --html"},
 }
 # Command: the option means something only with one of these.
 NEEDS: Mapping[str, Mapping[str, str]] = {

@@ -129,7 +129,8 @@ class UndoJournal:
     def record(self, kind: str, target: str, original: Any = None, note: str = "", **data: Any) -> Entry:
         """Put an entry on disk; the change may be made once this returns.
 
-        ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree``, ``ramdisk``, ``level`` or ``settings``.
+        ``kind``: ``file``, ``process``, ``cgroup``, ``swap``, ``tree``, ``ramdisk``, ``level``, ``logging`` or
+        ``settings``.
         Raises TrialFailure(infrastructure), ValueError for what would not be read back as it is.
         """
         values = data.pop("values", [])
@@ -385,6 +386,8 @@ def _check(entry: Entry) -> None:
     elif good and entry.kind == undo_running.LEVEL:
         good = isinstance(originals, dict) and {"changes", "question", "told", "shown"} <= set(originals)
         good = good and {"pid", "start", "agent"} <= set(entry.data)
+    elif good and entry.kind == undo_running.LOGGING:
+        good = {"pid", "start", "file"} <= set(entry.data) and Path(entry.data["file"]).is_absolute()
     elif good and entry.kind == undo_running.SETTINGS:
         good = originals is None or isinstance(originals, str)
         good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)

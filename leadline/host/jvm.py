@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from leadline.host import procfs
 from leadline.host.base import PROC, Files, Host, Process
 from leadline.host.java import find_java
-from leadline.host.undo_running import jcmd_by_socket
+from leadline.host.local import LocalHost, watched_journal
+from leadline.host.undo_running import LOGGING, jcmd_by_socket
 from leadline.model.errors import LeadlineError, UsageError
 
 AGENT_NAME = "leadline-agent.jar"
@@ -112,6 +118,70 @@ JAVA_ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "C
 def java_environment(**more: str) -> dict[str, str]:
     """This process's environment without those, and with ``more``."""
     return {**{name: value for name, value in os.environ.items() if name not in JAVA_ENVIRONMENT}, **more}
+
+
+# ` #2: file=gc.log all=off,gc*=info uptime,level,tags filecount=5,...`, as VM.log list has it.
+_LOG = re.compile(r"^ #\d+: file=(?P<file>.+?) (?P<what>\S+=\S+) (?P<decorators>[a-z,]+)(?: .*)?$", re.M)
+_QUIET = ("off", "error", "warning")
+_SILENT = 30.0  # s, after which the watchdog puts back
+
+
+@contextmanager
+def gc_log(pid: int) -> Iterator[Path]:
+    """The file, as it is reached from here, into which JVM ``pid`` logs its collections. A JVM that has none gets one,
+    which is off again and removed at the end. Raises UsageError, AttachError, RestoreError.
+    """
+    stat = procfs.read_stat(pid)
+    if stat is None:
+        raise UsageError(f"{pid}: no such file, and no such process")
+    host = LocalHost()
+    if "libjvm.so" not in host.files.read(f"{PROC}/{pid}/maps"):  # to attach sends SIGQUIT, which ends any other
+        raise UsageError(f"process {pid} ({stat.name}) is no JVM")
+    code, answer = jcmd(host, None, pid, ["VM.log", "list"])
+    if code:
+        raise AttachError(
+            f"JVM {pid} cannot tell its logs (a JVM of JDK 9 or later can): {' '.join(answer.split())}; "
+            "start it with a GC log and follow that file"
+        )
+    for log in _LOG.finditer(answer):
+        if _of_gc(log["what"]) and {"uptime", "time", "utctime"} & {*log["decorators"].split(",")}:
+            yield _reached(pid, Path(log["file"].strip('"')))
+            return
+    with watched_journal("gc-log", _SILENT) as journal:
+        target = f"/tmp/leadline-gc-{uuid.uuid4().hex[:12]}.log"
+        file = _reached(pid, Path(target))
+        journal.record(LOGGING, target, None, pid=pid, start=stat.start, file=str(file))
+        what = ["what=gc*,safepoint", "decorators=uptime,time,level,tags", "output_options=filecount=1,filesize=10M"]
+        code, answer = jcmd(host, None, pid, ["VM.log", f"output={target}", *what])
+        if code or not file.exists():
+            raise AttachError(f"JVM {pid} does not log to {target}: {' '.join(answer.split())}")
+        yield file
+
+
+def heap_of(pid: int) -> tuple[str, int | None]:
+    """The collector of JVM ``pid`` (empty where it has another), and the bytes to which its heap may grow."""
+    _, flags = jcmd(LocalHost(), None, pid, ["VM.flags"])
+    names = {"ZGC": "Z", "ShenandoahGC": "Shenandoah", "G1GC": "G1", "ParallelGC": "Parallel", "SerialGC": "Serial"}
+    collector = next((name for flag, name in names.items() if f"-XX:+Use{flag}" in flags), "")
+    most = re.search(r"-XX:MaxHeapSize=(\d+)", flags)
+    return collector, int(most[1]) if most else None
+
+
+def _of_gc(what: str) -> bool:
+    selections = [selection.partition("=")[::2] for selection in what.split(",")]
+    return any(tags.startswith(("gc", "all")) and level not in _QUIET for tags, level in selections)
+
+
+def _reached(pid: int, file: Path) -> Path:
+    """A file that a process names, by a path that leads to it from here."""
+    root, directory = Path(f"{PROC}/{pid}/root"), Path(f"{PROC}/{pid}/cwd")
+    try:
+        path = file if file.is_absolute() else directory.readlink() / file
+        return path if root.samefile("/") else root / path.relative_to("/")
+    except PermissionError:  # of another user
+        if not file.is_absolute():
+            raise AttachError(f"JVM {pid} logs to {file}, in a directory that only its user can tell") from None
+        return file
 
 
 def _quoted(path: Path) -> str:

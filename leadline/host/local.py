@@ -463,11 +463,20 @@ class LocalHost:
 
 @contextmanager
 def watched_starts(dead_man: float) -> Iterator[Callable[[ProcessSpec], LocalProcess]]:
-    """Starts processes without the host's lease, which a watchdog ends when this process is gone or silent."""
-    journal = UndoJournal(state_dir() / "undo" / f"load-{os.getpid()}.jsonl")
+    """Starts processes that end with ``watched_journal``."""
+    with watched_journal("load", dead_man) as journal:
+        yield partial(process.start, journal=journal)
+
+
+@contextmanager
+def watched_journal(name: str, dead_man: float) -> Iterator[UndoJournal]:
+    """A journal of this process alone, without the host's lease, which is undone at the end; by a watchdog when this
+    process is gone or silent for ``dead_man`` seconds. Raises LeadlineError, RestoreError.
+    """
+    journal = UndoJournal(state_dir() / "undo" / f"{name}-{os.getpid()}.jsonl")
     watchdog = start_watchdog(journal.path, dead_man, leased=False)
     try:
-        yield partial(process.start, journal=journal)
+        yield journal
     finally:
         if journal.open_entries():
             journal.restore()

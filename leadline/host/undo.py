@@ -17,7 +17,7 @@ from leadline.host.privilege import take_back
 
 TREE_MARKER = ".leadline-private"
 CGROUP_PREFIX = "leadline-"
-VOLATILE = frozenset({"file", "process", "cgroup", "swap", "ramdisk", "level"})  # a reboot undoes these
+VOLATILE = frozenset({"file", "process", "cgroup", "swap", "ramdisk", "level", "logging"})  # a reboot undoes these
 
 # Writing one file of a pair sets the other to zero (Documentation/admin-guide/sysctl/vm.rst).
 PAIRS = (

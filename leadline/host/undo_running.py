@@ -1,5 +1,5 @@
-"""What is put back in processes that are not leadline's children: levels of a running JVM, a settings file with the
-restart that follows it, containers that are ended. Standard library only: the watchdog loads it.
+"""What is put back in processes that are not leadline's children: levels of a running JVM and its log, a settings file
+with the restart that follows it, containers that are ended. Standard library only: the watchdog loads it.
 
 A level is put back by the agent, over the socket that HotSpot's attach mechanism opened when the level was changed.
 """
@@ -19,7 +19,7 @@ from leadline.host.scratch import Scratch
 from leadline.host.undo import CannotUndo, Entry
 from leadline.model.received import from_json
 
-LEVEL, SETTINGS, CONTAINERS = "level", "settings", "containers"
+LEVEL, SETTINGS, CONTAINERS, LOGGING = "level", "settings", "containers", "logging"
 _LONGEST = 30.0  # seconds until a JVM has put a level back
 
 
@@ -147,4 +147,23 @@ def undo_containers(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG00
     return _restarted(entries[-1], "ended")
 
 
-UNDO = {LEVEL: undo_level, SETTINGS: undo_settings, CONTAINERS: undo_containers}
+def undo_logging(entries: Sequence[Entry], root: Path) -> str:  # noqa: ARG001
+    """Switch a log of a running JVM off, and remove its files."""
+    entry = entries[-1]
+    pid, start = int(entry.data["pid"]), int(entry.data["start"])
+    stat = procfs.read_stat(pid)
+    if stat is not None and stat.alive and stat.start == start:
+        try:
+            answer = jcmd_by_socket(pid, pid_inside(pid), f"VM.log output={entry.target} what=all=off", _LONGEST)
+        except OSError as error:
+            answer = 1, str(error)
+        if answer is None or answer[0]:
+            why = answer[1].strip() if answer else "its attach socket cannot be reached"
+            raise CannotUndo(f"log {entry.target}: {why}; jcmd {pid} VM.log output={entry.target} what=all=off")
+    for path in (entry.data["file"], f"{entry.data['file']}.0"):
+        with contextlib.suppress(FileNotFoundError):
+            Path(path).unlink()
+    return f"log {entry.target} of process {pid}: off, its files removed"
+
+
+UNDO = {LEVEL: undo_level, SETTINGS: undo_settings, CONTAINERS: undo_containers, LOGGING: undo_logging}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv as csv_format
+import json as json_format
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +15,9 @@ from typing import Annotated
 import typer
 
 from leadline.api import gc as gc_logs
-from leadline.api.gc import GcSummary, Logs, Reader
+from leadline.api.gc import GcSummary, Logs, News, Reader
 from leadline.cli.options import output_file
-from leadline.cli.output import errors, print_json, say
+from leadline.cli.output import errors, print_json, print_text, say
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
 
@@ -49,6 +52,14 @@ def gc(
     study: Annotated[
         str | None, typer.Option(metavar="FINDING", help="Print the study file that would test this finding.")
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Tell findings as they come, of a log that is being written, or of a running JVM by its process "
+            "number; figures at the end (Ctrl-C).",
+        ),
+    ] = False,
     reader: Annotated[
         Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
     ] = Reader.OWN,
@@ -57,6 +68,9 @@ def gc(
 
     Exits with 4 where a log says nothing of pauses.
     """
+    if follow:
+        _follow(files, json, md, html)
+        return
     reading = gc_logs.reading(reader, partial(errors.print, soft_wrap=True))
     sources = [("A", log) for log in gc_logs.logs_of(files)] + [("B", log) for log in gc_logs.logs_of(against or ())]
     if csv:
@@ -75,17 +89,63 @@ def gc(
     if study is not None:
         say(_study(study, [log.whole for log in logs.logs]))
         return
-    if json:
+    if finish:
+        finish(logs)
+    _show(logs, json, md, html)
+
+
+def _show(logs: Logs, json: bool, md: bool, html: Path | None, line: bool = False) -> None:
+    """In the chosen form; ``line``: a JSON document on one line."""
+    if json and line:
+        print_text(json_format.dumps(logs.document(), default=str, allow_nan=False) + "\n")
+    elif json:
         print_json(logs.document())
     elif md:
         say(gc_logs.markdown(logs))
-    elif finish is None:
+    elif html is None:
         say(logs.text())
-    if finish:
-        finish(logs)
+    if html:
         (errors.print if json or md else say)(str(html))
     if logs.silent:
         raise typer.Exit(NO_ANSWER_CODE)
+
+
+def _follow(files: Sequence[Path], json: bool, md: bool, html: Path | None) -> None:
+    """Findings, one a line, then what ``gc`` says of all that was read; also when a signal ends it."""
+    if len(files) > 1:
+        raise UsageError(f"--follow is of one log, not of {len(files)}")
+    ended: SystemExit | None = None
+    with gc_logs.following(files[0]) as follower:
+        try:
+            for entry in gc_logs.news(follower):
+                print_text((_line(entry) if json else _told(entry)) + "\n")
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            pass
+        except SystemExit as signal:  # SIGTERM, SIGHUP
+            ended = signal
+        events = follower.finish()
+    logs = Logs()
+    figures = logs.add(follower.files, events)
+    if html:
+        take, finish = gc_logs.pages(html)
+        take(events, figures)
+        finish(logs)
+    _show(logs, json, md, html, line=True)
+    if ended:
+        raise ended
+
+
+def _line(entry: News) -> str:
+    """A JSON document on one line."""
+    return json_format.dumps(asdict(entry), default=str, allow_nan=False)
+
+
+def _told(entry: News) -> str:
+    finding = entry.finding
+    time = f"{entry.at:.1f} s" if entry.unix is None else f"{datetime.fromtimestamp(entry.unix):%Y-%m-%dT%H:%M:%S}"
+    who = f"JVM {finding.jvm + 1}: " if finding.jvm else ""
+    return f"{time} {finding.name}: {who}{finding.sentence if entry.holds else 'holds no more'}"
 
 
 def _study(name: str, logs: Sequence[GcSummary]) -> str:

@@ -152,7 +152,7 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
             piped.append(LogFiles(path, (path,)))
             continue
         if not path.exists():
-            numbered = _beside(path)  # the older JVMs number all files of a rotation
+            numbered = beside(path)  # the older JVMs number all files of a rotation
             if not numbered:
                 raise UsageError(f"{path}: No such file or directory")
             groups.setdefault(path, []).extend(numbered)
@@ -164,7 +164,7 @@ def logs_of(paths: Sequence[Path]) -> list[LogFiles]:
     for stem, paths_ in groups.items():
         parts = dict.fromkeys(paths_)
         if stem in paths_:
-            parts.update(dict.fromkeys(_beside(stem)))
+            parts.update(dict.fromkeys(beside(stem)))
         ordered = sorted(parts, key=lambda part: (_begins(part), part == stem, part.name))
         logs.append(LogFiles(stem if stem in parts else paths_[0], tuple(ordered)))
     return logs
@@ -224,13 +224,14 @@ def _first(path: Path) -> tuple[bool, int, float]:
     return reading.first()
 
 
-def _beside(path: Path) -> list[Path]:
+def beside(path: Path) -> list[Path]:
     """Those with a number after the name that hold a log, packed or not."""
     paths = []
     for other in sorted(path.parent.glob(f"{_escaped(path.name)}[.-]*")):
         twice = other.suffix in _PACKED and other.with_suffix("").exists()
-        if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size and not twice:
-            paths.append(other)
+        with suppress(FileNotFoundError):  # rotated away meanwhile
+            if other.is_file() and _NUMBERED.fullmatch(other.name) and other.stat().st_size and not twice:
+                paths.append(other)
     return paths
 
 
@@ -262,6 +263,11 @@ def parse_files(log: LogFiles) -> GcLog:
         for block in blocks_of(part, broken):
             reading.feed(block)
         reading.part()
+    return whole(reading, log, broken)
+
+
+def whole(reading: Reading, log: LogFiles, broken: list[str]) -> GcLog:
+    """What was read of all files of a log; ``broken``: what was not whole. Raises UsageError for what is no GC log."""
     files, rest = reading.log()
     for part, overlong in zip(log.parts, rest["overlong"], strict=False):
         if overlong:
