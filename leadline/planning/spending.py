@@ -1,9 +1,9 @@
 """How strictly each proposal of a session is judged, so that the whole session keeps anything wrong in 5 of 100.
 
 Online fallback (Tian and Ramdas, Statistical Methods in Medical Research 30, 2021, 976-993): a proposal has a share of
-the error rate by its number, and that of the one before it where that one was shown to be better. The first five have
-0.16 each, the j-th after them 0.2 / (j (j + 1)). The rate of a proposal is settled before its first trial and its
-trials are its own, so the bound holds however proposals are chosen, repeated or stopped.
+the error rate by its number, and that of the one before it where that one was shown to be better. The first eight
+have 0.1175 each, the j-th after them 0.06 / (j (j + 1)). The rate of a proposal is settled before its first trial and
+its trials are its own, so the bound holds however proposals are chosen, repeated or stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leadline.model import distributions
 RATE = 0.05  # share of sessions that may keep anything that is not better
 POWER = 0.8
 _MOST = 1_000  # blocks, as of any study
-_EQUAL, _THEIRS = 5, 0.8  # so many first proposals have equal parts of this share
+_EQUAL, _THEIRS = 8, 0.94  # so many first proposals have equal parts of this share
 
 
 def rate_of(shown: Sequence[bool]) -> float:

@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 _IDLE = 3600.0  # seconds after which HTTP forgets a client
 INSTRUCTIONS = """Change one system step by step and keep only what is shown to be better: describe what can be changed,
 propose one change, measure it (minutes; measured again it goes on), keep what is better. Others cannot be kept: at most
-5 of 100 sessions keep anything that is not better, however many proposals are tried. From the sixth on each proposal is
+5 of 100 sessions keep anything that is not better, however many proposals are tried. From the ninth on each proposal is
 tested more strictly than the one before, so propose the most promising first."""
 
 if TYPE_CHECKING:  # its libraries take seconds to load, in which the server answers already

@@ -42,7 +42,7 @@ def test_a_greedy_client_keeps_what_helps_and_nothing_else(tmp_path: Path) -> No
         with pytest.raises(UsageError, match="only what was shown to be better is kept"):
             session.keep(first.number)
         second = session.measure(session.propose({"vm.swappiness": 10, "vm.dirty_ratio": 30}).number)
-        assert (second.verdict, second.rate) == ("better", 0.16 * RATE)
+        assert (second.verdict, second.rate) == ("better", rate_of([]))
         session.keep(second.number)
         assert swappiness(session) == 10
         assert session.explain(second.number)["changes"]["throughput"][0] == pytest.approx(20, abs=3)
@@ -51,7 +51,7 @@ def test_a_greedy_client_keeps_what_helps_and_nothing_else(tmp_path: Path) -> No
         assert [proposal["kept"] for proposal in session.history()] == [False, True]
         assert swappiness(session) == 10
         back = session.measure(session.propose({"vm.swappiness": 60}).number)
-        assert (back.verdict, back.rate) == ("worse", 0.32 * RATE), "the rate of what was shown is passed on"
+        assert (back.verdict, back.rate) == ("worse", 2 * rate_of([])), "the rate of what was shown is passed on"
         session.revert(second.number)
         assert session.describe("vm.swappiness")["in_force"] == {"knobs": {}}
         assert swappiness(session) != 10
@@ -61,7 +61,7 @@ def test_a_proposal_that_ran_out_of_time_goes_on_at_its_rate(tmp_path: Path) -> 
     with opened(tmp_path) as session:
         proposal = session.propose({"vm.swappiness": 10})
         cut = session.measure(proposal.number, seconds=15.0)
-        assert (cut.verdict, cut.rate) == ("undecided", 0.16 * RATE)
+        assert (cut.verdict, cut.rate) == ("undecided", rate_of([]))
         assert session.measure(proposal.number).better
         assert len(session.history()) == 1
 
@@ -143,8 +143,8 @@ def test_whatever_is_shown_the_rates_of_the_others_stay_within_the_sessions() ->
 def test_later_proposals_have_the_blocks_that_their_rate_needs() -> None:
     assert blocks_at(RATE / 2, 20) == 20
     blocks = [blocks_at(rate_of([False] * before), 20) for before in range(9)]
-    assert (blocks[0], blocks) == (blocks[4], sorted(blocks))
-    assert (blocks[0], blocks[8]) == (27, 44)
+    assert (blocks[0], blocks) == (blocks[7], sorted(blocks))
+    assert (blocks[0], blocks[8]) == (29, 37)
 
 
 STACK = """\
