@@ -11,8 +11,7 @@ from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
 from leadline.analysis.composite import as_one_factor
 from leadline.analysis.instances import InstancesFit, between_instances
-from leadline.analysis.linear import Fit
-from leadline.analysis.pooled import Residual, pooled
+from leadline.analysis.linear import Fit, Residual, pooled
 from leadline.analysis.scale import Scale, response_kind, scale_of
 from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
 from leadline.analysis.unequal import FEWEST

@@ -38,7 +38,7 @@ Averages = Mapping[str, Sequence[OverModes]]  # response -> steps in order
 def over_modes(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) -> Averages:
     """Of every response and measured step; empty for a tuning of one mode.
 
-    Steps of the same load and slots share their noise (``leadline.analysis.pooled``), later ones too: nothing is
+    Steps of the same load and slots share their noise (``leadline.analysis.linear``), later ones too: nothing is
     decided by these figures.
     """
     if len(tuning.modes) < 2:

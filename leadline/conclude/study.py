@@ -17,13 +17,12 @@ from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
 from leadline.analysis.scale import response_kind
 from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
-from leadline.conclude.configurations import configuration_names
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
 from leadline.conclude.explanation import Stacks, explain
 from leadline.conclude.judgement import judged
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
-from leadline.conclude.wording import signed
+from leadline.conclude.wording import configuration_names, signed
 from leadline.design.profiling import Place
 from leadline.model.disturbance import OTHERS
 from leadline.model.knob import Level

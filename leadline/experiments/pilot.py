@@ -1,4 +1,4 @@
-"""Earlier studies of a lab as what planning learns from: their trials, seconds and times."""
+"""Earlier studies of a lab as what planning learns from: their trials, seconds and times; layouts compared by them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import numpy as np
 
 from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats
+from leadline.checks.machine import apart, room_for
+from leadline.checks.plan import Planned
 from leadline.checks.subject import subject_of
 from leadline.layouts import layout_of
 from leadline.load.series import SecondRow, steady_series
 from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.result import Verdict
 from leadline.model.study import Study
 from leadline.planning.hosts import Hosting, differs_by
+from leadline.planning.layouts import Compared, Question, compared
 from leadline.planning.noise import PUBLISHED_CV, WORLDS_CV, Noise, Past, assumed, measured
 from leadline.store.files import bring
 from leadline.store.lab import Store, UnreadableError
@@ -190,3 +194,32 @@ def overhead_for(study: Study, noise: Noise) -> float:
     if noise.overhead is None:
         return subject_of(study).first_overhead()
     return max(1.0, noise.overhead - study.workload.before_steady - study.workload.ramp_down)
+
+
+def compare_layouts(
+    study: Study,
+    planned: Planned,
+    lab: Path,
+    noise: Noise,
+    overhead: float,
+    effect: float | None = None,
+    power: float = 0.8,
+) -> Compared | None:
+    """Plain trials, switchback and rotation on the study's question; None in guests and of commands, which have
+    plain ones only.
+
+    ``noise``: what its own layout meets; ``overhead``: seconds of a trial beside its load; ``effect`` in percent.
+    """
+    if study.stack.in_guest or not study.under_load:
+        return None
+
+    def room(plan: Plan) -> tuple[str, int]:
+        if lack := apart(study):
+            return lack[1], 0
+        found = room_for(plan, planned.settings, planned.machine)
+        return found.refused, found.fit
+
+    question = Question(
+        planned.plan.factors, planned.design, study.workload, overhead, planned.of_host, room, power=power
+    )
+    return compared(question, planned.plan, noise, noise_beside(study, lab, noise.response), effect)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis.luck import best_of_null, gain_of_luck
 from leadline.analysis.maxt import max_t
+from leadline.analysis.selection import best_of_null, gain_of_luck
 from leadline.analysis.table import Floats
 from leadline.figures import words
 from leadline.figures.fits import SystemFit

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from leadline.analysis.steady import steady_state
-from leadline.analysis.verdicts import steady_verdict
+from leadline.analysis.steady import steady_state, steady_verdict
 from leadline.host.received import csv_file
 from leadline.load.result import read_summary
 from leadline.load.series import (

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from leadline.analysis.steady import steady_state
-from leadline.analysis.verdicts import steady_verdict
+from leadline.analysis.steady import steady_state, steady_verdict
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed

@@ -10,8 +10,7 @@ from leadline.checks.plan import Planned, cost, setup_for, worst_cost
 from leadline.checks.subject import subject_of
 from leadline.cli.commands.plan_power import document, layouts_document
 from leadline.cli.output import print_json, say
-from leadline.experiments.layouts import compare_layouts
-from leadline.experiments.pilot import hosting_for, noise_for, overhead_for
+from leadline.experiments.pilot import compare_layouts, hosting_for, noise_for, overhead_for
 from leadline.model.plan import PlannedTrial
 from leadline.model.study import Study
 from leadline.model.units import format_duration

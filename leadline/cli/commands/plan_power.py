@@ -14,8 +14,7 @@ from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, setup_for
 from leadline.cli.options import FactorOption, JsonOption, LabOption, SetOption
 from leadline.cli.output import print_json, say
-from leadline.experiments.layouts import compare_layouts
-from leadline.experiments.pilot import hosting_for, noise_for, overhead_for
+from leadline.experiments.pilot import compare_layouts, hosting_for, noise_for, overhead_for
 from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES

@@ -10,7 +10,7 @@ from typing import Any
 
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.plan import Planned, setup_for
-from leadline.conclude.configurations import configuration_names
+from leadline.conclude.wording import configuration_names
 from leadline.experiments import probes
 from leadline.experiments.bisect.span import Candidates, Span, span_of
 from leadline.experiments.confirm import kept_keys
@@ -25,7 +25,7 @@ from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import RESPONSES
 from leadline.model.study import Study
 from leadline.model.units import format_duration
-from leadline.places.guest.between import between, is_name
+from leadline.places.guest.kernels import between, is_name
 from leadline.places.testbed import Testbed
 from leadline.planning.bisection import Bisection, Block, Changes, Found
 from leadline.planning.forecast import sigma_of

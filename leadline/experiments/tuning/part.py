@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.files.tuning import TuningFile
-from leadline.conclude.configurations import planned_level, same_level
+from leadline.conclude.wording import planned_level, same_level
 from leadline.model.bounds import RawLevel
 from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation

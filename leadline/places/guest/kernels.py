@@ -20,6 +20,7 @@ from leadline.model.errors import LeadlineError, UsageError, nearest, quoted
 from leadline.places.guest import debian, local_kernel, sealed
 from leadline.places.guest.configuration import options_of
 from leadline.places.guest.debian import Archive, Package, Progress
+from leadline.places.guest.local_kernel import is_path
 
 _NAME = re.compile(r"linux-image-((\d+\.\d+)\.\d+\S*?-((?:cloud-|rt-)?amd64))$")
 _OLDEST = (5, 10)
@@ -287,3 +288,41 @@ def _age(version: str) -> tuple[tuple[int, ...], bool]:
     """Orders versions of one line: a rebuild for an older release (``~``) is the older one."""
     version_text, tilde, _ = version.partition("~")
     return _numbers(version_text), not tilde
+
+
+_LOOKS_LIKE = re.compile(r"\d+\.\d+.*-")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text looks like the name of a kernel of Debian."""
+    return not is_path(text) and _LOOKS_LIKE.match(text) is not None
+
+
+def between(first: str, last: str, progress: Progress) -> list[str]:
+    """From ``first`` to ``last``, both among them and in this direction: two lines (``6.1-cloud``), or two releases.
+
+    Of a release that is built for several Debians one build counts. Raises UsageError for a name that is no kernel's,
+    for two flavours, and for a line with a release; LeadlineError where no list can be had.
+    """
+    for name in (first, last):
+        require_known(name, progress)
+    lines = {kernel.name: kernel for kernel in kernels(progress)}
+    if (first in lines) != (last in lines):
+        line, release = (first, last) if first in lines else (last, first)
+        raise UsageError(f"{line} is a line of kernels and {release} one release: name two lines or two releases")
+    available = lines if first in lines else {release.release: release for release in releases(progress)}
+    ends = (available[first], available[last])
+    if ends[0].flavour != ends[1].flavour:
+        raise UsageError(f"{first} and {last} are two flavours, which have no order: name two of one flavour")
+    low, high = sorted(map(_number, ends))
+    inside = {  # of builds with one number the last counts: that of its own Debian
+        _number(kernel): name
+        for name, kernel in sorted(available.items(), key=lambda item: (_number(item[1]), "~" not in item[1].version))
+        if kernel.flavour == ends[0].flavour and low < _number(kernel) < high
+    }
+    names = list(inside.values())
+    return [first, *(names if _number(ends[0]) == low else names[::-1]), last]
+
+
+def _number(kernel: Listed) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", kernel.version.partition("~")[0])))

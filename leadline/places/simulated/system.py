@@ -10,8 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from leadline.analysis.steady import steady_state
-from leadline.analysis.verdicts import steady_verdict
+from leadline.analysis.steady import steady_state, steady_verdict
 from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS

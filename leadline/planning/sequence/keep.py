@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leadline.analysis.contrasts import Change, contrasts, residual
+from leadline.analysis.linear import Residual
 from leadline.analysis.maxt import max_t
-from leadline.analysis.pooled import Residual
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import response_kind
 from leadline.layouts import layout_of

@@ -19,8 +19,8 @@ from leadline.analysis.failures import clopper_pearson
 from leadline.analysis.lenth import pseudo_error
 from leadline.analysis.robust import _mann_whitney, shift
 from leadline.analysis.scale import Scale
+from leadline.analysis.steady import steady_verdict
 from leadline.analysis.study import analyse
-from leadline.analysis.verdicts import steady_verdict
 from leadline.analysis.washout import SlotSeries, estimate
 from leadline.design.make import make_plan
 from leadline.model.design import Design

@@ -11,10 +11,10 @@ from nist_anova import SETS, anova, digits, reference
 from numpy.typing import NDArray
 from scipy import stats
 
-from leadline.analysis.luck import gain_of_luck, luck
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
 from leadline.analysis.scale import Scale
+from leadline.analysis.selection import gain_of_luck, luck
 from leadline.analysis.study import analyse
 from leadline.design.make import make_plan
 from leadline.model.design import Design

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.analysis.linear import Fit
-from leadline.analysis.pooled import Residual, pooled
+from leadline.analysis.linear import Fit, Residual, pooled
 
 
 def fitted(sigma: float) -> Fit:

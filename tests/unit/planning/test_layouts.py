@@ -11,7 +11,7 @@ import pytest
 from leadline.checks.files.study import find_study
 from leadline.checks.plan import Planned
 from leadline.design.make import make_plan
-from leadline.experiments.layouts import compare_layouts
+from leadline.experiments.pilot import compare_layouts
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan

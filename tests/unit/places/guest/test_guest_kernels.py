@@ -14,11 +14,10 @@ import pytest
 from leadline.host.lock import exclusive
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.places.guest import debian, kernels, sealed
-from leadline.places.guest.between import between, is_name
 from leadline.places.guest.boot import boot_parameters
 from leadline.places.guest.configuration import differences, options_of, traits
 from leadline.places.guest.debian import Package, read, sources
-from leadline.places.guest.kernels import Kernel, newest, provision
+from leadline.places.guest.kernels import Kernel, between, is_name, newest, provision
 
 LIST = """\
 Package: linux-image-6.1.0-9-cloud-amd64
