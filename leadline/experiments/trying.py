@@ -20,7 +20,7 @@ from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import write_private
-from leadline.load.convert.sources import of_openapi
+from leadline.load.convert.openapi import of_openapi
 from leadline.load.driver import DriverRun
 from leadline.load.result import read_summary
 from leadline.load.scenario import sent_variables

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import http.client
+import ipaddress
+import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -15,6 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 from urllib.parse import SplitResult
+
+from leadline.load.convert.har import from_har
+from leadline.load.convert.write import Draft, Names
+from leadline.load.generators.base import split_url
+from leadline.model.errors import UsageError, quoted
 
 LOOPBACK = "127.0.0.1"
 _TIMEOUT = 120.0  # seconds for a response
@@ -218,3 +225,43 @@ def _cookie(value: str) -> str:
     """Without what binds it to the server's name or to TLS, which the browser does not see here."""
     bare = [part for part in value.split(";") if part.strip().split("=")[0].lower() not in ("domain", "secure")]
     return ";".join("SameSite=Lax" if part.strip().lower() == "samesite=none" else part for part in bare)
+
+
+def recorder(url: str, port: int = 0, *, mine: bool = False) -> Recorder:
+    """A proxy on the loopback that records what is asked of the server at ``url``. Raises UsageError for a server that
+    is not on the loopback unless it is said to be the user's (``mine``), and for a port that is taken.
+    """
+    target = split_url(url)
+    if target.scheme not in ("http", "https") or not target.hostname:
+        raise UsageError(f"{quoted(url, 200)} is no server's address: write http://127.0.0.1:8080 or http://HOST/shop")
+    if target.query or target.fragment or target.username:
+        raise UsageError(
+            f"{quoted(url, 200)}: write only the server and where the application begins: http://HOST/shop"
+        )
+    if not (mine or _is_loopback(target.hostname)):
+        problem = "is not on the loopback: write --mine to say that the server is yours to ask"
+        raise UsageError(f"{target.hostname} {problem}")
+    try:
+        return Recorder(target, port)
+    except OSError as error:
+        raise UsageError(f"--port {port}: {error.strerror}; leave --port out to take a free one") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def of_recording(recorded: Recorder, name: str, resources: bool = False) -> str:
+    """A scenario file from what was recorded until now. Raises UsageError where that is nothing."""
+    draft = from_har(json.dumps(recorded.archive()), Names().make(name, "scenario"), resources)
+    notes = list(draft.notes)
+    if recorded.root:
+        notes[0] = notes[0].replace(recorded.origin, recorded.origin + recorded.root, 1)
+    if recorded.outside:
+        notes.append(f"{recorded.outside} requests beside {recorded.root} were left out.")
+    if recorded.unkept:
+        notes.append(f"{recorded.unkept} requests were left out, as the recording was full: record less at once.")
+    return Draft(draft.scenario, notes).text()

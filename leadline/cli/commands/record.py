@@ -11,7 +11,7 @@ import typer
 
 from leadline.cli.options import file_option
 from leadline.cli.output import say
-from leadline.load.convert.sources import of_recording, recorder
+from leadline.load.record import of_recording, recorder
 from leadline.model.errors import UsageError
 from leadline.model.units import parse_duration
 

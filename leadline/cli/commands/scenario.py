@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from leadline.cli.options import file_option
-from leadline.load.convert.sources import of_har, of_openapi
+from leadline.load.convert.har import of_har
+from leadline.load.convert.openapi import of_openapi
 
 _File = Annotated[Path, typer.Argument(help="The file to convert.")]
 _Out = Annotated[

@@ -13,7 +13,6 @@ from pathlib import Path
 import polars as pl
 
 from leadline.conclude.soak import METRICS
-from leadline.experiments.soak.holdings import BoundedLogs, Holdings
 from leadline.experiments.soak.record import SoakRecord, interval_of
 from leadline.host.base import Host, Process
 from leadline.load.driver import DriverRun
@@ -31,6 +30,7 @@ from leadline.model.workload import Workload
 from leadline.observe.base import Observer, ObserverContext, ObserverSet
 from leadline.observe.counters import CounterObserver
 from leadline.observe.gc import GcObserver
+from leadline.observe.holdings import BoundedLogs, Holdings
 from leadline.observe.host import HostObserver
 from leadline.observe.processes import ProcessObserver
 from leadline.observe.table import read_series
@@ -40,7 +40,7 @@ from leadline.trial.lifecycle import MINIMUM_FREE
 from leadline.trial.measure import DriverRecording
 from leadline.trial.system import LoadOutcome, Measured, OnLoad, observers_of
 
-HOLDINGS = "holdings"  # name of the counters of leadline.experiments.soak.holdings
+HOLDINGS = "holdings"  # name of the counters of leadline.observe.holdings
 
 
 @dataclass(frozen=True)

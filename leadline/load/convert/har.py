@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode, urljoin, urlsplit
 
-from leadline.load.convert.write import Draft, Names, literal, literals
+from leadline.load.convert.write import Draft, Names, converted, literal, literals
 from leadline.model.errors import UsageError
 from leadline.model.received import from_json
 
@@ -128,6 +129,11 @@ _PASSWORD = re.compile("passw|pwd|passphrase|^pass$", re.IGNORECASE)  # names of
 _PASSWORD_INPUT = re.compile(r"""<input\b[^<>]*\btype\s*=\s*["']?password""", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""(?<![\w-])(name|value)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
+
+
+def of_har(file: Path, resources: bool = False) -> str:
+    """A scenario file from a HAR file; with images, styles and scripts if ``resources``. Raises UsageError."""
+    return converted(file, lambda text, name: from_har(text, name, resources))
 
 
 def from_har(text: str, name: str, resources: bool = False) -> Draft:

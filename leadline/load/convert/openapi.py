@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from leadline.load.convert.write import Draft, Names, literal, literals
+from leadline.load.convert.write import Draft, Names, converted, literal, literals
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.received import from_json
 from leadline.model.yamltext import LARGE, load_yaml
@@ -156,6 +157,11 @@ _ANY = 2
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set, but for the driver's
 _DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie")
+
+
+def of_openapi(file: Path) -> str:
+    """A scenario file from an OpenAPI description, JSON or YAML. Raises UsageError."""
+    return converted(file, from_openapi)
 
 
 def from_openapi(text: str, name: str) -> Draft:

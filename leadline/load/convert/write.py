@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from leadline.host.textfile import read_text
+from leadline.model.errors import UsageError
+
+LARGEST_RECORDING = 256 * 1024**2  # bytes
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")  # such text needs no quotes
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # which mean something else to YAML
 _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -99,3 +104,14 @@ class Names:
         self._next[plain] = number
         self._taken.add(unique)
         return unique
+
+
+def converted(file: Path, convert: Callable[[str, str], Draft]) -> str:
+    """A scenario file from what another tool saved. Raises UsageError with the file."""
+    text = read_text(file, LARGEST_RECORDING)
+    try:
+        return convert(text, Names().make(file.stem, "scenario")).text()
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{file}: nested too deeply") from None

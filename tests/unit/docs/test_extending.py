@@ -108,7 +108,7 @@ KINDS = {
     "database",
     "application",
     "observer",
-    "host kind",
+    "place",
     "load generator",
     "design",
     "layout",
@@ -150,7 +150,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-ALWAYS = ("a knob", "a server", "a database", "a response", "a host kind")
+ALWAYS = ("a knob", "a server", "a database", "a response", "a place")
 LONGER = matrix("another recipe of the guide")
 
 

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load.convert.sources import of_recording, recorder
+from leadline.load.record import of_recording, recorder
 from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.soak.holdings import BoundedLogs, Holdings, size_of
 from leadline.experiments.soak.record import SoakRecord, evened, interval_of, merged, read_record, thinned
 from leadline.host.files import LocalFiles
 from leadline.load.series import Outcomes, latencies_of, new_histogram
 from leadline.model.errors import LeadlineError
 from leadline.model.soak import DAY, FINE, HOUR, INTERVAL_BYTES, Interval, SoakTimes, gaps
+from leadline.observe.holdings import BoundedLogs, Holdings, size_of
 
 
 def interval(begin: float, *values_ms: float, seconds: float = 60.0, stretch: int = 0) -> Interval:
