@@ -25,14 +25,27 @@ pub fn put_in_order(log: &mut Log, started: &[bool]) {
     if together {
         join(log, &owners);
     }
-    let late =
-        log.pauses.windows(2).any(|two| two[0].when.jvm == two[1].when.jvm && two[1].when.at < two[0].when.at - SLACK);
-    if late || together {
-        every_list!(log, events => events.sort_by(|one, other| {
-            let (mut first, mut second) = (*one, *other);
-            let (a, b) = (*first.when(), *second.when());
-            a.jvm.cmp(&b.jvm).then(a.at.total_cmp(&b.at)).then(one.number().cmp(&other.number()))
-        }));
+    let backward: Vec<f64> = log
+        .pauses
+        .windows(2)
+        .filter(|two| two[0].when.jvm == two[1].when.jvm && two[1].when.at < two[0].when.at)
+        .map(|two| two[0].when.at - two[1].when.at)
+        .collect();
+    if backward.is_empty() && !together {
+        return;
+    }
+    every_list!(log, events => events.sort_by(|one, other| {
+        let (mut first, mut second) = (*one, *other);
+        let (a, b) = (*first.when(), *second.when());
+        a.jvm.cmp(&b.jvm).then(a.at.total_cmp(&b.at)).then(one.number().cmp(&other.number()))
+    }));
+    // Threads' lines may change places; more than that is no log as its JVM wrote it.
+    if together || backward.len() > 1 + log.pauses.len() / 8 || backward.iter().any(|by| *by > OVERLAP) {
+        for pause in &log.pauses {
+            if let Some(id) = pause.gc_id {
+                log.jvms[pause.when.jvm].begun.remove(&id); // the line of its beginning came later
+            }
+        }
         log.notes.push("the lines were not in the order of time: the events were put in order".to_owned());
     }
 }

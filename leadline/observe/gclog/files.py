@@ -72,6 +72,8 @@ def _decoded(plain: io.BufferedReader) -> Iterator[bytes]:
     while block := plain.read1(_BLOCK):
         if decoder:
             block = decoder.decode(block).encode(errors="replace")
+        elif b"\0" in block:
+            block = block.replace(b"\0", b"")
         yield block.replace(b"\r", b"\n") if returns else block
 
 
@@ -80,7 +82,7 @@ def _encoding(first: bytes) -> str:
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
     even, odd = first[:512:2].count(0), first[1:512:2].count(0)
-    if max(even, odd) > len(first[:512]) / 4:
+    if max(even, odd) > len(first[:512]) / 4 > min(even, odd):  # both: the hole that emptying a file leaves
         return "utf-16-le" if odd > even else "utf-16-be"
     return "utf-8"
 

@@ -101,6 +101,14 @@ def test_zstandard_is_read(tmp_path: Path) -> None:
     assert len(parse(path).pauses) == 20
 
 
+@pytest.mark.parametrize("hole", [1, 511, 100_000])
+def test_a_hole_that_emptying_the_file_left_is_no_encoding(hole: int, tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    line = "[{0}.000s][info][gc] GC({0}) Pause Young (Allocation Failure) 9M->3M(16M) 2.000ms\n"
+    path.write_bytes(bytes(hole) + "".join(line.format(number) for number in range(1, 9)).encode())
+    assert len(parse(path).pauses) == 8
+
+
 def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
     from leadline.model.errors import UsageError
 

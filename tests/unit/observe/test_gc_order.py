@@ -37,6 +37,20 @@ def figures(log: GcLog) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_so_has_one_of_less_than_a_second(order: str) -> None:
+    """Within the time by which threads' lines may be late; a line at each pause's beginning."""
+    lines = []
+    for number in range(30):
+        kind = f"GC({number}) Pause Young (Normal) (G1 Evacuation Pause)"
+        lines.append(f"[0.{10 * number:03}s][info][gc,start] {kind}\n")
+        lines.append(f"[0.{10 * number + 2:03}s][info][gc] {kind} 40M->11M(64M) 1.500ms\n")
+    log = parse_lines(ORDERS[order](lines))
+    assert figures(log) == figures(parse_lines(lines))
+    if order != "swapped":
+        assert log.warnings == ("the lines were not in the order of time: the events were put in order",)
+
+
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("lines", [LINES, BY_UPTIME, BY_DATE], ids=["time and uptime", "uptime", "time"])
 def test_a_log_in_another_order_has_the_figures_of_the_sorted_one(lines: list[str], order: str) -> None:
     mixed = parse_lines(ORDERS[order](lines))
