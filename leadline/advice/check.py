@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from leadline.advice.findings import Finding, written
@@ -261,3 +261,27 @@ def _raw(knob: str, level: Level | None, knobs: Mapping[str, Knob]) -> RawLevel:
     if isinstance(level, int) and (knob not in knobs or knobs[knob].format(level) == str(level)):
         return level
     return written(level, knobs.get(knob), knob)
+
+
+def status(checks: Sequence[Check]) -> str:
+    """``suggestion`` until a study has checked it, then what the newest conclusive check said."""
+    settled = [check.status for check in checks if check.status != "open"]
+    return settled[-1] if settled else "open" if checks else "suggestion"
+
+
+def document(
+    run: str,
+    trials: int,
+    findings: Sequence[Finding],
+    checks: Mapping[str, Sequence[Check]],
+    commands: Mapping[str, str],
+) -> dict[str, Any]:
+    """``checks`` and ``commands`` by a finding's name."""
+    rows = []
+    for finding in findings:
+        row = {key: value for key, value in asdict(finding).items() if key != "start" or value is not None}
+        row["status"] = status(checks.get(finding.name, ()))
+        row["checks"] = [asdict(check) for check in checks.get(finding.name, ())]
+        row["command"] = commands.get(finding.name)
+        rows.append(row)
+    return {"run": run, "trials": trials, "findings": rows}

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.advice import Check, Finding, advise, checked
-from leadline.advice.check import CONFIRMED, checking_study, levels_set
-from leadline.advice.document import status
+from leadline.advice.check import CONFIRMED, checking_study, levels_set, status
 from leadline.advice.findings import Evidence, written
 from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel

@@ -34,7 +34,7 @@ def advise(
     json: JsonOption = False,
 ) -> None:
     """List what a run suggests to try next, by layer, with the evidence; and what later studies found."""
-    from leadline.advice.document import document
+    from leadline.advice.check import document
 
     advice = load_lab(lab).study(study).advice()
     chosen = advice.chosen(finding or []) if finding else list(advice.findings)

@@ -10,8 +10,7 @@ import report_fixture
 from report_fixture import fake_study
 
 from leadline.advice import Finding, checked
-from leadline.advice.check import checking_study
-from leadline.advice.document import document, status
+from leadline.advice.check import checking_study, document, status
 from leadline.checks.files.study import parse_study
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level
