@@ -1,0 +1,1 @@
+"""How often a gate alarms, on a recording of two sides that are the same."""

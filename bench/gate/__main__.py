@@ -1,0 +1,116 @@
+"""Pull requests without a change, and with more CPU, drawn from recorded blocks; the gate and what else is used.
+
+python -m bench.gate LAB BLOCKS
+
+LAB is written by ``bench.gate.record``. A pull request is so many of its blocks in another order, sides exchanged at
+random. Where arms are measured apart, both are neighbouring stretches of half as many slots, one after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+import leadline
+from leadline.model.conditions import State, parse
+from leadline.model.plan import Plan
+from leadline.model.result import Observation
+from leadline.planning.watched import judged
+
+CONDITIONS = parse(["cpu>3%", "p90>10%"], ["cpu_per_transaction", "p90"])
+NAMES = [condition.response for condition in CONDITIONS]
+PULLS = 200
+Rows = list[tuple[Observation, Observation]]  # base and head of a block
+
+
+def planted(row: Observation, percent: float) -> Observation:
+    cpu = row.responses["cpu_per_transaction"] * (1 + percent / 100)
+    return replace(row, responses={**row.responses, "cpu_per_transaction": cpu})
+
+
+def drawn(rows: Rows, blocks: int, seed: int, percent: float) -> Rows:
+    random = np.random.default_rng(seed)
+    pairs: Rows = []
+    for block, at in enumerate(random.permutation(len(rows))[:blocks]):
+        sides = [rows[at][side] for side in random.permutation(2)]
+        base, head = (
+            replace(side, block=block, replicate=block, role=like.role, treatment=like.treatment)
+            for side, like in zip(sides, rows[at], strict=True)
+        )
+        pairs.append((base, planted(head, percent)))
+    return pairs
+
+
+def gate(plan: Plan, pairs: Rows) -> tuple[bool, bool]:
+    """Whether it alarms, and whether it is undecided."""
+    states: list[State] = []
+    for blocks in range(3, len(pairs) + 1):
+        rows = [row for pair in pairs[:blocks] for row in pair]
+        states = [row.state for row in judged(plan, rows, CONDITIONS)]
+        if State.BROKEN in states or State.UNDECIDED not in states:
+            break
+    return State.BROKEN in states, State.UNDECIDED in states and State.BROKEN not in states
+
+
+def welch(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
+    """Worse in any response at 5 %."""
+    sides = [([row.responses[name] for row in base], [row.responses[name] for row in head]) for name in NAMES]
+    tests = [(stats.ttest_ind(old, new, equal_var=False).pvalue, np.mean(new) - np.mean(old)) for old, new in sides]
+    return any(p_value < 0.05 and difference > 0 for p_value, difference in tests)
+
+
+def band(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
+    """Worse by more than 10 % in any mean."""
+    return any(
+        np.mean([row.responses[name] for row in head]) > 1.1 * np.mean([row.responses[name] for row in base])
+        for name in NAMES
+    )
+
+
+def apart(rows: Rows, slots: int, percent: float, rule: Callable[..., bool]) -> float:
+    """Share of alarms where one arm follows the other."""
+    ordered = sorted((row for pair in rows for row in pair), key=lambda row: row.started)
+    alarms = []
+    for at in range(len(ordered) - 2 * slots + 1):
+        arms = ordered[at : at + slots], ordered[at + slots : at + 2 * slots]
+        alarms += [rule(base, [planted(row, percent) for row in head]) for base, head in (arms, arms[::-1])]
+    return float(np.mean(alarms))
+
+
+def main() -> None:
+    blocks = int(sys.argv[2])
+    record = leadline.load_lab(Path(sys.argv[1])).studies()[-1].record
+    sides: dict[int, dict[bool, Observation]] = {}
+    for row in record.observations():
+        if row.failure is None and all(name in row.responses for name in NAMES):
+            sides.setdefault(row.block, {})[row.treatment != record.plan.baseline] = row
+    rows: Rows = [(pair[False], pair[True]) for pair in sides.values() if len(pair) == 2]
+    trials = tuple(trial for trial in record.plan.trials if trial.block < blocks)
+    plan = replace(record.plan, trials=trials)
+    print(f"{len(rows)} recorded blocks, {PULLS} pull requests of {blocks} blocks\n")
+    print("| alarm | no change | +5 % CPU |\n| --- | ---: | ---: |")
+    shares: dict[str, list[str]] = {"undecided by leadline gate": []}
+    for percent in (0.0, 5.0):
+        pulls = [drawn(rows, blocks, seed, percent) for seed in range(PULLS)]
+        ends = [gate(plan, pull) for pull in pulls]
+        arms = [tuple(zip(*pull, strict=True)) for pull in pulls]
+        alarms = {
+            "leadline gate": np.mean([end[0] for end in ends]),
+            "Welch, the same blocks": np.mean([welch(*arm) for arm in arms]),
+            "Welch, arms apart": apart(rows, blocks // 2, percent, welch),
+            "more than 10 %, arms apart": apart(rows, blocks // 2, percent, band),
+        }
+        for name, share in alarms.items():
+            shares.setdefault(name, []).append(f"{100 * share:.0f} %")
+        shares["undecided by leadline gate"].append(f"{100 * np.mean([end[1] for end in ends]):.0f} %")
+    for name, cells in shares.items():
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
