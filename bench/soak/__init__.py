@@ -1,1 +1,1 @@
-"""How often the verdict on a long run calls a stationary one degrading: ``python -m bench.soak``."""
+"""How often verdicts on long runs and on histories are right."""

@@ -14,12 +14,17 @@ LEVELS = {"heap": 400, "native": 900, "handles": 300, "threads": 61, "connection
 Floats = NDArray[np.float64]
 
 
+def autoregression(rng: np.random.Generator, together: float, count: int) -> Floats:
+    """Of first order, standard deviation 1."""
+    values = rng.normal(size=count)
+    for at in range(1, count):
+        values[at] = together * values[at - 1] + math.sqrt(1 - together**2) * values[at]
+    return values
+
+
 def noise(rng: np.random.Generator, together: float) -> Floats:
-    """Autoregression of first order, standard deviation 1."""
-    found = rng.normal(size=len(HOURS))
-    for at in range(1, len(found)):
-        found[at] = together * found[at - 1] + math.sqrt(1 - together**2) * found[at]
-    return found
+    """An autoregression of 14 days."""
+    return autoregression(rng, together, len(HOURS))
 
 
 def family(rng: np.random.Generator, together: float) -> dict[str, Floats]:

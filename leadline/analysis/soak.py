@@ -10,7 +10,9 @@ from typing import Literal
 import numpy as np
 
 from leadline.analysis.discovery import holm
-from leadline.gcanalysis.trend import Array, Estimate, quantile, thinned, trend
+from leadline.analysis.local_level import contrast
+from leadline.gcanalysis.trend import Array, Estimate, rhythm, season, thinned
+from leadline.model.distributions import t as student
 from leadline.model.units import rounded, signed
 
 DAY = 86400.0
@@ -24,6 +26,7 @@ SMALLEST = 0.01  # of the median: a change over the whole run that is smaller is
 KEEPS = 0.5  # of the pace of the earlier half: what the later half must keep, else it levels off
 _SURE = 0.95  # one-sided, that it slows down or goes on
 _ROUNDING = 1e-9  # of a line through values that are all the same
+_LEAN = -1.0  # of the prior of noises: a process keeps what it has
 _KNOTS = 60  # moments at which a trend may begin
 
 Verdict = Literal["degrading", "levels off", "stable", "undetermined"]
@@ -159,17 +162,36 @@ def _tested(one: Series) -> _Tested | None:
     if len(times) < FEWEST:
         return None
     times, values = thinned(times, values if one.worse == "rising" else -values)
-    fitted = trend(times, values, (KEEPS,))
-    return _Tested(times, values, fitted.rise, fitted.keeps[0], fitted.period, _p_value(fitted.rise))
+    rise, keeps, period = _rises(times, values)
+    return _Tested(times, values, rise, keeps, period, _p_value(rise))
+
+
+def _rises(times: Array, values: Array) -> tuple[Estimate, Estimate, float | None]:
+    """The rise over the series; what the later half's pace has beyond KEEPS of the earlier's; a rhythm's seconds."""
+    span = float(times[-1] - times[0])
+    at, scale = (times - times[0]) / span, float(np.abs(values).max()) or 1.0
+    values = values / scale
+    cycles = rhythm(at, values)
+    bend = np.maximum(at - 0.5, 0.0)[:, None]
+    line = np.column_stack([np.ones_like(at), at, *season(at, cycles, len(at))])
+    bent = np.column_stack([line, bend])
+    slope, keep = np.zeros((2, bent.shape[1]))
+    slope[1], keep[[1, -1]] = 1, (1 - KEEPS, 1)
+    rise, keeps = (
+        Estimate(value * scale, error * scale, freedom)
+        for value, error, freedom in (
+            contrast(times, line, values, slope[:-1], _LEAN, bend),
+            contrast(times, bent, values, keep, _LEAN, bend[:, :0]),
+        )
+    )
+    return rise, keeps, None if cycles is None else span / cycles
 
 
 def _p_value(rise: Estimate) -> float:
-    """One-sided, of no rise; by Student's t through a normal score (Wallace 1959)."""
+    """One-sided, of no rise, by Student's t."""
     if rise.error <= 0:
         return 0.0 if rise.value > 0 else 1.0
-    t, freedom = rise.value / rise.error, rise.freedom
-    score = math.copysign(math.sqrt(freedom * math.log1p(t * t / freedom)), t) * (8 * freedom + 1) / (8 * freedom + 3)
-    return 0.5 * math.erfc(score / math.sqrt(2))
+    return float(student.sf(rise.value / rise.error, rise.freedom))
 
 
 def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
@@ -191,9 +213,9 @@ def _drift(one: Series, found: _Tested | None, chances: _Chances) -> Drift:
     if since is not None and since > one.origin:  # at its pace since then, not at that of the whole run
         behind = found.times >= since
         if behind.sum() >= FEWEST:
-            rise = trend(found.times[behind], found.values[behind]).rise
+            rise, _, _ = _rises(found.times[behind], found.values[behind])
             per_day = DAY / float(found.times[-1] - found.times[behind][0])
-    reach = quantile(1 - (1 - LEVEL) / (2 * chances.several), rise.freedom) * rise.error
+    reach = float(student.isf((1 - LEVEL) / (2 * chances.several), rise.freedom)) * rise.error
     sign = 1 if one.worse == "rising" else -1
     low, high = sorted(sign * per_day * bound for bound in (rise.value - reach, rise.value + reach))
     return Drift(
@@ -217,7 +239,7 @@ def _late(found: _Tested) -> bool:
     half = len(found.times) // 2
     if half < FEWEST:
         return False
-    rise = trend(found.times[half:], found.values[half:]).rise
+    rise, _, _ = _rises(found.times[half:], found.values[half:])
     return rise.bound(1 - _SURE) > 0 and rise.value > 0.5 * found.rise.value
 
 

@@ -32,7 +32,7 @@ class Estimate:
 
     value: float
     error: float
-    freedom: int
+    freedom: float
 
     def bound(self, level: float) -> float:
         """One-sided, by Student's t: below it with probability ``level``."""
@@ -71,11 +71,11 @@ def trend(times: Array, values: Array, shares: Sequence[float] = ()) -> Trend:
     scale = float(np.abs(values).max()) or 1.0
     values = values / scale
     cycles = rhythm(at, values)
-    season = _season(at, cycles, len(at))
+    terms = season(at, cycles, len(at))
     line, broken = [np.ones_like(at), at], _above(at, 0.5)
-    whole = np.column_stack([*line, *season])
-    halves = np.column_stack([*line, broken, *season])
-    bent = np.column_stack([*line, _above(at, _LATE), *season])
+    whole = np.column_stack([*line, *terms])
+    halves = np.column_stack([*line, broken, *terms])
+    bent = np.column_stack([*line, _above(at, _LATE), *terms])
     together = _together(halves, values)
     rise = _linear(whole, values, together, [0, 1])
     steps = _linear(whole, values, 1.0, [0, 1]) if _DOUBTFUL < together < 1 else rise
@@ -147,12 +147,12 @@ def _in_steps(at: Array, values: Array, cycles: float) -> bool:
     means = np.diff([float(values[part].mean()) for part in parts])
     places = np.array([float(at[part].mean()) for part in parts])
     base = np.ones((len(means), 1))
-    season = [np.diff(term) for term in _season(places, cycles, len(at))]
-    residual, rest = _left(base, means), _left(np.column_stack([base, *season]), means)
+    terms = [np.diff(term) for term in season(places, cycles, len(at))]
+    residual, rest = _left(base, means), _left(np.column_stack([base, *terms]), means)
     total = float(residual @ residual)
-    spare = len(means) - 1 - len(season)
+    spare = len(means) - 1 - len(terms)
     return (
-        spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(season)) < _CHANCE / (4 * cycles)
+        spare > 3 and total > 0 and _by_chance(float(rest @ rest) / total, spare, len(terms)) < _CHANCE / (4 * cycles)
     )
 
 
@@ -169,7 +169,8 @@ def _harmonics(count: int) -> int:
     return 1 if count < 30 else 2 if count < 60 else 3
 
 
-def _season(at: Array, cycles: float | None, count: int) -> list[Array]:
+def season(at: Array, cycles: float | None, count: int) -> list[Array]:
+    """The columns of a rhythm of ``cycles`` over a series of ``count`` points, at shares of it; none without one."""
     if cycles is None:
         return []
     turns = [2 * math.pi * cycles * (n + 1) * at for n in range(_harmonics(count))]
@@ -231,7 +232,7 @@ def _times(one: Estimate, scale: float) -> Estimate:
     return Estimate(one.value * scale, one.error * scale, one.freedom)
 
 
-def quantile(level: float, freedom: int) -> float:
+def quantile(level: float, freedom: float) -> float:
     """Of Student's t, by the expansion around the normal one (Fisher and Cornish 1960): within 1 % from 5 on."""
     z = _NORMAL.inv_cdf(level)
     terms = (
@@ -240,7 +241,7 @@ def quantile(level: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + math.fsum(term / float(freedom) ** (n + 1) for n, term in enumerate(terms))
+    return z + math.fsum(term / freedom ** (n + 1) for n, term in enumerate(terms))
 
 
 def thinned(times: Array, values: Array, most: int = MOST) -> tuple[Array, Array]:
