@@ -12,6 +12,7 @@ import numpy as np
 from leadline.capacity.cells import Measured, Point
 from leadline.capacity.fit import OTHER, Model, fit
 from leadline.capacity.network import Solution, rates
+from leadline.model import distributions
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.result import Interval
@@ -118,20 +119,21 @@ def answer(
     draws: int = _DRAWS,
 ) -> Capacity:
     """Fit, cross-validate and predict at ``loads`` and ``pools``; where none are given, at those of the study, between
-    them and beyond. Intervals (95 %) from ``draws`` bootstrap samples of the trials of each cell. Raises UsageError.
+    them and beyond. Intervals (95 %) from ``draws`` bootstrap samples of the trials of each cell and a jackknife over
+    loads. Raises UsageError.
     """
     if pools and measured.pool is None:
         raise UsageError("the study varies no pool, so it tells nothing of pools; vary one of server.threads.max")
     model = fit(measured)
     at_pools: list[int | None] = list(pools) or sorted({p.pool for p in measured.points}, key=lambda one: one or 0)
     pool = _first_pool(measured)
-    drawn = _bootstrap(measured, model, seed, draws)
+    spread = _Spread.of(measured, model, seed, draws)
     wanted = list(loads) or _default_loads(measured, model.knee(pool))
     levels = sorted({p.think_level for p in measured.points}, key=str)
     predictions: list[Prediction] = []
     for think in levels:
         for at_pool in at_pools:
-            predictions += _predicted(measured, model, drawn, wanted, at_pool, think)
+            predictions += _predicted(measured, spread, wanted, at_pool, think)
     left_out = _left_out(measured, model)
     limit = model.bounds(pool)
     resources = _resources(measured, model, pool)
@@ -140,12 +142,12 @@ def answer(
         model,
         pool,
         model.knee(pool),
-        _interval([draw.knee(pool) for draw in drawn]),
+        spread.around([one.knee(pool) for one in spread.models]),
         limit.capacity,
-        _interval([draw.bounds(pool).capacity for draw in drawn]),
+        spread.around([one.bounds(pool).capacity for one in spread.models]),
         {
-            **{role: _interval([draw.processes[role] for draw in drawn]) for role in model.processes},
-            "delay": _interval([draw.delay for draw in drawn]),
+            **{role: spread.around([one.processes[role] for one in spread.models]) for role in model.processes},
+            "delay": spread.around([one.delay for one in spread.models]),
         },
         limit.limit,
         resources,
@@ -173,41 +175,67 @@ def _default_loads(measured: Measured, knee: float) -> list[float]:
 
 
 def _predicted(
-    measured: Measured,
-    model: Model,
-    drawn: Sequence[Model],
-    loads: Sequence[float],
-    pool: int | None,
-    think: Level | None,
+    measured: Measured, spread: _Spread, loads: Sequence[float], pool: int | None, think: Level | None
 ) -> list[Prediction]:
-    curves = [draw.curve(loads, pool, think) for draw in drawn]
+    curves = [one.curve(loads, pool, think) for one in spread.models]
     cells = {(point.load, point.pool, point.think_level) for point in measured.points}
     return [
         Prediction(
             load,
             pool,
             think,
-            solution,
-            _interval([curve[at].throughput for curve in curves]),
-            _interval([curve[at].response for curve in curves]),
+            curves[0][at],
+            spread.around([curve[at].throughput for curve in curves]),
+            spread.around([curve[at].response for curve in curves]),
             (load, pool, think) in cells,
         )
-        for at, (load, solution) in enumerate(zip(loads, model.curve(loads, pool, think), strict=True))
+        for at, load in enumerate(loads)
     ]
 
 
-def _bootstrap(measured: Measured, model: Model, seed: int, draws: int) -> list[Model]:
-    """Models of samples of each cell's trials; none where cells have one trial."""
-    cells: dict[object, list[Point]] = {}
-    for point in measured.points:
-        cells.setdefault((point.load, point.pool, point.think_level), []).append(point)
-    if max(len(cell) for cell in cells.values()) < 2:
-        return []
-    rng, models = np.random.default_rng(seed), []
-    for _ in range(draws):
-        sample = [cell[at] for cell in cells.values() for at in rng.integers(len(cell), size=len(cell))]
-        models.append(fit(measured, sample, model))
-    return models
+@dataclass(frozen=True)
+class _Spread:
+    """How far figures of a model may be off: models ``drawn`` of bootstrap samples of each cell's trials (none where
+    cells have one trial), and ``without`` each load. ``widened``: what a bootstrap of so few trials makes too narrow.
+    """
+
+    model: Model
+    drawn: tuple[Model, ...]
+    without: tuple[Model, ...]
+    widened: float = 1.0
+
+    @classmethod
+    def of(cls, measured: Measured, model: Model, seed: int, draws: int) -> _Spread:
+        cells: dict[object, list[Point]] = {}
+        for point in measured.points:
+            cells.setdefault((point.load, point.pool, point.think_level), []).append(point)
+        rest = len(measured.points) - len(cells)
+        if not rest or not draws:
+            return cls(model, (), ())
+        rng, drawn = np.random.default_rng(seed), []
+        for _ in range(draws):
+            sample = [cell[at] for cell in cells.values() for at in rng.integers(len(cell), size=len(cell))]
+            drawn.append(fit(measured, sample, model))
+        without = [fit(measured, [p for p in measured.points if p.load != load], model) for load in measured.loads]
+        normal = float(distributions.t.ppf(0.975, rest) / distributions.norm.ppf(0.975))
+        return cls(model, tuple(drawn), tuple(without), normal * math.sqrt(len(measured.points) / rest))
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return (self.model, *self.drawn, *self.without)
+
+    def around(self, values: Sequence[float]) -> Interval | None:
+        """95 % interval of a figure's values of ``models``: the bootstrap's, or the jackknife's
+        over loads (Efron and Stein 1981, Annals of Statistics 9) where that is wider.
+        """
+        value, drawn, without = values[0], values[1 : 1 + len(self.drawn)], values[1 + len(self.drawn) :]
+        if len(drawn) < 20:
+            return None
+        low, high = (self.widened * (float(end) - value) for end in np.percentile(drawn, [2.5, 97.5]))
+        reach = (
+            float(distributions.t.ppf(0.975, len(without) - 1)) * math.sqrt(len(without) - 1) * float(np.std(without))
+        )
+        return Interval(max(0.0, value + min(low, -reach)), value + max(high, reach))
 
 
 def _left_out(measured: Measured, whole: Model) -> list[LeftOut]:
@@ -341,10 +369,3 @@ def _response_error(left_out: Sequence[LeftOut]) -> float:
 
 def _mean_error(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors))) if errors else 0.0
-
-
-def _interval(values: Sequence[float]) -> Interval | None:
-    if len(values) < 20:
-        return None
-    low, high = np.percentile(values, [2.5, 97.5])
-    return Interval(float(low), float(high))

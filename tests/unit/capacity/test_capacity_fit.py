@@ -63,6 +63,21 @@ def test_the_knee_of_a_known_system_is_found_within_five_percent(seed: int) -> N
     assert found.holds, found.doubts
 
 
+def test_intervals_hold_the_truth() -> None:
+    """In 95 of 100: until they were widened in 67 to 83."""
+    nodes = (CPU, Delay(DELAY, 0.01))
+    hits = []
+    for seed in range(8):
+        found = solved(study(nodes, seed=seed), (60,))
+        truths = (knee(nodes, THINK), 500.0, closed(nodes, 60, THINK).throughput)
+        for interval, truth in zip(
+            (found.knee_interval, found.capacity_interval, found.predictions[0].throughput), truths, strict=True
+        ):
+            assert interval is not None
+            hits.append(interval.low <= truth <= interval.high)
+    assert sum(hits) >= 21
+
+
 def test_demands_delay_and_untested_loads_come_with_intervals() -> None:
     nodes = (CPU, Delay(DELAY, 0.01))
     found = solved(study(nodes, noise=0.02), (30, 60, 150))
