@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from leadline.analysis.integrated import Mixture
+from leadline.analysis.mixed import Mixture
 from leadline.analysis.table import Floats
 
 _COEFFICIENTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 1.0)
