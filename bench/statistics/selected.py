@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 
 from bench.statistics.components import LAYOUTS, SOURCES, observations, plan_of
-from leadline.analysis import analyse
 from leadline.analysis.claims import claimed, key
+from leadline.analysis.study import analyse
 from leadline.model.result import Interval
 
 RESPONSES = ("throughput", "p50", "p99", "cpu_per_transaction")

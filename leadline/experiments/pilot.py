@@ -21,7 +21,7 @@ from leadline.model.result import Verdict
 from leadline.model.study import Study
 from leadline.planning.hosts import Hosting, differs_by
 from leadline.planning.layouts import Compared, Question, compared
-from leadline.planning.noise import PUBLISHED_CV, WORLDS_CV, Noise, Past, assumed, measured
+from leadline.planning.noise import WORLDS_CV, Noise, Past, assumed, measured, published
 from leadline.store.files import bring
 from leadline.store.lab import Store, UnreadableError
 from leadline.store.labfile import FILE, SQLITE, is_lab
@@ -46,11 +46,11 @@ def noise_for(
     layout = layout_of(study.design)
     if cv is not None:
         return assumed(name, cv, "given", slots=layout.estimates_wash_out, words=layout.words)
-    usual, whose = (WORLDS_CV, "a small Java service") if layout.exact else (PUBLISHED_CV, "the published study")
+    usual, whose = (WORLDS_CV, "that of a small Java service") if layout.exact else published(name)
     if not is_lab(lab):
         if source is not None:
             raise UsageError(f"{lab} is no lab (no {SQLITE} and no {FILE} in it); name one with --lab")
-        return assumed(name, usual, f"assumed: {lab} holds no study; the noise of {whose}", words=layout.words)
+        return assumed(name, usual, f"assumed: {lab} holds no study; the noise is {whose}", words=layout.words)
     store = Store(lab, create=False)
     if source is not None:
         record = _with_files(store, store.find(source))
@@ -63,7 +63,7 @@ def noise_for(
         return noise
     records = _related(store, study)
     noise = measured(name, [past_of(record, name) for record in records]) if records else None
-    why = f"assumed: no finished study of this stack and load in {lab}; that of {whose}"
+    why = f"assumed: no finished study of this stack and load in {lab}; {whose}"
     return noise or assumed(name, usual, why, words=layout.words)
 
 

@@ -89,7 +89,20 @@ def _products(centred: Floats) -> Floats:
 
 
 PUBLISHED_CV = 4.3  # percent between trials: study of kernels, docs/concepts/statistics.md
+TIMES_NOISIER = {
+    "p99": 1.8,
+    "cpu_per_transaction": 1.9,
+}  # than throughput, by their intervals: docs/evidence/study-b.md
 WORLDS_CV = 0.5  # percent by which effects differ between worlds: docs/guides/virtual-time.md
+
+
+def published(response: str) -> tuple[float, str]:
+    """Noise in percent to assume of a response, and where it is from."""
+    if response == "throughput":
+        return PUBLISHED_CV, "that of the published study"
+    times = TIMES_NOISIER.get(response, 1.0)
+    more = f", {times:g} times as in study B" if times > 1 else ""
+    return times * PUBLISHED_CV, f"that of throughput in the published study{more}"
 
 
 @dataclass(frozen=True)

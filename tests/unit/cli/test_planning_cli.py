@@ -97,6 +97,15 @@ def test_studies_of_another_stack_or_load_are_not_taken(lab: Path, old: str, new
     assert noise_for(parse_study(STUDY.replace(old, new), "other.yaml").study, lab, source="piloted").trials == 16
 
 
+def test_what_is_assumed_of_a_response_says_where_it_is_from(tmp_path: Path) -> None:
+    """The noise of p99 was that of the published study's throughput."""
+    study = parse_study(STUDY, "next.yaml").study
+    throughput, p99 = (noise_for(study, tmp_path, response=name) for name in ("throughput", "p99"))
+    assert throughput.source.endswith("the noise is that of the published study")
+    assert p99.source.endswith("that of throughput in the published study, 1.8 times as in study B")
+    assert p99.sigma2 == pytest.approx(1.8**2 * throughput.sigma2, rel=0.01)
+
+
 def test_a_study_in_slots_learns_from_the_seconds_of_whole_trials(lab: Path) -> None:
     text = STUDY.replace("replicates: 8", "replicates: 8, switchback: { slot: 10s, wash_out: 2s }")
     noise = noise_for(parse_study(text, "slots.yaml").study, lab)
