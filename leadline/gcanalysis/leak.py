@@ -16,7 +16,8 @@ WARM_UP = 0.25  # of the time from the first to the last point is not looked at
 FEWEST = 10  # points after the warm-up
 LEVEL = 0.99  # of the interval of the slope
 SURE = 0.95  # one-sided, that it goes on rising
-AT_END = 0.975  # the same of the last tenth alone, of which few points tell
+AT_END = 0.99  # the same of the last tenth alone, of which few points tell
+PACE_AT_END = 0.5  # of the pace of the whole series: what the last tenth has to keep
 STEADY = 0.65  # of the pace of the earlier half: what the later half has to keep for a leak, warm-up and all
 BEHIND = 0.8  # the same without the warm-up, where a cache that still fills is nearly straight
 SMALLEST = 0.01  # of the live set: a rise below it over the whole log is not called a leak
@@ -69,8 +70,9 @@ class _Line:
 
     def goes_on(self, share: int) -> bool:
         """Surely, at a pace of this share (0: STEADY, 1: BEHIND) of the earlier one, and as no random walk would."""
-        needed = (self.found.steps, self.found.keeps[share])
-        return all(slope.bound(1 - SURE) > 0 for slope in needed) and self.found.end.bound(1 - AT_END) > 0
+        found, end = self.found, self.found.end
+        surely = all(slope.bound(1 - SURE) > 0 for slope in (found.steps, found.keeps[share]))
+        return surely and end.bound(1 - AT_END) > 0 and end.value >= PACE_AT_END * found.rise.value
 
 
 def leak(points: Sequence[LivePoint], basis: str, heap_max: int | None = None) -> Leak:

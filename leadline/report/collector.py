@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +19,9 @@ _FEW = 5  # seconds with pauses, and without, below which their latencies are no
 
 
 def steady(files: TrialFiles) -> GcSummary | None:
-    """Figures of the trial's ``raw/gc.log`` within the steady state; None without a log that can be read."""
+    """Figures of the trial's ``raw/gc.log`` within the steady state, findings of all of it; None without a log that can
+    be read.
+    """
     directory, phases = files.trial.directory, files.phases
     if directory is None or phases is None or phases.steady_until <= phases.steady_from:
         return None
@@ -36,7 +38,7 @@ def _summary(path: Path, _state: tuple[int, int], begin: float, end: float) -> G
     """Of a log as it is at that time and size: several parts of the report ask for the same one."""
     try:
         log = parse(path)
-        return summary(log, (begin, end)) if log.jvms else None
+        return replace(summary(log, (begin, end)), findings=summary(log).findings) if log.jvms else None
     except (OSError, LeadlineError, ValueError):  # a log without wall-clock times has no steady state
         return None
 
@@ -70,6 +72,7 @@ def sentence(files: TrialFiles) -> str:
     sentences += [*_heap(summary_), *_beside_latency(files)]
     if summary_.leak.verdict in ("leak", "full", "growing"):
         sentences.append(f"Leak test: {summary_.leak.sentence}.")
+    sentences += [f"By the whole log: {finding.name}, {finding.sentence}." for finding in summary_.findings]
     sentences += [f"Warning: {text}." for text in summary_.warnings]
     return " ".join(sentences)
 

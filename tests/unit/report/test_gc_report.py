@@ -82,3 +82,9 @@ def test_a_number_that_shenandoah_gave_to_no_collection_is_not_called_lost(tmp_p
     del lines[8]
     said = collector.sentence(trial(tmp_path, lines))
     assert "1 collection missing in the middle, or cancelled before it began: 6" in said
+
+
+def test_what_happened_in_the_whole_log_is_told(tmp_path: Path) -> None:
+    lines = pauses()
+    lines += [log_line(43 + n, f"GC({21 + n}) Pause Full (System.gc()) 60M->20M(64M) 900.000ms") for n in range(4)]
+    assert "By the whole log: explicit-gc, System.gc() was called 4 times" in collector.sentence(trial(tmp_path, lines))
