@@ -26,6 +26,7 @@ from leadline.report.page import render_page, write_page
 
 _POINTS = 400  # a line; of two JVMs side by side half as many
 _CURVES = 10  # logs in one chart
+_UPTIME = 1e9  # s; more is a wall clock, of a log without uptime
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ def _sentences(entry: Entry) -> dict[str, str]:
     pauses = (
         f"{words.plural(figures.pauses.count, 'pause')}, {words.number(figures.pauses.max_ms)} ms the longest{share}."
     )
-    begins = f" The log begins {words.number(entry.bounds[0])} s after its JVM." if entry.bounds[0] >= 1 else ""
+    late = 1 <= entry.bounds[0] < _UPTIME
+    begins = f" The log begins {words.number(entry.bounds[0])} s after its JVM." if late else ""
     sentences = {"gc": pauses + begins + thinned}
     if figures.safepoints.count:
         points = figures.safepoints

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import polars as pl
+import pytest
+from typer.testing import CliRunner
 
+from leadline.cli.main import app
 from leadline.model.plan import PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, TrialRecord
 from leadline.observe.gc import GcObserver
@@ -88,3 +91,12 @@ def test_what_happened_in_the_whole_log_is_told(tmp_path: Path) -> None:
     lines = pauses()
     lines += [log_line(43 + n, f"GC({21 + n}) Pause Full (System.gc()) 60M->20M(64M) 900.000ms") for n in range(4)]
     assert "By the whole log: explicit-gc, System.gc() was called 4 times" in collector.sentence(trial(tmp_path, lines))
+
+
+@pytest.mark.parametrize(("decorators", "said"), [("[100.000s]", True), ("[2026-01-02T03:04:05.000+0000]", False)])
+def test_a_wall_clock_alone_is_no_uptime(decorators: str, said: bool, tmp_path: Path) -> None:
+    path = tmp_path / "gc.log"
+    lines = [f"[info][gc] GC({n}) Pause Young (Allocation Failure) 60M->20M(64M) 50.000ms\n" for n in range(2)]
+    path.write_text(decorators + lines[0] + decorators.replace("05.", "06.").replace("100.", "101.") + lines[1])
+    assert CliRunner().invoke(app, ["gc", str(path), "--html", str(tmp_path / "page.html")]).exit_code == 0
+    assert ("s after its JVM" in (tmp_path / "page.html").read_text()) is said
