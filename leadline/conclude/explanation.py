@@ -26,7 +26,9 @@ from leadline.model.frames import (
     APPLICATION,
     DRIVER,
     JDK,
+    JVM,
     MEASURED,
+    NO_STACK,
     SERVER,
     LevelProfile,
     StudyProfile,
@@ -146,6 +148,8 @@ def layer_of(frame: str) -> str:
     """Empty for the JDK's, which works for its caller."""
     if is_jdk(frame):
         return ""
+    if frame == NO_STACK:
+        return JVM
     return next((layer for layer, names in _LAYERS.items() if frame.startswith(names)), APPLICATION)
 
 
@@ -161,7 +165,7 @@ def layered(stack: str) -> str:
             begin = at
         elif layers[at]:
             break
-    return ";".join([last, *(names[begin:] if last != JDK else names)])
+    return ";".join([last, *(() if last == JVM else names[begin:] if last != JDK else names)])
 
 
 def _recordings(

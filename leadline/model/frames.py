@@ -70,7 +70,9 @@ def is_jdk(method: str) -> bool:
 
 
 APPLICATION, AGENT, DRIVER, JDK, SERVER = "application", "leadline's agent", "JDBC driver", "JDK", "server"
-LAYERS = (APPLICATION, AGENT, DRIVER, JDK, SERVER)  # of the server's stacks
+JVM = "JVM code"  # its runtime, where no stack is walked
+LAYERS = (APPLICATION, AGENT, DRIVER, JDK, JVM, SERVER)  # of the server's stacks
+NO_STACK = "(no stack)"
 MEASURED = ("(database)", "(web server)", "(garbage collector)", "(JIT compiler)", "(other threads of the JVM)")
 
 

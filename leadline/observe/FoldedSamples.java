@@ -17,19 +17,24 @@ import jdk.jfr.consumer.RecordingFile;
  *
  * <p>"seconds": of each event one line a second and stack: unix second, tab, the event's name, tab, samples, bytes or
  * microseconds, tab, methods from the outermost on with semicolons between. Of a long recording every n-th event stands
- * for n. A kind ("cpu", "allocation", "wait"): of each file a line "#", tab, its events' name, tab, their number, tab,
+ * for n, and a sample of CPU time that came after several of its periods for as many. A kind ("cpu", "allocation", "wait"): of each file a line "#", tab, its events' name, tab, their number, tab,
  * nanoseconds of CPU that a sample stands for (0 where it is not known), then a line a stack: the number of the file,
  * from 0, tab, value, tab, stack.
  */
 public final class FoldedSamples {
+    private static final String SAMPLE = "jdk.CPUTimeSample";
+    private static final String LOST = "jdk.CPUTimeSamplesLost"; // in code of the JVM itself, whose stack is not walked
+    private static final String NO_STACK = "(no stack)";
+
     /** By kind; of CPU samples the first that a file has. */
     private static final Map<String, List<String>> EVENTS = Map.of(
-            "cpu", List.of("jdk.CPUTimeSample", "jdk.ExecutionSample"),
+            "cpu", List.of(SAMPLE, "jdk.ExecutionSample"),
             "allocation", List.of("jdk.ObjectAllocationSample"),
             "wait", List.of("jdk.JavaMonitorEnter", "jdk.ThreadPark"));
 
     private static final long MOST = 30_000; // samples, which is enough to know shares within 0.3 %
     private static final int MOST_STACKS = 100_000; // of a file; the others are one
+    private static final String PERIOD = "samplingPeriod"; // with the runs of the timer that a late signal missed
     private static final String DEEPER = "(deeper than was recorded)";
 
     /** What differs from one JVM to the next in the names of generated classes. */
@@ -66,7 +71,7 @@ public final class FoldedSamples {
         long step = number < 0 ? 1 + all / MOST : 1;
         Map<String, Map<String, Long>> lines = new TreeMap<>(); // by what a line begins with
         long seen = 0;
-        long period = 0;
+        long period = counts.getOrDefault(PERIOD, 0L);
         if (all == 0 && number < 0) {
             return;
         }
@@ -74,41 +79,50 @@ public final class FoldedSamples {
             while (recording.hasMoreEvents()) {
                 RecordedEvent event = recording.readEvent();
                 String name = event.getEventType().getName();
-                if (!events.contains(name) || seen++ % step != 0) {
+                boolean isLost = name.equals(LOST) && events.contains(SAMPLE);
+                if (!isLost && (!events.contains(name) || seen++ % step != 0)) {
                     continue;
                 }
-                period += event.hasField("samplingPeriod") ? event.getDuration("samplingPeriod").toNanos() : 0;
                 Map<String, Long> stacks = lines.computeIfAbsent(
-                        number < 0 ? event.getStartTime().getEpochSecond() + "\t" + name : Long.toString(number),
+                        number < 0
+                                ? event.getStartTime().getEpochSecond() + "\t" + (isLost ? SAMPLE : name)
+                                : Long.toString(number),
                         key -> new HashMap<>());
-                String stack = stack(event.getStackTrace());
+                String stack = isLost ? NO_STACK : stack(event.getStackTrace());
                 stacks.merge(
                         stacks.size() < MOST_STACKS || stacks.containsKey(stack) ? stack : "(other stacks)",
-                        step * value(kind, event),
+                        isLost ? event.getLong("lostSamples") : step * value(kind, event, period),
                         Long::sum);
             }
         }
         if (number >= 0) {
-            out.print("#\t" + String.join(",", events) + "\t" + all + "\t" + period / Math.max(1, seen) + "\n");
+            out.print("#\t" + String.join(",", events) + "\t" + all + "\t" + period + "\n");
         }
         lines.forEach((key, stacks) -> new TreeMap<>(stacks)
                 .forEach((stack, value) -> out.print(key + "\t" + value + "\t" + stack + "\n")));
     }
 
     /** Samples, bytes, or microseconds. */
-    private static long value(String kind, RecordedEvent event) {
+    private static long value(String kind, RecordedEvent event, long period) {
         return switch (kind) {
             case "allocation" -> event.getLong("weight");
             case "wait" -> event.getDuration().toNanos() / 1000;
-            default -> 1;
+            default -> event.hasField(PERIOD) && period > 0
+                    ? Math.max(1, Math.round(event.getDuration(PERIOD).toNanos() / (double) period))
+                    : 1;
         };
     }
 
+    /** Events by name, and the shortest period of CPU time of a sample in nanoseconds. */
     private static Map<String, Long> count(Path file) throws Exception {
         Map<String, Long> counts = new HashMap<>();
         try (RecordingFile events = new RecordingFile(file)) {
             while (events.hasMoreEvents()) {
-                counts.merge(events.readEvent().getEventType().getName(), 1L, Long::sum);
+                RecordedEvent event = events.readEvent();
+                counts.merge(event.getEventType().getName(), 1L, Long::sum);
+                if (event.hasField(PERIOD)) {
+                    counts.merge(PERIOD, event.getDuration(PERIOD).toNanos(), Long::min);
+                }
             }
         }
         return counts;
@@ -116,7 +130,7 @@ public final class FoldedSamples {
 
     private static String stack(RecordedStackTrace trace) {
         if (trace == null) {
-            return "(no stack)";
+            return NO_STACK;
         }
         StringBuilder line = new StringBuilder(trace.isTruncated() ? DEEPER : "");
         List<RecordedFrame> frames = trace.getFrames();

@@ -40,8 +40,8 @@ UNITS: Mapping[str, str] = {
     "profile.parked": f"us parked {_SUBJECT}",
 }
 Detail = Literal["light", "full"]
-# Each: allocation samples a second; shortest wait that is recorded.
-_RATES: Mapping[Detail, tuple[int, str]] = {"light": (20, "20 ms"), "full": (150, "5 ms")}
+# Each: allocation samples a second; shortest wait that is recorded; before _CPU_TIME, time between two samples.
+_RATES: Mapping[Detail, tuple[int, str, str]] = {"light": (20, "20 ms", "10 ms"), "full": (150, "5 ms", "2 ms")}
 _CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
 _WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
@@ -50,10 +50,12 @@ _PATIENCE = 300.0  # s to read a recording
 
 
 def _settings(detail: Detail, cpu_time: bool) -> str:
-    period, (allocations, shortest) = PROFILE_MS[detail], _RATES[detail]
-    cpu = ("jdk.CPUTimeSample", "throttle") if cpu_time else ("jdk.ExecutionSample", "period")
+    allocations, shortest, period = _RATES[detail]
+    cpu: dict[str, dict[str, str]] = {"jdk.ExecutionSample": {"period": period}}
+    if cpu_time:
+        cpu = {"jdk.CPUTimeSample": {"throttle": f"{PROFILE_MS[detail]} ms"}, "jdk.CPUTimeSamplesLost": {}}
     events = {
-        cpu[0]: {cpu[1]: f"{period} ms"},
+        **cpu,
         "jdk.ObjectAllocationSample": {"throttle": f"{allocations}/s", "stackTrace": "true"},
         "jdk.JavaMonitorEnter": {"threshold": shortest, "stackTrace": "true"},
         "jdk.ThreadPark": {"threshold": shortest, "stackTrace": "true"},

@@ -89,6 +89,7 @@ class RealSystem:
             load_units=study.workload.load_units,
             placement=study.placement,
             observe=study.observe,
+            profile=study.profile != "off",
             ready_timeout=study.ready_timeout,
             cold=study.reset.page_cache == "drop",
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",

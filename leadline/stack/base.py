@@ -62,6 +62,7 @@ class ServiceContext:
     database: Endpoint | None = None
     deployment: Deployment | None = None  # the application, for a server
     observe: bool = True
+    profile: bool = False
     database_address: str = "127.0.0.1"  # of this host, where a database listens beside the loopback
     database_clients: Sequence[str] = ()  # addresses of other hosts that may log in there
     cold: bool = False  # the page cache is dropped once files have been copied to their places

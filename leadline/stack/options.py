@@ -28,6 +28,7 @@ class StackOptions:
     data_seed: int = 1
     placement: Placement = field(default_factory=Placement)
     observe: bool = True
+    profile: bool = False  # its JVMs keep what a profile needs to tell inlined methods apart
     ready_timeout: float = 120.0
     cold: bool = False  # the page cache is dropped before each trial, and again where files were copied to a place
     http_port: int = 0

@@ -240,6 +240,7 @@ class Parts:
             database=database,
             deployment=deployment,
             observe=self.options.observe,
+            profile=self.options.profile,
             cold=self.options.cold,
             raw=directory.absolute() / "raw",
             database_address=self.options.database_address,

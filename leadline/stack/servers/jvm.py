@@ -222,6 +222,11 @@ _NO_TARGET = 2**53  # milliseconds; the parallel collector without one says abou
 _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn", THREAD_STACK.name: "-Xss"}
 
 
+# Without it a sample in compiled code is credited to the nearest safepoint, often in another inlined method. The JVM
+# sets it by itself only where a recording is asked for at its start.
+EXACT_FRAMES = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
+
+
 def options(
     settings: Mapping[str, Level], log: Path | None, known: Mapping[str, Knob] = MappingProxyType({})
 ) -> list[str]:

@@ -27,7 +27,7 @@ FACTOR = Factor("cache", (60, 0), 60)
         (f"{LOOP};app.A.b;java.util.Map.get", "application;app.A.b;java.util.Map.get"),
         (f"{LOOP};app.A.b;org.apache.tomcat.dbcp.Pool.take", "server;org.apache.tomcat.dbcp.Pool.take"),
         ("java.lang.Thread.run;java.util.Timer.run", "JDK;java.lang.Thread.run;java.util.Timer.run"),
-        ("(no stack)", "application;(no stack)"),
+        ("(no stack)", "JVM code"),
     ],
 )
 def test_a_stack_begins_with_its_last_layer(stack: str, by_layer: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.host.java import find_java
+from leadline.host.java import find_java, java_homes
 from leadline.host.jvm import java_environment
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.stacks import Kind, stacks_of
@@ -151,3 +151,48 @@ def test_what_cannot_be_compared_is_refused(arguments: list[str], message: str, 
     done = CliRunner().invoke(app, ["explain", *(word.format(**names) for word in arguments)])
     assert isinstance(done.exception, UsageError)
     assert message in str(done.exception)
+
+
+CLOCK = """
+public class Clock {
+    public static void main(String[] args) throws Exception {
+        var file = java.nio.file.Path.of(args[0]);
+        try (var recording = new jdk.jfr.Recording()) {
+            recording.enable("jdk.CPUTimeSample").with("throttle", "1 ms");
+            recording.start();
+            var threads = new Thread[4];
+            for (int at = 0; at < threads.length; at++) (threads[at] = new Thread(Clock::work)).start();
+            for (Thread thread : threads) thread.join();
+            recording.dump(file);
+        }
+        long sum = 0, shortest = Long.MAX_VALUE;
+        for (var event : jdk.jfr.consumer.RecordingFile.readAllEvents(file)) {
+            if (!event.getEventType().getName().equals("jdk.CPUTimeSample")) continue;
+            long period = event.getDuration("samplingPeriod").toNanos();
+            sum += period;
+            shortest = Math.min(shortest, period);
+        }
+        System.out.println(sum + " " + shortest);
+    }
+
+    static void work() {
+        long x = 1;
+        for (int k = 0; k < 300_000_000; k++) x = x * 31 + (x >>> 7) + k;
+        if (x == 0) System.out.println();
+    }
+}
+"""
+
+
+def test_a_sample_after_several_periods_stands_for_as_many(tmp_path: Path) -> None:
+    java = next((home for home in java_homes() if home.jdk and home.major >= 25), None)
+    if java is None:
+        pytest.skip("host: no JDK 25, which samples CPU time")
+    (tmp_path / "Clock.java").write_text(CLOCK)
+    file, environment = tmp_path / "clock.jfr", java_environment()
+    command = [java.path / "bin" / "java", tmp_path / "Clock.java", file]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=120)
+    period_sum, shortest = map(int, done.stdout.split())
+    (recording,) = stacks_of([file], Kind.CPU)
+    assert recording.ns == shortest
+    assert sum(recording.samples.values()) == pytest.approx(period_sum / shortest, rel=0.01)

@@ -21,7 +21,7 @@ from leadline.model.study import Placement
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.own.wars.tomcat import OwnTomcat
-from leadline.stack.servers import agent, common, files
+from leadline.stack.servers import agent, common, files, jvm
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.liberty import Liberty
 from leadline.stack.servers.messaging import KNOBS as MESSAGING
@@ -224,6 +224,8 @@ def test_the_jvm_gets_levels_properties_and_a_log_while_observed(
     assert "-XX:+UseSerialGC" in server.jvm_options(context)
     assert [option for option in server.jvm_options(context) if option.startswith("-Xlog:gc*,safepoint:file=")]
     assert not [o for o in server.jvm_options(replace(context, observe=False)) if o.startswith("-Xlog")]
+    assert set(jvm.EXACT_FRAMES) <= set(server.jvm_options(replace(context, profile=True)))
+    assert not set(jvm.EXACT_FRAMES) & set(server.jvm_options(context))
 
 
 class FakeHost(LocalHost):
