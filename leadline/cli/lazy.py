@@ -383,6 +383,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "explain",
         "Which frames carry the difference between recordings before and after a change, with intervals.",
     ),
+    "analyse": (
+        "analyse",
+        "Whether results that other tools wrote differ: intervals and verdicts as of a study's.",
+    ),
     "gc": (
         "gc",
         "What happened by JVM GC logs, then pauses, shares of time, rates, heap after collection and leak test.",
@@ -405,7 +409,20 @@ GROUPS = {
         "gate",
         "mcp",
     ),
-    "Results": ("demo", "show", "report", "export", "advise", "compare", "history", "capacity", "figures", "ui", "lab"),
+    "Results": (
+        "demo",
+        "show",
+        "report",
+        "export",
+        "advise",
+        "compare",
+        "history",
+        "capacity",
+        "figures",
+        "analyse",
+        "ui",
+        "lab",
+    ),
     "Load and stack": ("load", "soak", "record", "scenario", "up", "down", "stack", "command"),
     "Host": ("doctor", "knobs", "kernels", "restore", "pool", "gc", "explain"),
 }

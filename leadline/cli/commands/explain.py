@@ -14,17 +14,17 @@ from leadline.cli.output import print_answer, print_json, print_text, say
 from leadline.observe.stacks import Kind
 from leadline.report.explain import explain as explanation_of
 
-_AFTER = "leadline.after"
+AFTER = "leadline.after"
 
 
-class _BothKinds(TyperCommand):
-    """A command whose files stand on both sides of ``--``."""
+class BothKinds(TyperCommand):
+    """A command whose files stand on both sides of ``--``; those behind it are in ``meta[AFTER]``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
             at = args.index("--")
             after = list(takewhile(lambda word: not word.startswith("-"), args[at + 1 :]))
-            ctx.meta[_AFTER] = after
+            ctx.meta[AFTER] = after
             args = args[:at] + args[at + 1 + len(after) :]
         return super().parse_args(ctx, args)
 
@@ -35,7 +35,7 @@ class _BothKinds(TyperCommand):
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     epilog = "Example: leadline explain before-*.jfr -- after-*.jfr --count 60000"
-    app.command(cls=_BothKinds, epilog=epilog)(explain)
+    app.command(cls=BothKinds, epilog=epilog)(explain)
 
 
 def explain(
@@ -62,7 +62,7 @@ def explain(
 
     Several of each are replicates; of one pair it is not known what is noise.
     """
-    after = [Path(name) for name in ctx.meta.get(_AFTER, ())]
+    after = [Path(name) for name in ctx.meta.get(AFTER, ())]
     explanation = explanation_of(files, after, kind, count or [], paired)
     if folded is not None:
         folded.write_text(explanation.folded(), encoding="utf-8")

@@ -91,6 +91,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("small@2 --lab LAB --format md --out small.md", NO_ANSWER),
         ("absent --lab LAB", USAGE),
     ],
+    "analyse": [("absent.json -- other.json", USAGE)],
     "explain": [("absent.folded -- other.folded", USAGE)],
     "export": [("small@1 --lab LAB --format csv", DONE), ("absent --lab LAB", USAGE)],
     "advise": [("small@1 --lab LAB", DONE), ("absent --lab LAB", USAGE)],
