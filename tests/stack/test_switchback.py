@@ -124,14 +124,10 @@ def test_a_profile_in_some_of_the_slots_tells_where_the_cost_is(run: Run) -> Non
     level = next(level for level in profile["levels"] if level["factor"] == COST)
     assert level["total"]["change"] > 0.5, "ms per transaction; two slots against four, beside a busy neighbour"
     if run.java < 25:
-        return  # it burns in native code, which is not sampled
+        return  # samples of at most five threads, too few in so short a study
     change = {path["path"][-1]: path["change"] for path in level["paths"] if path["path"][0] == "application"}
     pay = "leadline.brokerage.web.ExtraCosts.pay"
-    runtime = next(path["change"] for path in level["paths"] if path["path"] == ["JVM code"])
-    assert change[pay] > 0
-    assert change[pay] + runtime > 1, (
-        "of 3 ms: it asks for its thread's CPU time, and of the JVM's code there is no stack"
-    )
+    assert change[pay] > 1, "of 3 ms"
     callers = ("application", "leadline.brokerage.web.ExtraCosts.doFilter")
     below = [frame for frame in change if frame.startswith(("java.", "sun.", "com.sun."))]
     assert change[pay] == max(ms for frame, ms in change.items() if frame not in (*callers, *below))

@@ -32,7 +32,10 @@ final class ExtraCosts implements Filter {
     private static final List<String> LIVE = List.of(CPU, WAIT);
     private static final List<String> SYMBOL = List.of("S00001");
 
+    private static final int STEPS = 32; // between looks at the clock, so that the time goes to code of this class
+
     private final Application application;
+    private volatile long work = 1;
     private final Map<String, Integer> levels = new ConcurrentHashMap<>();
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
 
@@ -116,13 +119,22 @@ final class ExtraCosts implements Filter {
         Replies.json(response, 200, levels(this));
     }
 
+    private static long burn(long times, long value) {
+        long x = value;
+        for (long n = 0; n <= times; n++) {
+            x = x * 31 + (x >>> 7) + n;
+        }
+        return x;
+    }
+
     /** Everything, in turn. CPU time is the thread's own, so a busy machine makes it no larger. */
     private void pay() {
         int cpu = level(CPU);
         if (cpu > 0) {
             long until = threads.getCurrentThreadCpuTime() + TimeUnit.MICROSECONDS.toNanos(cpu);
-            while (threads.getCurrentThreadCpuTime() < until) {
-                Thread.onSpinWait();
+            for (long left = until - threads.getCurrentThreadCpuTime(); left > 0; ) {
+                work = burn(left / STEPS, work);
+                left = until - threads.getCurrentThreadCpuTime();
             }
         }
         int wait = level(WAIT);
