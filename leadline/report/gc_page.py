@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from leadline.gcanalysis.against import UNITS, Difference
@@ -21,7 +20,7 @@ from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.panels import GC_PANELS, Source
 from leadline.report.charts.theme import Figure
-from leadline.report.histograms import Histogram
+from leadline.report.histograms import Histogram, counted
 from leadline.report.page import render_page, write_page
 
 _POINTS = 400  # a line; of two JVMs side by side half as many
@@ -58,7 +57,6 @@ def _shortened(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _entry(label: str, side: str, log: GcLog, figures: GcSummary) -> Entry:
-    values, counts = np.unique(log.pauses["ms"], return_counts=True)
     frame = pl.DataFrame() if log.timeless else tabulate(log, None).frame()
     bounds = (log.jvms[0].first, log.jvms[0].last) if log.jvms else (0.0, 0.0)
     stops = log.safepoints
@@ -67,7 +65,7 @@ def _entry(label: str, side: str, log: GcLog, figures: GcSummary) -> Entry:
         for operation, own in stops.groups("operation").items()
     }
     longest = dict(sorted(operations.items(), key=lambda item: -item[1][0].sum_ms))
-    return Entry(label, side, figures, render(figures), frame, bounds, longest, Histogram(values, counts))
+    return Entry(label, side, figures, render(figures), frame, bounds, longest, counted(log.pauses["ms"]))
 
 
 def build(logs: Logs, shown: Sequence[Entry], out: Path, kept: Path | None = None) -> Path:

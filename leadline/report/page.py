@@ -214,7 +214,7 @@ def _json(document: Any) -> Markup:
 def _page_data(content: View, study_a: Section | None) -> dict[str, Any]:
     crossed = [pair for many in content.interactions.values() for pair in many]
     static = [*content.against_load.values(), *crossed, content.by_transaction, content.curve]
-    static += [content.heat_map, content.timeline]
+    static += [content.heat_map, *content.collections, content.timeline]
     static += study_a.figures if study_a else ()
     return {
         "figures": {figure.name: figure.spec for figure in static if figure is not None},

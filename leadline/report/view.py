@@ -15,7 +15,7 @@ from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
-from leadline.report import advising, details, health, histograms, latency, layers, series, words
+from leadline.report import advising, collector, details, health, histograms, latency, layers, series, words
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
@@ -140,6 +140,7 @@ class View:
     by_transaction: Figure | None
     curve: Figure | None
     heat_map: Figure | None  # of the chosen trials
+    collections: tuple[Figure, ...]  # pauses and utilisation in the steady states of the chosen trials
     columns: tuple[tuple[str, str], ...]  # of the table of resources
     resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
@@ -165,6 +166,7 @@ class View:
             self.by_transaction,
             self.curve,
             self.heat_map,
+            *self.collections,
             self.timeline,
         ]
         sides = [side for panel in self.panels for side in panel.sides]
@@ -220,6 +222,7 @@ def gather(
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
         curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
         heat_map=known(heat_map(_loads(files, labels, chosen))) if figures else None,
+        collections=collections(files, labels, chosen, analysis.simulated) if figures else (),
         columns=columns,
         resources=resources,
         choices=choices,
@@ -261,6 +264,21 @@ def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple
             log = histograms.over_time(file.trial.directory / "driver" / "response.hlog")
             loads.append(Load(f"{labels[file.trial.id]} (trial {file.trial.id})", started, log))
     return loads
+
+
+def collections(
+    files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple[int, int] | None, simulated: bool
+) -> tuple[Figure, ...]:
+    """Of the chosen trials' steady states: pauses by percentile, minimum mutator utilisation."""
+    shown = {f"{labels[one.trial.id]} (trial {one.trial.id})": one for one in files if one.trial.id in (chosen or ())}
+    pauses = {name: rows for name, one in shown.items() if (rows := one.steady("gc", "gc.pause")) is not None}
+    lengths = {name: histograms.counted(rows["value"]) for name, rows in pauses.items() if rows.height}
+    logs = {name: summary for name, one in shown.items() if (summary := collector.steady(one)) is not None}
+    drawn = (
+        latency_chart.pause_curve(lengths, "the steady state"),
+        latency_chart.mutator_utilisation({name: summary.mmu for name, summary in logs.items()}),
+    )
+    return tuple(marked(figure, simulated) for figure in drawn if figure is not None)
 
 
 def _explained(

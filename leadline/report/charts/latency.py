@@ -305,7 +305,7 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
     )
 
 
-def pause_curve(pauses: Mapping[str, Histogram]) -> Figure | None:
+def pause_curve(pauses: Mapping[str, Histogram], span: str = "all of the log") -> Figure | None:
     """Pauses of each log over the number of nines; None without a pause."""
     rows = [
         {**row, "treatment": log, "kind": "pause"}
@@ -314,7 +314,7 @@ def pause_curve(pauses: Mapping[str, Histogram]) -> Figure | None:
     ]
     if not rows:
         return None
-    caption = "How long the longest pauses were: at 99 % one of a hundred pauses was longer. All of the log."
+    caption = f"How long the longest pauses were, in {span}: at 99 % one of a hundred pauses was longer."
     return _drawn("pause-curve", "Pauses by percentile", caption, rows, log_colour(pauses, "stroke"), "log")
 
 

@@ -1,5 +1,6 @@
 """The report's sentences on collections: the figures of `leadline gc` in the steady state, beside the latencies."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from leadline.observe.gc import GcObserver
 from leadline.observe.gclog import parse, summary
 from leadline.report import collector, layers
 from leadline.report.files import TrialFiles
+from leadline.report.view import collections
 
 START = 1_767_319_445.0  # 2026-01-02T02:04:05Z
 STEADY = Phases(START, START + 10, START + 40, START + 42)
@@ -47,6 +49,14 @@ def pauses() -> list[str]:
         text = f"GC({n}) Pause Young (Allocation Failure) 60M->20M(64M) 50.000ms"
         made.append(log_line(2 * n + 1.5, text))
     return made
+
+
+def test_the_chosen_trials_have_pauses_and_utilisation_drawn(tmp_path: Path) -> None:
+    file = trial(tmp_path, pauses())
+    figures = collections([file], {1: "baseline"}, (1, 1), simulated=False)
+    assert [figure.name for figure in figures] == ["pause-curve", "mmu"]
+    assert "baseline (trial 1)" in json.dumps(figures[0].spec)
+    assert collections([file], {1: "baseline"}, None, simulated=False) == ()
 
 
 def test_the_sentences_have_the_figures_of_the_command(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ def test_the_static_figures_have_marks_and_descriptions(html: str) -> None:
     assert all("<path" in svg for svg in svgs)
     labels = [re.match(r'<svg role="img" aria-label="([^"]+)"', svg) for svg in svgs]
     assert all(labels)
-    assert any(label and label[1].startswith("The whole percentile curve.") for label in labels)
+    for title in ("The whole percentile curve.", "Pauses by percentile."):
+        assert any(label and label[1].startswith(title) for label in labels)
 
 
 def test_a_label_with_markup_stays_text_in_a_figure() -> None:
