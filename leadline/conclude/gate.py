@@ -10,7 +10,7 @@ from leadline.conclude.answer import SIMULATED
 from leadline.conclude.counted import NOTE, Counted
 from leadline.model.conditions import Condition, Judged, State, changes_of_study, harm_of, judge
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import StudyAnalysis
+from leadline.model.result import PROCESS_RESPONSES, StudyAnalysis
 from leadline.model.units import format_duration, rounded, signed
 from leadline.planning.gating import GateRates, differences, gate_rates
 
@@ -50,6 +50,17 @@ class Gate:
         took = f"{self.size} in {format_duration(round(self.seconds))}"
         simulated = SIMULATED if self.simulated else ""
         return f"{simulated}{self.verdict.value}: {'; '.join(change_of(row) for row in self.judged)} ({took})"
+
+    @property
+    def remedy(self) -> str:
+        """What may decide a gate that noise left undecided, in a sentence; else empty."""
+        if self.verdict is not GateVerdict.UNDECIDED:
+            return ""
+        if self.counted:
+            return "What helps: a wider margin; the change depends on the layout of memory."
+        programs = any(row.condition.response in PROCESS_RESPONSES for row in self.judged)
+        exact = "`--count`, which counts the instructions of both and sees no neighbour; " if programs else ""
+        return f"What helps: {exact}a longer `--budget`; a quieter machine."
 
     @property
     def size(self) -> str:

@@ -62,7 +62,8 @@ def gate(
             path.write_text(text(), encoding="utf-8")
     if ended.run is not None:
         say_ended(ended.run.restored, ended.run.stopped, to=errors)
-    say(ended.gate.error_rate, *([f"report: {ended.run.page}"] if ended.run else []), to=errors)
+    remedy = [ended.gate.remedy] if ended.gate.remedy else []
+    say(ended.gate.error_rate, *remedy, *([f"report: {ended.run.page}"] if ended.run else []), to=errors)
     if json:
         print_json(ended.document())
     else:

@@ -76,6 +76,7 @@ def test_what_is_too_close_to_call_is_undecided(bed: LocalTestbed) -> None:
     assert run.gate.verdict is GateVerdict.UNDECIDED
     assert (run.exit_code(True), run.exit_code(False)) == (4, 0)
     assert run.gate.blocks == run.gate.of == 3
+    assert "`--count`" in run.gate.remedy
 
 
 @pytest.fixture
