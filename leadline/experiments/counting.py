@@ -15,6 +15,7 @@ from collections import Counter as Sums
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 from leadline.conclude.counted import CALL, Counted, Counts
 from leadline.host import here
@@ -66,12 +67,13 @@ def counted(
         saved = machine.boot_and_save(host, boot, text, work / "boot", "ready", timeout)
         symbols = Symbols.of(read_text(saved.files / KALLSYMS))
         plugin = boots.Counter(library, symbols.marks())
+        ended = Event()
         runs = [(at, layout) for layout in range(layouts) for at in range(len(commands))] + [(0, 0)]
 
         def run(number: int) -> Counts:
             at, layout = runs[number]
             place = work / f"run-{number}"
-            out = machine.fork(host, saved, _job(commands[at], layout), place, timeout, plugin)
+            out = machine.fork(host, saved, _job(commands[at], layout), place, timeout, plugin, ended.is_set)
             if (code := out.facts.get("exit")) != "0":
                 raise UsageError(
                     f"command {quoted(commands[at].text)} fails in the guest: exit code {code}: {out.facts['errors']}"
@@ -81,7 +83,11 @@ def counted(
                 return Counts(at, layout, figures(lines_of(place / boots.BLOCKS), symbols))
 
         with ThreadPoolExecutor(here.cpus()) as pool:
-            *counts, again = pool.map(run, range(len(runs)))
+            try:
+                *counts, again = pool.map(run, range(len(runs)))
+            except BaseException:
+                ended.set()
+                raise
         if again.figures != counts[0].figures:
             raise LeadlineError(f"{commands[0].text} counts other digits when it is repeated: no count is exact here")
         return Counted(tuple(command.text for command in commands), tuple(counts))

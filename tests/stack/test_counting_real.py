@@ -1,6 +1,11 @@
-"""Programs counted in a real guest: half a per cent more is found, nothing is found in nothing, digits are the same."""
+"""Programs counted in a real guest: half a per cent more is found, nothing is found in nothing, digits are the same;
+Ctrl-C ends the guests.
+"""
 
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,3 +31,29 @@ def test_a_planted_half_per_cent_is_found_and_nothing_in_nothing(tmp_path: Path)
     assert "no difference beyond 0.25 % of instructions" in same
     assert "more instructions (+0." in new
     assert min(first.of(0, "page_faults")) > 10
+
+
+def test_ctrl_c_ends_the_guests_that_run(tmp_path: Path) -> None:
+    in_a_guest = "[ -e /run/leadline ]"
+    (tmp_path / "long").write_text(f"i=0; while {in_a_guest} && [ $i -lt 20000000 ]; do i=$((i+1)); done")
+    words = [sys.executable, "-m", "leadline.cli", "command", "--count", f"/bin/sh {tmp_path}/long", "/bin/true"]
+    done = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert done.stderr is not None
+    try:
+        for line in done.stderr:
+            if "/bin/true" in line and " of " in line:  # a fork has ended, the others run
+                break
+        done.send_signal(signal.SIGINT)
+        assert done.wait(timeout=60) == 130
+    finally:
+        done.kill()
+        done.wait(timeout=60)
+    commands = [_words(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [text for text in commands if QEMU in text and "leadline-count-" in text]
+
+
+def _words(file: Path) -> str:
+    try:
+        return file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

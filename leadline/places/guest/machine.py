@@ -184,13 +184,19 @@ def boot_and_save(host: Host, boot: Boot, job: str, directory: Path, name: str, 
 
 
 def fork(
-    host: Host, saved: Saved, job: str, directory: Path, timeout: float, counter: Counter | None = None
+    host: Host,
+    saved: Saved,
+    job: str,
+    directory: Path,
+    timeout: float,
+    counter: Counter | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """A saved guest goes on with this job, to power-off. Several may run at once. ``counter`` leaves ``BLOCKS`` in
-    ``directory``. Raises TrialFailure.
+    ``directory``; once ``ended``, it goes no further. Raises TrialFailure.
     """
     memory = f"memory-backend-file,id=ram,size={saved.boot.memory},mem-path={_escaped(saved.memory)},share=off"
-    return _outcome(_Guest(host, saved.boot, job, directory, memory, saved, counter), saved, timeout)
+    return _outcome(_Guest(host, saved.boot, job, directory, memory, saved, counter, ended), saved, timeout)
 
 
 def fork_and_save(host: Host, saved: Saved, job: str, directory: Path, name: str, timeout: float) -> Saved:
@@ -263,8 +269,9 @@ class _Guest:
         memory: str,
         source: Saved | None = None,
         counter: Counter | None = None,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.host = host
+        self.host, self._ended = host, ended
         self.boot = boot
         self.directory = directory.absolute()
         self.console = self.directory / CONSOLE
@@ -376,6 +383,8 @@ class _Guest:
 
         def look() -> None:
             nonlocal size_seen, again
+            if self._ended():
+                raise TrialFailure(FailureClass.INTERRUPTED, "the guests were ended")
             if time.monotonic() < again:
                 return
             again = time.monotonic() + _LOOK
