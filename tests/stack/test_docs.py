@@ -4,7 +4,7 @@ import contextlib
 import re
 import shlex
 import subprocess
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,7 @@ ELSEWHERE = {
     "leadline demo": "tests/unit/cli/test_demo.py",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
+    "leadline analyse": "tests/unit/report/test_outside.py",
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
     "leadline bisect": "tests/unit/experiments/test_bisect.py",
@@ -198,7 +199,8 @@ def test_options_in_the_docs_exist(real_study: RealStudy) -> None:
             deep = 2 if words[1] == "scenario" else 1
             known = help_of(*words[1 : deep + 1]) + (known if words[1] == "load" else "")
             assert known, f"{page}: {line}"
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", line.split(" -- ")[0].split("--options")[0]):
+        before = takewhile(lambda word: word != "--" and not word.startswith("--options"), words)
+        for option in (match[0] for word in before if (match := re.match(r"--[a-z][a-z0-9-]*", word))):
             if not re.search(rf"(?<![\w-]){option}(?![\w-])", known):
                 missing.append(f"{page}: {line}: no {option}")
     assert not missing, "\n".join(missing)
