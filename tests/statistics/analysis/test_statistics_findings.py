@@ -186,6 +186,7 @@ def test_ranks_are_exact_or_not_given(kind: str) -> None:
     assert bool(covered) == (kind == "one-at-a-time")
 
 
+@pytest.mark.parametrize(("failed", "trials", "low", "high"), [(0, 10, 0.0, 0.3085), (1, 10, 0.0025, 0.4450)])
 def test_exact_intervals_are_the_published_ones(failed: int, trials: int, low: float, high: float) -> None:
     interval = clopper_pearson(failed, trials)
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=5e-5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_files
 
-from leadline.experiments.bisect import answer as bisecting
+from leadline.experiments.bisect import run as probing
 from leadline.store.lab import Store
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "bisect.md").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         at, until = KERNELS.index(first), KERNELS.index(last)
         return KERNELS[at : until + 1] if at < until else KERNELS[until : at + 1][::-1]
 
-    monkeypatch.setattr(bisecting, "between", between)
+    monkeypatch.setattr(probing, "between", between)
     (tmp_path / "pages.yaml").write_text(WORLDS)
     effects = "".join(
         f"    - {{ when: {{ guest.kernel: {kernel} }}, percent: {{ throughput: -3% }} }}\n" for kernel in KERNELS[2:]
