@@ -176,7 +176,7 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
     span = 0.0 if log.timeless else window[1] - window[0] if window else sum(jvm.last - jvm.first for jvm in log.jvms)
     total = _overlap(log.pauses, window, clock) if window else math.fsum(pauses["ms"].tolist()) / 1e3
     intervals = None if log.timeless else _intervals(pauses)
-    lengths = durations(pauses["ms"])
+    lengths, stalled = durations(pauses["ms"]), durations(stalls["ms"])
     mean = lengths.mean_ms / 1e3
     shares = overhead(intervals.mean_s, mean) if intervals else None
     collectors = dict.fromkeys(jvm.collector for jvm in log.jvms if jvm.collector)
@@ -201,8 +201,8 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         version=", ".join(versions),
         span_s=span,
         pauses=lengths,
-        by_kind=_grouped(pauses, "kind"),
-        by_cause=_grouped(pauses, "cause"),
+        by_kind=_grouped(pauses, "kind", lengths),
+        by_cause=_grouped(pauses, "cause", lengths),
         intervals=intervals,
         interval_s=intervals.mean_s if intervals else None,
         share=min(1.0, total / span) if span > 0 and not log.silent else None,
@@ -212,8 +212,8 @@ def summary(log: GcLog, window: tuple[float, float] | None = None, clock: str = 
         full=int(pauses.says("name", "Full".__eq__).sum()),
         degenerated=int(pauses.says("name", "Degenerated GC".__eq__).sum()),
         cycles={kind: int(own.sum()) for kind, own in inside.cycles.groups("kind").items()},
-        stalls=durations(stalls["ms"]),
-        stalls_by_kind=_grouped(stalls, "kind"),
+        stalls=stalled,
+        stalls_by_kind=_grouped(stalls, "kind", stalled),
         safepoints=durations(inside.safepoints["total_ms"]),
         heap_max=heap_max,
         heap_after=heap_after,
@@ -331,9 +331,10 @@ def _utilisation(log: GcLog, window: tuple[float, float] | None, clock: str) -> 
     return worst
 
 
-def _grouped(events: Events[Any], name: str) -> dict[str, Durations]:
-    """By each text in the column ``name``, the largest sum first."""
-    values = {text: durations(events["ms"][own]) for text, own in events.groups(name).items() if text}
+def _grouped(events: Events[Any], name: str, every: Durations) -> dict[str, Durations]:
+    """By each text in the column ``name``, the largest sum first. ``every``: of all events."""
+    groups = {text: events["ms"][own] for text, own in events.groups(name).items() if text}
+    values = {text: every if len(own) == every.count else durations(own) for text, own in groups.items()}
     return dict(sorted(values.items(), key=lambda item: -item[1].sum_ms))
 
 
