@@ -69,6 +69,9 @@ class GcObserver:
         return tabulate(log, raw.stat().st_mtime).write(directory / "series" / "gc.parquet")
 
 
+_LATEST = 9e9  # unix seconds, as nanoseconds hold them
+
+
 def tabulate(log: GcLog, ended: float | None) -> TallTable:
     """All series. ``ended`` (unix seconds) stands for the last line's time where the log has no wall clock; None: all
     times are the JVM's uptime.
@@ -84,6 +87,7 @@ def tabulate(log: GcLog, ended: float | None) -> TallTable:
         if ended is not None and len(at):
             at = np.where(np.isnan(unix), ended - (last[events["jvm"]] - at), unix)
         known = (events[name] >= 0) if name in ("before", "after", "total") else ~np.isnan(events[name])
+        known &= np.abs(at - earlier) < _LATEST  # never of a time that is not known
         times = np.rint(((at - earlier) * 1e9)[known]).astype(np.int64).tolist()
         own = events.where(known)
         subjects = own.texts(subject) if subject in ("kind", "operation") else [subject] * len(own)
