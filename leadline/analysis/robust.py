@@ -9,6 +9,7 @@ Lehmann 1963; Lehmann, Nonparametrics, 1975, chapter 3). Other effects are first
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -63,6 +64,21 @@ def shift(values: Floats, treated: Ints, strata: Ints, levels: tuple[float, ...]
         rank = _rank(tuple(sorted(sizes)), (1 - level) / 2)
         intervals.append((float(ordered[rank - 1]), float(ordered[count - rank])) if rank > 0 else None)
     return Shift(float(np.median(ordered)), tuple(intervals))
+
+
+def against_first(logs: Floats, levels: Ints, strata: Ints) -> dict[int, Robust]:
+    """Each level but level 0 against it by ranks, from logarithms of figures (n), in percent; the intervals hold at
+    95 % together. ``strata`` (n): what figures are compared within.
+    """
+    others = [int(level) for level in np.unique(levels) if level > 0]
+    robust: dict[int, Robust] = {}
+    for level in others:
+        treated = np.select([levels == 0, levels == level], [0, 1], -1)
+        if moved := shift(logs, treated, strata, (1 - 0.05 / len(others),)):
+            (ends,) = moved.intervals
+            interval = Interval(100 * math.expm1(ends[0]), 100 * math.expm1(ends[1])) if ends else None
+            robust[level] = Robust(100 * math.expm1(moved.estimate), interval)
+    return robust
 
 
 def outliers(logs: Floats) -> Ints:

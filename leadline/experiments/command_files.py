@@ -101,26 +101,32 @@ def compared_files(paths: Sequence[Path], margin: float, ignore_failure: bool = 
     runs: list[Run] = []
     how = Timing(order="unknown", cache="unknown")
     for path in paths:
-        file = _file(path)
-        document_ = file.leadline
-        if document_ is None:
-            file_runs = _runs_of_hyperfine(path, file.results, ignore_failure)
-        else:
-            file_runs = _runs_of_own(path, document_, len(file.results))
-            how = Timing(order=document_.order, cache=document_.cache, seed=document_.seed or 0)
+        file_commands, file_runs, how = runs_of_file(path, ignore_failure)
         runs += [
             replace(run, position=len(runs) + at, command=len(commands) + run.command)
             for at, run in enumerate(file_runs)
         ]
-        commands += [
-            Command(result.command, (), False, {name: str(value) for name, value in (result.parameters or {}).items()})
-            for result in file.results
-        ]
+        commands += file_commands
     if len(paths) > 1:
         how = Timing(order="unknown", cache="unknown")
     if how.order == "unknown":
         runs = [replace(run, block=0, started=math.nan) for run in runs]
     return compared(commands, replace(how, margin=margin), plan_of_runs(len(commands), runs), runs, False, ())
+
+
+def runs_of_file(path: Path, ignore_failure: bool = False) -> tuple[list[Command], list[Run], Timing]:
+    """The commands of a file, their runs, and in which order these were, as far as it says. Raises UsageError."""
+    file = _file(path)
+    commands = [
+        Command(result.command, (), False, {name: str(value) for name, value in (result.parameters or {}).items()})
+        for result in file.results
+    ]
+    own = file.leadline
+    if own is None:
+        runs = _runs_of_hyperfine(path, file.results, ignore_failure)
+        return commands, runs, Timing(order="unknown", cache="unknown")
+    how = Timing(order=own.order, cache=own.cache, seed=own.seed or 0)
+    return commands, _runs_of_own(path, own, len(commands)), how
 
 
 def _file(path: Path) -> _File:

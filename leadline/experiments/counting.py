@@ -52,7 +52,6 @@ def counted(
         raise UsageError(f"--count: {library}")
     with tempfile.TemporaryDirectory(prefix="leadline-count-") as name:
         work = Path(name)
-        work.chmod(0o711)
         tree: dict[str, Source] = {str(Path.cwd()): Node(directory=True)}
         for command in commands:
             message(f"looking at what {command.text} reads")

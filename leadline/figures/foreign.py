@@ -61,7 +61,7 @@ def rows_of_csv(text: str, source: str, response: str | None = None) -> list[Row
 
     Raises UsageError for a head without the columns needed and for a row of another length.
     """
-    lines = [(number, row) for number, row in _numbered(text) if any(cell.strip() for cell in row)]
+    lines = [(number, row) for number, row in numbered(text) if any(cell.strip() for cell in row)]
     if len(lines) < 2:
         raise UsageError(f"{source}: no rows below a head; the head is {HEAD}")
     head = lines[0][1]
@@ -75,8 +75,9 @@ def rows_of_csv(text: str, source: str, response: str | None = None) -> list[Row
     return rows
 
 
-def _numbered(text: str) -> list[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")))
+def numbered(text: str, delimiter: str = ",") -> list[tuple[int, list[str]]]:
+    """The rows of a CSV text, each with the number of its last line. Raises UsageError."""
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=delimiter)
     try:
         return [(reader.line_num, row) for row in reader]
     except csv.Error as error:

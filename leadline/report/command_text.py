@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 
 from leadline.conclude.wording import listed, signed
-from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Verdict
+from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Robust, Verdict
 from leadline.report.words import number
-from leadline.trial.command import CommandComparison, Relative
+from leadline.trial.command import CommandComparison
 
 _UNKNOWN = "in an unknown order"
 _ORDERS = {
@@ -149,7 +149,7 @@ def _said(found: CommandComparison, at: int, effect: Effect) -> str:
     return f"{open_}; {_takes(found, effect)}."
 
 
-def _robust(found: CommandComparison, at: int, relative: Relative) -> str:
+def _robust(found: CommandComparison, at: int, relative: Robust) -> str:
     less = "less" if relative.percent < 0 else "more"
     takes = f"'{found.commands[at].text}' takes {signed(abs(relative.percent))[1:]} % {less} time"
     return f"By ranks, which outliers hardly move, {takes} {_interval(relative.interval)}."

@@ -25,7 +25,7 @@ from leadline.model.disturbance import BOUND
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import PROCESS_RESPONSES, Interval, Observation, StudyAnalysis
+from leadline.model.result import PROCESS_RESPONSES, Observation, Robust, StudyAnalysis
 
 Order = Literal["random", "abba", "latin", "williams", "unknown"]
 Cache = Literal["as-is", "warm", "cold", "unknown"]
@@ -80,14 +80,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Relative:
-    """Time compared with the baseline's, in percent, by ranks (Hodges-Lehmann); without an interval for few runs."""
-
-    percent: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True)
 class CommandComparison:
     """Programs compared. ``analysis`` is None where luck cannot be told from a difference, with the reason ``nothing``.
     ``outliers``: runs far from the others of their command; ``by_ranks``: what they hardly move, for each command that
@@ -101,7 +93,7 @@ class CommandComparison:
     analysis: StudyAnalysis | None
     order: tuple[OrderEffect, ...] = ()
     outliers: tuple[Run, ...] = ()
-    by_ranks: Mapping[int, Relative] = field(default_factory=dict)
+    by_ranks: Mapping[int, Robust] = field(default_factory=dict)
     nothing: str = ""
     interrupted: bool = False
     notes: tuple[str, ...] = ()
@@ -260,7 +252,7 @@ def compared(
     if not comparison.unordered:
         order = (*order_effects(walls, kinds, [run.block for run in good]), *order)
     outliers = tuple(run for at in range(len(commands)) for run in _far(good, at))
-    by_ranks = _by_ranks(good, len(commands)) if outliers else {}
+    by_ranks = _by_ranks(good) if outliers else {}
     return replace(comparison, analysis=analysis, order=order, outliers=outliers, by_ranks=by_ranks)
 
 
@@ -269,22 +261,10 @@ def _far(good: Sequence[Run], command: int) -> list[Run]:
     return [runs[at] for at in robust.outliers(np.log([run.figures["wall"] for run in runs]))]
 
 
-def _by_ranks(good: Sequence[Run], commands: int) -> dict[int, Relative]:
+def _by_ranks(good: Sequence[Run]) -> dict[int, Robust]:
     """Each command but the first; the intervals hold at 95 % together."""
     logs = np.log([run.figures["wall"] for run in good])
-    blocks = np.array([run.block for run in good])
-    relatives: dict[int, Relative] = {}
-    for at in range(1, commands):
-        treated = np.array([{0: 0, at: 1}.get(run.command, -1) for run in good])
-        if shift := robust.shift(logs, treated, blocks, (1 - 0.05 / (commands - 1),)):
-            ends = shift.intervals[0]
-            interval = Interval(_percent(ends[0]), _percent(ends[1]), 0.95) if ends else None
-            relatives[at] = Relative(_percent(shift.estimate), interval)
-    return relatives
-
-
-def _percent(log: float) -> float:
-    return 100 * math.expm1(log)
+    return robust.against_first(logs, np.array([run.command for run in good]), np.array([run.block for run in good]))
 
 
 def _observation(trial: PlannedTrial, run: Run) -> Observation:

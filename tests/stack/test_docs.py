@@ -51,7 +51,7 @@ ELSEWHERE = {
     "leadline demo": "tests/unit/cli/test_demo.py",
     "leadline quickstart": "tests/stack/test_commands.py runs a smaller study",
     "leadline run": "tests/stack/test_commands.py",
-    "leadline analyse": "tests/unit/report/test_outside.py",
+    "leadline analyse": "tests/unit/report/test_other_tools.py",
     "leadline compare": "tests/unit/cli/test_compare_cli.py",
     "leadline history": "tests/unit/cli/test_compare_cli.py",
     "leadline bisect": "tests/unit/experiments/test_bisect.py",

@@ -265,7 +265,6 @@ RAW_METHODS = {"extractall", "extract", "decode_and_add", "executescript"}
 ROOMS = {"model/received.py", "host/received.py", "model/yamltext.py"}
 RAW_ALLOWED = {  # each with its reason
     "figures/foreign.py": "a table that a user names, read as text by textfile.read_text within its bounds",
-    "figures/outside.py": "the same",
     "figures/pages.py": "the same",
     "host/confine.py": "its own order, which leadline gives it on its command line",
     "host/timed.py": "a request of the leadline that started it and the answer, over a pipe",

@@ -19,7 +19,7 @@ from leadline.cli.conditions import (
 from leadline.cli.options import JsonOption
 from leadline.cli.output import end_with, print_answer, print_json, print_text, say
 from leadline.model.conditions import changes_of_study
-from leadline.report.outside import Options, analysed
+from leadline.report.other_tools import Options, analysed
 
 
 def register(app: typer.Typer) -> None:
@@ -37,10 +37,10 @@ def analyse(
         ),
     ],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of a table: what tells the kinds of runs apart.")
+        str | None, typer.Option(metavar="COLUMN", help="Of a table: the factor, whose levels are compared.")
     ] = None,
-    base: Annotated[
-        str | None, typer.Option(metavar="KIND", help="What the others are compared with; the first if absent.")
+    baseline: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="What the others are compared with; the first if absent.")
     ] = None,
     response: Annotated[
         list[str] | None, typer.Option(help="A response, or a table's column; may be repeated. All if absent.")
@@ -48,7 +48,7 @@ def analyse(
     block: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Of a table: runs are compared within its values.")
     ] = None,
-    paired: Annotated[bool, typer.Option("--paired", help="Compare the n-th run of a kind with the n-th.")] = False,
+    paired: Annotated[bool, typer.Option("--paired", help="Compare the n-th run of a level with the n-th.")] = False,
     fail: FailOption = None,
     undecided: UndecidedOption = Undecided.FAIL,
     md: Annotated[bool, typer.Option("--md", help="Markdown, for a pull request.")] = False,
@@ -59,7 +59,7 @@ def analyse(
     Each file, or each run in it, is a replicate. Exits with 4 where nothing has an interval.
     """
     after = [Path(name) for name in ctx.meta.get(AFTER, ())]
-    answer = analysed(files, after, Options(by, response or (), block, base, paired))
+    answer = analysed(files, after, Options(by, response or (), block, baseline, paired))
     failing = Failing.of(fail, undecided, [one.response for one in answer.analysis.responses])
     judged = failing.judge(changes_of_study(answer.analysis))
     if json:

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leadline.figures.foreign import COLUMNS
+from leadline.figures.foreign import COLUMNS, numbered
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.received import from_json
 
-IN_ORDER = "one after the other"
-_MOST_ROWS = 2_000_000
+_PERCENTILES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999"}
 _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 _K6 = {"avg": "mean", "med": "p50", "p(90)": "p90", "p(95)": "p95", "p(99)": "p99", "p(99.9)": "p999", "max": "max"}
 _GATLING = {"meanResponseTime": "mean", "percentiles3": "p95", "percentiles4": "p99", "maxResponseTime": "max"}
+_REFUSED = 400  # status of an answer, from which on the request has failed
+_MIXED = "times of failed requests are among the others"
 _TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+Floats = NDArray[np.float64]
+
+
+class OfHyperfine(Exception):
+    """A text is hyperfine's, whose files ``leadline.experiments.command_files`` reads."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run: ``group`` is what was run, empty where the file does not say; ``responses`` in the units of
+    """A run: ``level`` is what was run, empty where the file does not say; ``responses`` in the units of
     ``model.result``, those of other names as they are; ``failure`` why it does not count. ``block``: what it is
     compared within.
     """
 
-    group: str
+    level: str
     responses: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
     block: str = ""
@@ -39,11 +46,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Results:
-    """``tool`` that wrote the file; ``notes``: sentences on what its runs are and are not."""
+    """``tool`` that wrote the file; ``notes``: what limits its runs, without their stops; ``factor``: what its levels
+    are of.
+    """
 
     tool: str
     runs: Sequence[Run]
     notes: Sequence[str] = ()
+    factor: str = "version"
 
 
 def results_of(
@@ -51,7 +61,7 @@ def results_of(
 ) -> Results:
     """The runs of a file. ``by``, ``responses`` and ``block`` name columns of a table, or keys of its rows.
 
-    Raises UsageError with the place for a text that is none of the formats, or without a run.
+    Raises UsageError with the place for a text that is none of the formats, or without a run; OfHyperfine.
     """
     begin = text.lstrip("\ufeff \r\n\t")[:1]
     results = (
@@ -92,29 +102,11 @@ def _number(value: Any, source: str, what: str) -> float:
     return number
 
 
-def _hyperfine(document: Any, source: str) -> Results:
-    runs = []
-    for result in document["results"]:
-        command, times = str(result["command"]), result.get("times") or []
-        codes = result.get("exit_codes") or [0] * len(times)
-        if len(codes) != len(times):
-            raise UsageError(f"{source}: {len(times)} times and {len(codes)} exit codes of {quoted(command)}")
-        for time, code in zip(times, codes, strict=True):
-            failure = "" if code == 0 else "ended by a signal" if code is None else f"exit code {code}"
-            runs.append(Run(command, {} if failure else {"wall": _number(time, source, "a time")}, failure))
-        if not times:
-            raise UsageError(f"{source}: no times of {quoted(command)}: only its mean was exported")
-    return Results("hyperfine", runs, [f"hyperfine runs a command's repetitions {IN_ORDER}"])
-
-
 def _jmh(document: Any, source: str) -> Results:
     forks: list[dict[str, float]] = []
-    modes = set()
     for benchmark in document:
         metric, name = benchmark["primaryMetric"], str(benchmark["benchmark"]).split(".")
         parameters = ",".join(f"{key}={value}" for key, value in sorted((benchmark.get("params") or {}).items()))
-        modes.add(str(benchmark["mode"]))
-        unit = str(metric["scoreUnit"])
         response = ".".join(name[-2:]) + (f"[{parameters}]" if parameters else "")
         if any(response in fork for fork in forks[:1]):
             response += f" ({benchmark['mode']})"
@@ -124,8 +116,8 @@ def _jmh(document: Any, source: str) -> Results:
                 raise UsageError(f"{source}: a fork of {response} without an iteration")
             if at == len(forks):
                 forks.append({})
-            forks[at][response] = _seconds(float(np.mean(values)), unit, source)
-    notes = ["a fork of JMH is a run, the mean of its iterations", "times are seconds per operation"]
+            forks[at][response] = _seconds(float(np.mean(values)), str(metric["scoreUnit"]), source)
+    notes = ["a fork of JMH is a run, the mean of its iterations; times are seconds per operation"]
     if len(forks) == 1:
         notes.append("one fork: what differs from JVM to JVM is not in the intervals")
     return Results("JMH", [Run("", fork) for fork in forks], notes)
@@ -142,32 +134,35 @@ def _seconds(value: float, unit: str, source: str) -> float:
 
 def _k6(document: Any, source: str) -> Results:
     metrics = {name: metric.get("values", metric) for name, metric in document["metrics"].items()}
-    duration = metrics["http_req_duration"]
+    succeeded = metrics.get("http_req_duration{expected_response:true}")
+    duration = succeeded or metrics["http_req_duration"]
     responses = {ours: _number(duration[k6], source, k6) for k6, ours in _K6.items() if k6 in duration}
-    if "http_reqs" in metrics:
-        responses["throughput"] = _number(metrics["http_reqs"]["rate"], source, "http_reqs")
     failed = metrics.get("http_req_failed", {})
     share = failed.get("rate", failed.get("value"))
-    notes = ["k6's rate counts failed requests"]
-    if share is not None:
-        responses["errors"] = _number(share, source, "http_req_failed")
-        if "throughput" in responses:
-            responses["throughput"] *= 1 - responses["errors"]
-            notes = []
+    if share is None:
+        return Results("k6", [Run("", responses)], [f"{source} does not say how many requests failed: it has no rate"])
+    responses["errors"] = _number(share, source, "http_req_failed")
+    if "http_reqs" in metrics:
+        responses["throughput"] = _number(metrics["http_reqs"]["rate"], source, "http_reqs") * (1 - responses["errors"])
+    notes = [f"{source}: {_MIXED}"] if share and not succeeded else []
     return Results("k6", [Run("", responses)], notes)
 
 
 def _oha(document: Any, source: str) -> Results:
+    """To oha every answer is a success, whatever its status."""
     summary, percentiles = document["summary"], document.get("latencyPercentiles") or {}
     responses = {"mean": 1000 * _number(summary["average"], source, "average")}
     for name, value in percentiles.items():
         ours = name.replace(".", "")
-        if value is not None and ours in ("p50", "p90", "p95", "p99", "p999"):
+        if value is not None and ours in _PERCENTILES.values():
             responses[ours] = 1000 * _number(value, source, name)
-    responses["errors"] = 1 - _number(summary["successRate"], source, "successRate")
-    rate = _number(summary["requestsPerSec"], source, "requestsPerSec")
-    responses["throughput"] = rate * (1 - responses["errors"])
-    return Results("oha", [Run("", responses)])
+    statuses = {int(code): _number(count, source, code) for code, count in document["statusCodeDistribution"].items()}
+    good = sum(count for code, count in statuses.items() if code < _REFUSED)
+    succeeded = _number(summary["successRate"], source, "successRate") * good / (sum(statuses.values()) or 1)
+    responses["errors"] = 1 - succeeded
+    responses["throughput"] = _number(summary["requestsPerSec"], source, "requestsPerSec") * succeeded
+    refused = good < sum(statuses.values())
+    return Results("oha", [Run("", responses)], [f"{source}: {_MIXED}"] if refused else [])
 
 
 def _gatling(document: Any, source: str) -> Results:
@@ -185,43 +180,72 @@ def _gatling(document: Any, source: str) -> Results:
     return Results("Gatling", [Run("", responses)], ["times are those of requests that succeeded"])
 
 
+def _hyperfine(_document: Any, _source: str) -> Results:
+    raise OfHyperfine
+
+
+def _rows_with(key: str, document: Any) -> bool:
+    return isinstance(document, list) and bool(document) and isinstance(document[0], dict) and key in document[0]
+
+
+def _holds(key: str, document: Any, *part: str) -> bool:
+    """Whether an object has a key, or an object in it at ``part``."""
+    for name in part:
+        document = document.get(name) if isinstance(document, dict) else None
+    return isinstance(document, dict) and key in document
+
+
 _JSON: tuple[tuple[str, Callable[[Any], bool], Callable[[Any, str], Results]], ...] = (
-    (
-        "JMH",
-        lambda it: isinstance(it, list) and bool(it) and isinstance(it[0], dict) and "primaryMetric" in it[0],
-        _jmh,
-    ),
-    ("hyperfine", lambda it: isinstance(it, dict) and isinstance(it.get("results"), list), _hyperfine),
-    ("k6", lambda it: isinstance(it, dict) and "http_req_duration" in (it.get("metrics") or {}), _k6),
-    ("oha", lambda it: isinstance(it, dict) and "requestsPerSec" in (it.get("summary") or {}), _oha),
-    ("Gatling", lambda it: isinstance(it, dict) and "meanResponseTime" in it.get("stats", it), _gatling),
+    ("JMH", partial(_rows_with, "primaryMetric"), _jmh),
+    ("hyperfine", lambda it: _holds("results", it) or _rows_with("times", it), _hyperfine),
+    ("k6", lambda it: _holds("http_req_duration", it, "metrics"), _k6),
+    ("oha", lambda it: _holds("requestsPerSec", it, "summary"), _oha),
+    ("Gatling", lambda it: _holds("meanResponseTime", it) or _holds("meanResponseTime", it, "stats"), _gatling),
 )
 
 
 def _of_wrk(text: str, source: str) -> Results:
-    responses = {"throughput": _number(re.findall(r"^Requests/sec:\s*(\S+)", text, re.MULTILINE)[0], source, "rate")}
-    for name, value, unit in re.findall(r"^\s+(50|75|90|99|99\.9\d*)%\s+([\d.]+)(us|ms|s|m)\s*$", text, re.MULTILINE):
-        ours = "p" + name.rstrip("0").replace(".", "") if "." in name else f"p{name}"
-        if ours in ("p50", "p90", "p99", "p999"):
-            responses[ours] = _number(value, source, name) * _MS[unit]
-    mean = re.search(r"^\s+Latency\s+([\d.]+)(us|ms|s|m)\s", text, re.MULTILINE)
-    if mean:
-        responses["mean"] = _number(mean[1], source, "latency") * _MS[mean[2]]
-    lost = re.search(r"Socket errors: .*|Non-2xx or 3xx responses: .*", text)
-    notes = [f"{source}: {lost[0]}: they are in wrk's rate"] if lost else []
-    return Results("wrk", [Run("", responses)], notes)
+    """Of wrk's text; its rate counts answers of every status."""
+
+    def first(pattern: str) -> float:
+        match = re.search(pattern, text, re.MULTILINE)
+        return _number(match[1], source, match[0].strip()) if match else 0.0
+
+    responses: dict[str, float] = {}
+    for percent, value, unit in re.findall(r"^\s+([\d.]+)%\s+([\d.]+)(us|ms|s|m)\s*$", text, re.MULTILINE):
+        if name := _PERCENTILES.get(_number(percent, source, "a percentile")):
+            responses[name] = _number(value, source, name) * _MS[unit]
+    if mean := re.search(r"^\s+Latency\s+([\d.]+)(us|ms|s|m)\s", text, re.MULTILINE):
+        responses["mean"] = _number(mean[1], source, "Latency") * _MS[mean[2]]
+    answers, refused = first(r"^\s*(\d+) requests in"), first(r"Non-2xx or 3xx responses: (\d+)")
+    lost = sum(first(rf"Socket errors:.*{kind} (\d+)") for kind in ("connect", "read", "write", "timeout"))
+    good = answers - refused
+    if answers:
+        responses["errors"] = 1 - good / (answers + lost)
+        responses["throughput"] = first(r"^Requests/sec:\s*(\S+)") * good / answers
+    notes = [] if answers else [f"{source} does not say how many requests there were: it has no rate"]
+    return Results("wrk", [Run("", responses)], notes + ([f"{source}: {_MIXED}"] if refused else []))
 
 
 def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], block: str | None) -> Results:
-    rows = _rows(text, source)
-    head = [cell.strip() for cell in next(rows, (0, []))[1]]
+    first = text.removeprefix("\ufeff").split("\n", 1)[0]
+    try:
+        lines = [
+            (number, row) for number, row in numbered(text, max(",;\t", key=first.count)) if any(map(str.strip, row))
+        ]
+    except UsageError as error:
+        raise UsageError(f"{source}, {error}") from error
+    head = [cell.strip() for cell in lines[0][1]] if lines else []
+    for number, row in lines:
+        if len(row) != len(head):
+            raise UsageError(f"{source}, line {number}: {len(row)} cells where the head has {len(head)}")
+    table = [(number, dict(zip(head, row, strict=True))) for number, row in lines[1:]]
     if {"timeStamp", "elapsed", "success"} <= set(head):
-        return _jmeter(head, rows, source)
+        return _jmeter(table, source)
     for name in (by, block, *responses):
         if name is not None and name not in head:
             near = nearest(name, head)
             raise UsageError(f"{source}, line 1: no column {quoted(name)}; {f'did you mean {near}?' if near else head}")
-    table = [(number, dict(zip(head, row, strict=True))) for number, row in rows]
     numeric = [name for name in head if table and all(_is_number(cells[name]) for _, cells in table)]
     words = [name for name in head if name not in numeric and name != block]
     by = by or _called("level", head) or (words[0] if len(words) == 1 else None)
@@ -238,8 +262,11 @@ def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], 
         )
         for number, cells in table
     ]
+    factor = _called("factor", head)
+    names = {cells[factor].strip() for _, cells in table} - {""} if factor and factor != by else set()
+    name = names.pop() if len(names) == 1 else by or "version"
     within = f", within {block}" if block else ""
-    return Results("table", runs, [f"{source}: {', '.join(chosen)} by {by or 'file'}{within}"])
+    return Results("table", runs, [f"{source}: {', '.join(chosen)} by {by or 'file'}{within}"], name)
 
 
 def _called(what: str, head: Sequence[str]) -> str | None:
@@ -253,37 +280,20 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _rows(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row that is not blank, all as long as the head."""
-    first = text.removeprefix("\ufeff").split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=max(",;\t", key=first.count))
-    width = 0
-    try:
-        for row in reader:
-            if not any(cell.strip() for cell in row):
-                continue
-            width = width or len(row)
-            if len(row) != width or reader.line_num > _MOST_ROWS:
-                raise UsageError(f"{source}, line {reader.line_num}: {len(row)} cells where the head has {width}")
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UsageError(f"{source}, line {reader.line_num} is no CSV: {error}") from error
+def _jmeter(samples: Sequence[tuple[int, Mapping[str, str]]], source: str) -> Results:
+    if not samples:
+        return Results("JMeter", [])
 
+    def column(name: str) -> Floats:
+        return np.array([_number(cells[name], f"{source}, line {number}", name) for number, cells in samples])
 
-def _jmeter(head: Sequence[str], rows: Iterator[tuple[int, list[str]]], source: str) -> Results:
-    began, took, succeeded = (head.index(name) for name in ("timeStamp", "elapsed", "success"))
-    samples = [
-        (_number(row[began], f"{source}, line {n}", "timeStamp"), _number(row[took], f"{source}, line {n}", "elapsed"),
-         row[succeeded].strip().lower() == "true")
-        for n, row in rows
-    ]  # fmt: skip
-    times = np.array([elapsed for _, elapsed, good in samples if good])
-    if not len(times):
-        return Results("JMeter", [Run("", failure="no sample succeeded")] if samples else [])
-    seconds = (max(start + elapsed for start, elapsed, _ in samples) - min(start for start, _, _ in samples)) / 1000
-    p50, p90, p95, p99 = np.percentile(times, [50, 90, 95, 99]).tolist()
-    responses = {"mean": float(times.mean()), "p50": p50, "p90": p90, "p95": p95, "p99": p99}
-    responses["errors"] = 1 - len(times) / len(samples)
-    if seconds > 0:
-        responses["throughput"] = len(times) / seconds
+    began, took = column("timeStamp"), column("elapsed")
+    good = took[[cells["success"].strip().lower() == "true" for _, cells in samples]]
+    if not len(good):
+        return Results("JMeter", [Run("", failure="no sample succeeded")])
+    p50, p90, p95, p99 = np.percentile(good, [50, 90, 95, 99]).tolist()
+    responses = {"mean": float(good.mean()), "p50": p50, "p90": p90, "p95": p95, "p99": p99}
+    responses["errors"] = 1 - len(good) / len(samples)
+    if (span := float((began + took).max() - began.min())) > 0:
+        responses["throughput"] = 1000 * len(good) / span
     return Results("JMeter", [Run("", responses)], ["times are those of samples that succeeded, from their sending"])
