@@ -46,6 +46,10 @@ _CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
 _WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
 _SOURCE = Path(__file__).with_name("FoldedSamples.java")
+_INEXACT = (
+    "profile: the server's JVM runs without -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints: its samples are "
+    "credited to the nearest safepoint, often in another method"
+)
 _PATIENCE = 300.0  # s to read a recording
 
 
@@ -79,14 +83,16 @@ class ProfileObserver:
         self._java = 0  # the JVM that records
         self._sampling = False
         self._problem = ""
+        self._inexact = False
 
     @property
     def warnings(self) -> Sequence[str]:
-        return [self._problem] if self._problem else []
+        return [text for text in (self._problem, _INEXACT if self._inexact else "") if text]
 
     def start(self, context: ObserverContext) -> None:
         """Nothing is recorded before the first ``sample``."""
         self._context, self._java, self._sampling, self._problem = context, 0, False, ""
+        self._inexact = False
 
     def sample(self, on: bool) -> None:
         """Take samples from now on, or no more. Never fails a trial: see ``warnings``."""
@@ -109,6 +115,7 @@ class ProfileObserver:
         if not self._java:
             self._java = java_pid(self._host.files, server)
             version = re.search(r"^JDK (\d+)", self._ask("VM.version"), re.MULTILINE)
+            self._inexact = "+DebugNonSafepoints" not in self._ask("VM.flags")
             settings.parent.mkdir(parents=True, exist_ok=True)
             settings.write_text(_settings(self._detail, version is not None and int(version[1]) >= _CPU_TIME))
             settings.chmod(0o644)  # the server's user reads it, whatever the mask

@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
 from leadline.observe.profile import METRICS, ProfileObserver, recording, tabulate
+from leadline.stack.servers.jvm import EXACT_FRAMES
 
 BUSY = """
 public class Busy {
@@ -47,9 +49,15 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    source = tmp_path / "Busy.java"
+    with _busy(tmp_path, *EXACT_FRAMES) as server:
+        yield server
+
+
+@contextmanager
+def _busy(folder: Path, *flags: str) -> Iterator[Server]:
+    source = folder / "Busy.java"
     source.write_text(BUSY)
-    command = [str(find_java() / "bin" / "java"), "-Xmx64m", "-XX:+UseSerialGC", str(source)]
+    command = [str(find_java() / "bin" / "java"), "-Xmx64m", "-XX:+UseSerialGC", *flags, str(source)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=java_environment()) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -92,6 +100,13 @@ def test_what_a_jvm_does_is_sampled(server: Server, tmp_path: Path) -> None:
     again = _recorded(ObserverContext(tmp_path / "again", {"server": server}), 0.5)  # type: ignore[dict-item]
     assert again.warnings == []
     assert recording(tmp_path / "again").stat().st_size > 0
+
+
+def test_a_jvm_whose_frames_are_not_exact_is_warned_of(tmp_path: Path) -> None:
+    with _busy(tmp_path) as server:
+        observer = _recorded(ObserverContext(tmp_path, {"server": server}), 0.1)  # type: ignore[dict-item]
+        (warning,) = observer.warnings
+        assert "-XX:+DebugNonSafepoints" in warning
 
 
 def test_a_jvm_that_is_gone_costs_the_profile_only(server: Server, tmp_path: Path) -> None:
