@@ -385,7 +385,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "analyse": (
         "analyse",
-        "Whether results that other tools wrote differ: intervals and verdicts as of a study's.",
+        "Compare results that other tools wrote, with the intervals and verdicts of a study.",
     ),
     "gc": (
         "gc",

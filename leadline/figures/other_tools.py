@@ -87,7 +87,7 @@ def _of_json(text: str, source: str) -> Results:
                 return read(document, source)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UsageError(f"{source}: as a result of {tool} it lacks {error}, or has it in another form") from error
-    raise UsageError(f"{source}: JSON of no tool that is known: JMH, hyperfine, k6, oha and Gatling are read")
+    raise UsageError(f"{source}: unknown JSON format; results of JMH, hyperfine, k6, oha and Gatling are read")
 
 
 def _number(value: Any, source: str, what: str) -> float:

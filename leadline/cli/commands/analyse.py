@@ -54,9 +54,9 @@ def analyse(
     md: Annotated[bool, typer.Option("--md", help="Markdown, for a pull request.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Whether results that other tools wrote differ: intervals and verdicts as of a study's.
+    """Compare results that other tools wrote, with the intervals and verdicts of a study.
 
-    Each file, or each run in it, is a replicate. Exits with 4 where nothing has an interval.
+    Each file, or each run in it, is a replicate. Exits with 4 where no change has an interval.
     """
     after = [Path(name) for name in ctx.meta.get(AFTER, ())]
     answer = analysed(files, after, Options(by, response or (), block, baseline, paired))

@@ -145,7 +145,7 @@ def _told(entry: News) -> str:
     finding = entry.finding
     time = f"{entry.at:.1f} s" if entry.unix is None else f"{datetime.fromtimestamp(entry.unix):%Y-%m-%dT%H:%M:%S}"
     who = f"JVM {finding.jvm + 1}: " if finding.jvm else ""
-    return f"{time} {finding.name}: {who}{finding.sentence if entry.holds else 'holds no more'}"
+    return f"{time} {finding.name}: {who}{finding.sentence if entry.holds else 'no longer holds'}"
 
 
 def _study(name: str, logs: Sequence[GcSummary]) -> str:

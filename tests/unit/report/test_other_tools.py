@@ -155,12 +155,12 @@ def test_a_drift_goes_with_the_blocks_of_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        ("[1, 2]", [], "JSON of no tool that is known"),
+        ("[1, 2]", [], "unknown JSON format"),
         ("{", [], "not JSON"),
-        ("[[]]", [], "JSON of no tool that is known"),
+        ("[[]]", [], "unknown JSON format"),
         ('{"results": [{"command": "a", "times": [0.0]}]}', [], "is 0 s, not more than 0"),
         ('{"results": [{}]}', [], "results[0].command is missing"),
-        ('{"metrics": 5}', [], "JSON of no tool that is known"),
+        ('{"metrics": 5}', [], "unknown JSON format"),
         ('{"metrics": {"http_req_duration": 5}}', [], "as a result of k6 it lacks"),
         ('[{"primaryMetric": {}}]', [], "as a result of JMH it lacks"),
         ("a,b\n1,2,3\n", [], "line 2: 3 cells where the head has 2"),
