@@ -433,11 +433,15 @@ class LocalHost:
     # -- undoing and telling
 
     def restore(self) -> Sequence[str]:
-        """Undo every open entry of the journal, newest first, verify each; returns what was done.
+        """Undo every open entry of the journal, newest first, verify each; returns what was done. So too the journals
+        of processes that are gone, before their watchdogs are.
 
         The caller holds the lease. Raises RestoreError naming what could not be put back.
         """
-        return self.journal.restore()
+        paths = sorted(self.journal.path.parent.glob(f"*{_WATCHED}"))
+        gone = [path for path in paths if not _runs(path.name.removesuffix(_WATCHED).rpartition("-")[2])]
+        lines = self.journal.restore()
+        return [*lines, *(line for path in gone for line in UndoJournal(path, self.root).restore())]
 
     def temporary(self) -> Mapping[str, tuple[str, str]]:
         """See ``leadline.host.base.Host``. Raises OSError."""
@@ -461,6 +465,13 @@ class LocalHost:
         return host_facts(self.root, places)
 
 
+_WATCHED = ".watched.jsonl"  # of a journal of one process, behind its number
+
+
+def _runs(pid: str) -> bool:
+    return pid.isdecimal() and (stat := procfs.read_stat(int(pid))) is not None and stat.alive
+
+
 @contextmanager
 def watched_starts(dead_man: float) -> Iterator[Callable[[ProcessSpec], LocalProcess]]:
     """Starts processes that end with ``watched_journal``."""
@@ -473,7 +484,7 @@ def watched_journal(name: str, dead_man: float) -> Iterator[UndoJournal]:
     """A journal of this process alone, without the host's lease, which is undone at the end; by a watchdog when this
     process is gone or silent for ``dead_man`` seconds. Raises LeadlineError, RestoreError.
     """
-    journal = UndoJournal(state_dir() / "undo" / f"{name}-{os.getpid()}.jsonl")
+    journal = UndoJournal(state_dir() / "undo" / f"{name}-{os.getpid()}{_WATCHED}")
     watchdog = start_watchdog(journal.path, dead_man, leased=False)
     try:
         yield journal
