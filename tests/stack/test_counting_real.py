@@ -2,11 +2,11 @@
 a signal ends the guests.
 """
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ def test_a_signal_ends_the_guests_that_run(tmp_path: Path) -> None:
         for line in done.stderr:
             if "/bin/true" in line and " of " in line:  # a fork has ended, the others run
                 break
-        places = list(Path(tempfile.gettempdir()).glob("leadline-count-*"))
+        places = list(Path(os.environ["TMPDIR"]).glob("leadline-count-*"))
         assert places
         assert not any(place.stat().st_mode & 0o077 for place in places), "what the program reads is nobody else's"
         done.send_signal(signal.SIGTERM)
