@@ -19,7 +19,7 @@ from threading import Event
 
 from leadline.conclude.counted import CALL, Counted, Counts
 from leadline.host import here
-from leadline.host.base import Host
+from leadline.host.local import LocalHost
 from leadline.host.received import lines_of, read_text
 from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.received import reading
@@ -35,12 +35,13 @@ _FOREIGN = re.compile("/(proc|sys|dev|run)/")  # the guest has its own
 _MEMORY = 384 << 20  # bytes of a guest beside its files, which it has packed and unpacked, in half of its memory
 _MOST_BYTES = 1 << 30  # of the files of all programs
 _NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\"(?P<path>[^\"]+)\".* = \d")
+_SILENT = 30.0  # s, after which the watchdog ends the guests
 LONGEST = 600.0  # seconds of this machine for a boot, and for a run
 _MARK = "read -r _ </proc/net/snmp"  # of MARKS
 
 
 def counted(
-    commands: Sequence[Command], layouts: int, host: Host, timeout: float, message: Callable[[str], None]
+    commands: Sequence[Command], layouts: int, host: LocalHost, timeout: float, message: Callable[[str], None]
 ) -> Counted:
     """Every command in every layout. ``timeout``: seconds of this machine for a boot and for a run.
 
@@ -50,7 +51,7 @@ def counted(
     library = boots.library()
     if isinstance(library, str):
         raise UsageError(f"--count: {library}")
-    with tempfile.TemporaryDirectory(prefix="leadline-count-") as name:
+    with tempfile.TemporaryDirectory(prefix="leadline-count-") as name, host.apart("count", _SILENT) as apart:
         work = Path(name)
         tree: dict[str, Source] = {str(Path.cwd()): Node(directory=True)}
         for command in commands:
@@ -63,7 +64,7 @@ def counted(
         message(f"booting a guest with {len(tree)} files, {image.stat().st_size >> 20} MiB")
         boot = boots.Boot(kernel.image, image, _MEMORY + 4 * (image.stat().st_size >> 20 << 20))
         text = "cat /proc/kallsyms >/tmp/k; put kallsyms /tmp/k; rm /tmp/k\nsave ready\n"
-        saved = machine.boot_and_save(host, boot, text, work / "boot", "ready", timeout)
+        saved = machine.boot_and_save(apart, boot, text, work / "boot", "ready", timeout)
         symbols = Symbols.of(read_text(saved.files / KALLSYMS))
         plugin = boots.Counter(library, symbols.marks())
         ended = Event()
@@ -72,7 +73,7 @@ def counted(
         def run(number: int) -> Counts:
             at, layout = runs[number]
             place = work / f"run-{number}"
-            out = machine.fork(host, saved, _job(commands[at], layout), place, timeout, plugin, ended.is_set)
+            out = machine.fork(apart, saved, _job(commands[at], layout), place, timeout, plugin, ended.is_set)
             if (code := out.facts.get("exit")) != "0":
                 raise UsageError(
                     f"command {quoted(commands[at].text)} fails in the guest: exit code {code}: {out.facts['errors']}"

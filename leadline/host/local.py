@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -113,6 +114,16 @@ class LocalHost:
                 watchdog.abandon()
             else:
                 watchdog.finish()
+
+    @contextmanager
+    def apart(self, name: str, dead_man: float) -> Iterator[LocalHost]:
+        """This host with a journal of this process alone, for who needs no lease: processes and directories, which end
+        with the block or, when this process is gone, by a watchdog. Raises LeadlineError, RestoreError.
+        """
+        with watched_journal(name, dead_man) as journal:
+            host = copy(self)
+            host.journal = journal
+            yield host
 
     def _may_be_left(self) -> bool:
         try:

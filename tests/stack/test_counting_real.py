@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def test_a_planted_half_per_cent_is_found_and_nothing_in_nothing(tmp_path: Path)
     assert min(first.of(0, "page_faults")) > 10
 
 
-def test_a_signal_ends_the_guests_that_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_guests_that_run(number: signal.Signals, tmp_path: Path) -> None:
     in_a_guest = "[ -e /run/leadline ]"
     (tmp_path / "long").write_text(f"i=0; while {in_a_guest} && [ $i -lt 20000000 ]; do i=$((i+1)); done")
     words = [sys.executable, "-m", "leadline.cli", "command", "--count", f"/bin/sh {tmp_path}/long", "/bin/true"]
@@ -47,13 +49,20 @@ def test_a_signal_ends_the_guests_that_run(tmp_path: Path) -> None:
         places = list(Path(os.environ["TMPDIR"]).glob("leadline-count-*"))
         assert places
         assert not any(place.stat().st_mode & 0o077 for place in places), "what the program reads is nobody else's"
-        done.send_signal(signal.SIGTERM)
-        assert done.wait(timeout=60) == 143
+        done.send_signal(number)
+        assert done.wait(timeout=60) == (143 if number == signal.SIGTERM else -signal.SIGKILL)
     finally:
         done.kill()
         done.wait(timeout=60)
+    until = time.monotonic() + 120  # of a kill by the watchdog
+    while (left := _guests()) and number == signal.SIGKILL and time.monotonic() < until:
+        time.sleep(0.5)
+    assert not left
+
+
+def _guests() -> list[str]:
     commands = [_words(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
-    assert not [text for text in commands if QEMU in text and "leadline-count-" in text]
+    return [text for text in commands if QEMU in text and os.environ["TMPDIR"] in text]
 
 
 def _words(file: Path) -> str:
