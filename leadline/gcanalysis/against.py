@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.rates import allocations
-from leadline.model import distributions
 
 BLOCKS = 20  # of a log
 FEWEST = 20  # pauses on a side, below which no interval is given
@@ -225,6 +224,8 @@ def _difference(name: str, a: float, b: float, spread: tuple[float, float] | Non
     ratio = math.log(b / a)
     if spread is None:
         return Difference(name, a, b, 100 * math.expm1(ratio), None, None)
+    from leadline.model import distributions  # its library takes a fifth of a second to load
+
     reach = spread[0] * float(distributions.t.ppf((1 + level) / 2, spread[1]))
     low, high = (100 * math.expm1(min(50.0, ratio + side * reach)) for side in (-1, 1))
     return Difference(name, a, b, 100 * math.expm1(ratio), low, high)
