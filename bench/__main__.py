@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 SCRIPTS = {
     "driver": ["driver/run.py"],
     "observers": ["observers/cost.py"],
-    "calibration": ["statistics/calibration.py", "300"],
     "coverage": ["statistics/coverage.py", "100"],
     "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "claims": ["claims", "--blocks", "2000"],  # a module of this package
