@@ -21,7 +21,8 @@ MARGIN = 0.25  # percent of instructions within which there is no difference
 OF_COUNTS = (f"instructions>{MARGIN:g}%",)  # conditions where none are given
 NOTE = (
     "Counted in a guest in virtual time, kernel included; the same layout counts the same digits. It is no time: "
-    "caches, branch prediction and waiting are not in it, nor allocations that ask the kernel for nothing."
+    "caches, branch prediction and waiting are not in it, nor allocations that ask the kernel for nothing. "
+    "JVMs run with -Xbatch: they compile in the thread that asks for it."
 )
 _CALLS = 3  # system calls that are named
 

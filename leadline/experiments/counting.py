@@ -35,6 +35,8 @@ _FOREIGN = re.compile("/(proc|sys|dev|run)/")  # the guest has its own
 _MEMORY = 384 << 20  # bytes of a guest beside its files, which it has packed and unpacked, in half of its memory
 _MOST_BYTES = 1 << 30  # of the files of all programs
 _NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\"(?P<path>[^\"]+)\".* = \d")
+# A JVM compiles in the thread that asks for it, not beside it: how far its threads get is no chance then.
+_JVM = 'export JAVA_TOOL_OPTIONS="-Xbatch${JAVA_TOOL_OPTIONS:+ $JAVA_TOOL_OPTIONS}"'
 _SILENT = 30.0  # s, after which the watchdog ends the guests
 LONGEST = 600.0  # seconds of this machine for a boot, and for a run
 _MARK = "read -r _ </proc/net/snmp"  # of MARKS
@@ -118,6 +120,7 @@ def _job(command: Command, layout: int) -> str:
 mkdir -p /run/leadline
 ( cd {shlex.quote(str(Path.cwd()))} || exit 1
 {exports}
+{_JVM}
 {_MARK}
 {shlex.join(command.argv)} </dev/null >/dev/null 2>/run/leadline/errors
 echo $? >/run/leadline/status

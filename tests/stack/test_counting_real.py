@@ -23,9 +23,13 @@ pytestmark = [
 ]
 
 
-def test_a_planted_half_per_cent_is_found_and_nothing_in_nothing(tmp_path: Path) -> None:
+def test_a_planted_half_per_cent_is_found_and_nothing_in_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dx=1")
+    batch = '[ ! -e /run/leadline ] || [ "$JAVA_TOOL_OPTIONS" = "-Xbatch -Dx=1" ] || exit 1\n'
     for name, steps in (("old", 4000), ("same", 4000), ("new", 4024)):
-        (tmp_path / name).write_text(f"i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done")
+        (tmp_path / name).write_text(f"{batch}i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done")
     commands = commands_of([f"/bin/sh {tmp_path / name}" for name in ("old", "same", "new")], {})
     first, again = (counted(commands, 3, LocalHost(state=tmp_path / "state"), 300.0, print) for _ in range(2))
     assert first == again
