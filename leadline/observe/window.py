@@ -222,7 +222,7 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
                 1000 * sum(share for share in shares if share is not None) / throughput
             )
     if (idle := _mean_over(recorded.idle, windows)) is not None:
-        modes["host_cpu"] = 1 - idle
+        modes["host_cpu"] = max(0.0, 1 - idle)
     for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
         sizes = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
         if None not in sizes:

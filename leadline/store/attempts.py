@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,10 @@ from leadline.store.files import by_digest, hashed, home
 from leadline.store.rows import WHOLE, SlotMeasured, SlotSet, machine_rows, response_rows
 
 
-def unsound(responses: Mapping[str, float]) -> str:
-    """Which response is no finite number; empty for none. Asked before they are written and after they are read."""
-    return next((f"{name} is {value}" for name, value in responses.items() if not math.isfinite(value)), "")
+def unsound(responses: Mapping[str, float], least: float = -math.inf) -> str:
+    """Which response is no finite number, or below ``least``; empty for none."""
+    wrong = (f"{name} is {value}" for name, value in responses.items() if not math.isfinite(value) or value < least)
+    return next(wrong, "")
 
 
 class AttemptStore(Database):
@@ -126,9 +127,9 @@ class AttemptStore(Database):
         self._insert(t.audits, trial_id, attempt, [asdict(audit) for audit in found])
 
     def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
-        """Raises TrialFailure(infrastructure) for a response that is no finite number: nothing is stored."""
-        if lost := unsound(values):
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured is no number: {lost}")
+        """Raises TrialFailure(infrastructure) for a response that is no finite number or negative: nothing is stored."""
+        if lost := unsound(values, 0.0):
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured cannot be: {lost}")
         self._insert(t.responses, trial_id, attempt, response_rows(values))
 
     def add_machine_use(self, trial_id: int, attempt: int, use: MachineUse | None) -> None:
@@ -203,7 +204,15 @@ class AttemptStore(Database):
             raise LeadlineError(f"the lab {self.directory} is damaged: {changed} rows of {table.name}, where one was")
 
     def set_slots_measured(self, trial_id: int, attempt: int, measured: Sequence[SlotMeasured]) -> None:
-        """Windows and responses of a trial's slots, in one transaction; replaces what was stored before."""
+        """Windows and responses of a trial's slots, in one transaction; replaces what was stored before. A slot with a
+        response that is no finite number or negative is left out.
+        """
+        measured = [
+            replace(slot, responses={}, left_out=slot.left_out or f"what was measured cannot be: {lost}")
+            if (lost := unsound(slot.responses, 0.0))
+            else slot
+            for slot in measured
+        ]
         key = {"trial_id": trial_id, "attempt": attempt}
         rows = [{**key, "slot": slot.slot, **row} for slot in measured for row in response_rows(slot.responses)]
         with self._write(trial_id) as connection:

@@ -38,6 +38,7 @@ class _Thread:
     counts: dict[str, int] = field(default_factory=dict)
     private: int = 0  # bytes
     shared: int = 0
+    start: int = 0  # ticks since the boot
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Figures:
     each service's control group, together, in user mode and in the kernel: of what ended there, too.
     """
 
-    threads: Mapping[tuple[int, int], tuple[str, Mapping[str, int]]]  # (process, thread) -> its part, its counts
+    threads: Mapping[tuple[int, int, int], tuple[str, Mapping[str, int]]]  # process, thread, start: its part, its counts
     machine: Mapping[str, int]
     memory: Mapping[str, int] = field(default_factory=dict)  # bytes by service: private, and shared ones once
     groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -76,7 +77,7 @@ def _read(path: Path) -> Figures:
                 cpu = dict(zip(_OF_CPU, map(int, text.split()[1:]), strict=False))
             else:
                 machine.update(_of_machine(file, text, heads))
-    parts = {key: (_part(thread), thread.counts) for key, thread in threads.items() if thread.counts}
+    parts = {(*key, thread.start): (_part(thread), thread.counts) for key, thread in threads.items() if thread.counts}
     return Figures(parts, machine, _memory(threads), groups, cpu)
 
 
@@ -99,7 +100,7 @@ def _of_thread(thread: _Thread, file: str, text: str) -> None:
         counts["cpu_ns"] = int(text.split()[0])
     elif file == "stat":
         rest = text.rpartition(")")[2].split()  # from the state on, proc(5)
-        counts["faults"], counts["major_faults"] = int(rest[7]), int(rest[9])
+        counts["faults"], counts["major_faults"], thread.start = int(rest[7]), int(rest[9]), int(rest[19])
     else:
         name, _, value = text.partition(":")
         if file == "status" and name == "Uid":

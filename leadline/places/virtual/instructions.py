@@ -142,7 +142,7 @@ def tell(outcome: Outcome, symbols: Symbols) -> None:
     """What a fork executed, beside the files that it sent. Raises OSError, ReceivedError."""
     blocks = outcome.console.parent / BLOCKS
     threads = figures.read(outcome.files / "figures-after").threads
-    parts = {process: part for (process, _), (part, _) in threads.items() if part in SERVICES}
+    parts = {process: part for (process, *_), (part, _) in threads.items() if part in SERVICES}
     with reading(str(blocks)):
         counts = counted(lines_of(blocks), symbols, Mapped(read_text(outcome.files / MAPS), parts))
     (outcome.files / INSTRUCTIONS).write_text(json.dumps(counts, indent=0), encoding="utf-8")

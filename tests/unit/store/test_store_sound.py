@@ -37,8 +37,8 @@ def altered(store: Store, statement: str) -> None:
         connection.execute(text(statement))
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_response_that_is_no_number_is_not_stored(store: Store, value: float) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -0.083])
+def test_a_response_that_cannot_be_is_not_stored(store: Store, value: float) -> None:
     trial = store.load(1).trials[0]
     attempt, _ = store.begin_attempt(trial.id, trial.planned.block)
     with pytest.raises(TrialFailure, match=f"p99 is {value}"):

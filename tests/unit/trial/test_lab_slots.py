@@ -105,6 +105,13 @@ def test_the_analysis_gets_one_observation_a_slot(tmp_path: Path) -> None:
     assert [one.started for one in found[:12]] == [slot.set_at for slot in record.trials[0].slots]
 
 
+def test_a_slot_whose_figure_cannot_be_is_left_out(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost(), effect=lambda _, host: -0.083 if host["vm.fake_live"] == 20 else 100.0)
+    slots = [slot for trial in trials(tmp_path, system) for slot in trial.slots]
+    assert all(bool(slot.responses) == (slot.treatment["vm.fake_live"] != 20) for slot in slots)
+    assert any("throughput is -0.083" in slot.left_out for slot in slots)
+
+
 def test_pseudo_factors_change_nothing_between_slots(tmp_path: Path) -> None:
     text = STUDY.replace("factors:\n  vm.fake_live: [10, 20, 30]", "pseudo_factors: { label: [a, b] }")
     system = FakeSystem(FakeHost())

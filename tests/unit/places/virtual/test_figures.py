@@ -20,6 +20,7 @@ def thread(
     faults: int = 0,
     waits: int = 0,
     kib: int = 0,
+    start: int = 0,
 ) -> str:
     at = f"/proc/{pid}/task/{tid}"
     zeros = " ".join(["0"] * 30)
@@ -27,7 +28,7 @@ def thread(
         [
             f"{at}/comm:{name}",
             f"{at}/schedstat:{cpu} 5 6",
-            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 0 0 {zeros}",
+            f"{at}/stat:{tid} ({name}) S 1 2 3 4 5 6 {faults} 0 0 0 0 0 0 0 0 0 0 0 {start} {zeros}",
             f"{at}/status:Uid:\t{user}\t{user}\t{user}\t{user}",
             f"{at}/status:RssAnon:\t{kib} kB",
             f"{at}/status:RssShmem:\t{kib // 2} kB",
@@ -73,6 +74,7 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
             thread(50, 50, "java", 1002, 1_000, faults=7, waits=3),
             thread(50, 51, "C2 CompilerThre", 1002, 2_000),
             thread(50, 52, "C2 CompilerThre", 1002, 2_400_000),  # ends meanwhile
+            thread(50, 60, "http (9) z", 1002, 900_000, faults=50),  # the same, and another takes its number
             thread(2, 2, "kthreadd", 0, 10),
         ]
     )
@@ -90,7 +92,7 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
             thread(50, 51, "C2 CompilerThre", 1002, 2_500, kib=4096),
             thread(70, 70, "postgres", 1001, 0, kib=2048),
             thread(71, 71, "postgres", 1001, 0, kib=2048),
-            thread(50, 60, "http (1) a", 1002, 700, faults=1),
+            thread(50, 60, "http (1) a", 1002, 700, faults=1, start=8),
             thread(2, 2, "kthreadd", 0, 40),
         ]
     )
