@@ -85,7 +85,6 @@ def check_levels(
     def where(name: str) -> str:
         return file.where(("factors" if name in file.study.factors else "settings", name))
 
-    _check_servers(file, levels, where)
     _check_flags(file, levels, where)
     for name in levels:
         if name in _OF_QUEUE and not (idle_settings and name in settings):
@@ -127,15 +126,27 @@ def _check_limits(file: StudyFile, levels: Mapping[str, Sequence[Level]], where:
                 raise UsageError(f"{where(name)}: {sentence}; lower it, or raise {role}")
 
 
-def _check_servers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
-    """Where the server is a factor, every server takes every level of what they have in common."""
-    for stack in stacks_of(file.study) if servers_of(file.study) else ():
-        for knob in stack_catalogue(stack):
-            for level in levels.get(knob.name, ()):
+def check_servers(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> None:
+    """Where the server is a factor, each takes the levels of its trials. Raises UsageError with file and line."""
+    if not servers_of(file.study):
+        return
+    knobs_of = {stack.server: stack_catalogue(stack) for stack in stacks_of(file.study)}
+    for levels in _treatments(plan, settings):
+        server = str(levels[SERVER_KNOB.name])
+        for knob in knobs_of[server]:
+            if knob.name in levels:
                 try:
-                    knob.accept(level, disposable=True)
+                    knob.accept(levels[knob.name], disposable=True)
                 except ValueError as error:
-                    raise UsageError(f"{where(knob.name)}: {knob.name}: {error} (on {stack.server})") from None
+                    key = "factors" if knob.name in file.study.factors else "settings"
+                    where = file.where((key, knob.name))
+                    raise UsageError(f"{where}: {knob.name}: {error} (on {server})") from None
+
+
+def _treatments(plan: Plan, settings: Mapping[str, Level]) -> list[dict[str, Level]]:
+    """All levels of each treatment of its trials and slots."""
+    every = (mine for trial in plan.trials for mine in (trial.treatment, *(slot.treatment for slot in trial.slots)))
+    return [{**settings, **treatment.as_dict()} for treatment in dict.fromkeys(every)]
 
 
 def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
@@ -210,9 +221,7 @@ def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     server, app = server_of(stack), application_of(stack)
     if not server.second_thread:
         return []
-    held = [(trial.treatment, *(slot.treatment for slot in trial.slots)) for trial in plan.trials]
-    treatments = [{**settings, **treatment.as_dict()} for treatment in set().union(*held)]
-    remote = [levels for levels in treatments if _needs(app, stack.mode, levels, Feature.REMOTE)]
+    remote = [levels for levels in _treatments(plan, settings) if _needs(app, stack.mode, levels, Feature.REMOTE)]
     ways = _ways_to(app, stack.mode, Feature.REMOTE)
     how = "".join(f" with {knob.name} {level}" for knob, level in ways)
     instead = "".join(f", or take {knob.name} {knob.default}" for knob, _ in ways)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.load import check_load, check_loads
-from leadline.checks.stack import check_levels, located, stack_knobs, starved_calls
+from leadline.checks.stack import check_levels, check_servers, located, stack_knobs, starved_calls
 from leadline.checks.web import check_web
 from leadline.host import kvm
 from leadline.host.base import Ability, Host, PlannedHost
@@ -85,7 +85,7 @@ class Subject(Protocol):
         """Checks its levels; ``idle_settings`` and ``of`` as :func:`leadline.checks.plan.plan_study` says."""
 
     def warnings(self, file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> list[str]:
-        """What some of its trials risk."""
+        """What some of its trials risk. Raises UsageError with file and line for one that cannot be."""
 
     def first_overhead(self) -> float:
         """Seconds that a trial needs beside its load, before any has been timed."""
@@ -133,6 +133,7 @@ class StackUnderLoad:
         check_web(file, host, factors, settings, idle_settings, of)
 
     def warnings(self, file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> list[str]:
+        check_servers(file, plan, settings)
         return starved_calls(file, plan, settings)
 
     def first_overhead(self) -> float:

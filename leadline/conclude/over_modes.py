@@ -12,7 +12,7 @@ from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.advance import sharing
-from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name, noise_of_others
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, noise_of_others
 from leadline.planning.sequence.parts import describe, modes_of
 
 
@@ -50,11 +50,8 @@ def over_modes(tuning: Tuning, progress: Progress, results: Mapping[str, Measure
         if part.stage is not Stage.STEP:
             continue
         step, result = steps[part.step], results[part.key]
-        modes, at = modes_of(tuning, step), result.treatments
-        numbers = range(1, step.candidates + 1)
-        groups = [
-            [(at[candidate_name(mode, step, number)], at[f"{mode} before"]) for mode in modes] for number in numbers
-        ]
+        modes, numbers = modes_of(tuning, step), range(1, step.candidates + 1)
+        groups = [[candidate_pair(result, mode, step, number) for mode in modes] for number in numbers]
         beside = [other for other in progress.done if other.key != part.key] if tuning.shares_slots(step) else []
         for response, rows in averages.items():
             others = noise_of_others(sharing(tuning, beside, results), response)

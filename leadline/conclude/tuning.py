@@ -14,7 +14,7 @@ from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.compare import TUNED, UNTUNED
-from leadline.planning.sequence.keep import FALSE_KEEP, candidate_name
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair
 from leadline.planning.sequence.parts import describe, modes_of
 
 Gains = Mapping[str, Mapping[str, Change]]  # response -> mode -> tuned against untuned
@@ -120,10 +120,7 @@ def _tried(tuning: Tuning, progress: Progress, results: Mapping[str, Measured]) 
             (mode, candidate) for mode in modes_of(tuning, step) for candidate in range(1, step.candidates + 1)
         ]
         result = results[part.key]
-        at = result.treatments
-        pairs = [
-            (at[candidate_name(mode, step, candidate)], at[f"{mode} before"]) for mode, candidate in trials_of_steps
-        ]
+        pairs = [candidate_pair(result, mode, step, candidate) for mode, candidate in trials_of_steps]
         for response, by_step in tried.items():
             judged = contrasts(result.plan, result.observations, response, pairs, family_level=level)
             for (mode, candidate), change in zip(trials_of_steps, judged, strict=True):

@@ -245,7 +245,7 @@ class Tuning(Strict):
                 raise KeyedError(("skip", at), f"skip names {name}, which is no step; {hint}")
         owner: dict[str, str] = {}
         for at, step in enumerate(self.steps):
-            for knob in step.levels:
+            for knob in () if step.name in self.skip else step.levels:
                 path = ("steps", at, "levels", knob)
                 if knob in owner:
                     problem = f"{knob} is in the steps {owner[knob]} and {step.name}; keep it in one of them"

@@ -216,18 +216,20 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
     """
     roles, modes = _services(recorded.cpu), {}
     for mode, lines in recorded.modes.items():
-        shares = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
-        if throughput > 0 and None not in shares:
-            modes[f"{mode}_cpu_per_transaction"] = (
-                1000 * sum(share for share in shares if share is not None) / throughput
-            )
+        if throughput > 0 and (share := _together(lines, roles, windows)) is not None:
+            modes[f"{mode}_cpu_per_transaction"] = 1000 * share / throughput
     if (idle := _mean_over(recorded.idle, windows)) is not None:
         modes["host_cpu"] = max(0.0, 1 - idle)
     for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
-        sizes = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
-        if None not in sizes:
-            modes[name] = sum(size for size in sizes if size is not None) / 2**20
+        if (size := _together(lines, roles, windows)) is not None:
+            modes[name] = size / 2**20
     return modes
+
+
+def _together(lines: dict[str, Line], roles: Sequence[str], windows: Windows) -> float | None:
+    """Sum of the roles' means; None where one is not known."""
+    means = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
+    return None if None in means else sum(mean for mean in means if mean is not None)
 
 
 def database_work(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:

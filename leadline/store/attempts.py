@@ -77,22 +77,16 @@ class AttemptStore(Database):
             attempt = last + 1
             relative = home(trial_id, attempt)
             _close(self.directory / home(trial_id, last))  # a killed leadline left it as it was
-            connection.execute(
-                update(t.trials)
-                .where(t.trials.c.id == trial_id)
-                .values(
-                    state=TrialState.RUNNING,
-                    attempt=attempt,
-                    started=now,
-                    ended=None,
-                    failure=None,
-                    failure_message="",
-                    evidence="",
-                    steady=None,
-                    phases=None,
-                    directory=str(relative),
-                )
-            )
+            empty = {
+                "ended": None,
+                "failure": None,
+                "failure_message": "",
+                "evidence": "",
+                "steady": None,
+                "phases": None,
+            }
+            begun = {"state": TrialState.RUNNING, "attempt": attempt, "started": now, "directory": str(relative)}
+            connection.execute(update(t.trials).where(t.trials.c.id == trial_id).values(**empty, **begun))
             connection.execute(insert(t.attempts).values(trial_id=trial_id, attempt=attempt, started=now, token=token))
         directory = self.directory / relative
         for folder in (directory.parent.parent, directory.parent, directory):
@@ -127,7 +121,7 @@ class AttemptStore(Database):
         self._insert(t.audits, trial_id, attempt, [asdict(audit) for audit in found])
 
     def add_responses(self, trial_id: int, attempt: int, values: Mapping[str, float]) -> None:
-        """Raises TrialFailure(infrastructure) for a response that is no finite number or negative: nothing is stored."""
+        """Raises TrialFailure(infrastructure) for one that is no finite number or negative: nothing is stored."""
         if lost := unsound(values, 0.0):
             raise TrialFailure(FailureClass.INFRASTRUCTURE, f"what was measured cannot be: {lost}")
         self._insert(t.responses, trial_id, attempt, response_rows(values))
@@ -220,15 +214,9 @@ class AttemptStore(Database):
                 whose = (table.c.trial_id == trial_id) & (table.c.attempt == attempt) & (table.c.slot != WHOLE)
                 connection.execute(delete(table).where(whose))
             for slot in measured:
-                connection.execute(
-                    update(t.slots)
-                    .where(t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot.slot)
-                    .values(
-                        measured_from_ns=round(slot.begin * 1e9),
-                        measured_until_ns=round(slot.end * 1e9),
-                        left_out=slot.left_out,
-                    )
-                )
+                of_slot = (t.slots.c.trial_id == trial_id, t.slots.c.attempt == attempt, t.slots.c.slot == slot.slot)
+                window = {"measured_from_ns": round(slot.begin * 1e9), "measured_until_ns": round(slot.end * 1e9)}
+                connection.execute(update(t.slots).where(*of_slot).values(**window, left_out=slot.left_out))
             add_rows(connection, t.slot_responses, rows)
             used = [{**key, **row} for slot in measured for row in machine_rows(slot.slot, slot.machine)]
             add_rows(connection, t.machine_use, used)

@@ -47,7 +47,8 @@ class Figures:
     each service's control group, together, in user mode and in the kernel: of what ended there, too.
     """
 
-    threads: Mapping[tuple[int, int, int], tuple[str, Mapping[str, int]]]  # process, thread, start: its part, its counts
+    # process, thread, start -> its part, its counts
+    threads: Mapping[tuple[int, int, int], tuple[str, Mapping[str, int]]]
     machine: Mapping[str, int]
     memory: Mapping[str, int] = field(default_factory=dict)  # bytes by service: private, and shared ones once
     groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -213,15 +214,11 @@ def _context_switches(counts: Mapping[str, float], transactions: int, seconds: f
     """
     if not transactions or "stat.ctxt" not in counts:
         return {}
-    by_name = {f"{service}_context_switches_per_transaction": 0.0 for service in SERVICES}
+    by_name: dict[str, float] = defaultdict(float)
     for name, value in counts.items():
         part, _, count = name.partition(".")
         if count in _OF_STATUS.values() and (service := part.split()[0]) in SERVICES:
             by_name[f"{service}_context_switches_per_transaction"] += value / transactions
     switches = counts["stat.ctxt"]
-    nonzero = {name: value for name, value in by_name.items() if value}
-    return {
-        "context_switches": switches / seconds,
-        "context_switches_per_transaction": switches / transactions,
-        **nonzero,
-    }
+    of_guest = {"context_switches": switches / seconds, "context_switches_per_transaction": switches / transactions}
+    return of_guest | by_name

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leadline.analysis.contrasts import Change, contrasts, residual
+from leadline.analysis.contrasts import Change, Pair, contrasts, residual
+from leadline.analysis.equivalence import inside
 from leadline.analysis.linear import Residual
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
@@ -98,6 +99,12 @@ def candidate_name(mode: str, step: Step, candidate: int) -> str:
     return f"{mode} {step.name}" + (f" {candidate}" if step.candidates > 1 else "")
 
 
+def candidate_pair(measured: Measured, mode: str, step: Step, candidate: int) -> Pair:
+    """A candidate's treatment, and that of the best so far, in the part of their step."""
+    at = measured.treatments
+    return at[candidate_name(mode, step, candidate)], at[f"{mode} before"]
+
+
 def noise_of_others(measured: Iterable[Measured], response: str) -> list[Residual]:
     """What steps have in common beside the one that is judged: in rotations, whose instances are all warm and have
     the same slots, the noise between these. Steps with a load or slots of their own have another.
@@ -118,12 +125,8 @@ def chosen_in(
     ``before``: earlier steps that share their noise. Later ones have no part in it, so that a decision stays.
     """
     modes = modes_of(tuning, step)
-    at = measured.treatments
-    pairs = [
-        (at[candidate_name(mode, step, candidate)], at[f"{mode} before"])
-        for mode in modes
-        for candidate in range(1, step.candidates + 1)
-    ]
+    numbers = range(1, step.candidates + 1)
+    pairs = [candidate_pair(measured, mode, step, candidate) for mode in modes for candidate in numbers]
     response = tuning.responses[0]
     others = noise_of_others(before, response)
     changes = contrasts(measured.plan, measured.observations, response, pairs, family_level=level, others=others)
@@ -139,7 +142,7 @@ def _choice(
     step: Step,
     mode: str,
     changes: Sequence[Change],
-    pairs: Sequence[tuple[Treatment, Treatment]],
+    pairs: Sequence[Pair],
     measured: Measured,
 ) -> Decision:
     sign = 1.0 if response_kind(tuning.responses[0]).higher_is_better else -1.0
@@ -154,13 +157,15 @@ def _choice(
         )  # fmt: skip
     usable = [at for at, change in enumerate(changes) if change.percent is not None]
     near = max(usable, key=lambda at: sign * (changes[at].percent or 0.0)) if usable else 0
-    reason = broken[near] or _why_not(changes[near])
+    reason = broken[near] or _why_not(tuning, changes[near])
     return Decision(mode, step.name, False, 0, describe(step, near + 1), tuple(changes), reason=reason, best=near + 1)
 
 
-def _why_not(change: Change) -> str:
+def _why_not(tuning: Tuning, change: Change) -> str:
     if change.reason:
         return change.reason
+    if inside(change.simultaneous, 100 * tuning.equivalence):
+        return f"equivalent, within {100 * tuning.equivalence:g} %"
     return "worse" if change.verdict is Verdict.WORSE else "no change lies within its interval"
 
 
@@ -210,16 +215,12 @@ def confirm_part(
 
 def confirmed_in(tuning: Tuning, step: Step, chosen: Sequence[Decision], measured: Measured) -> list[Decision]:
     """The chosen candidates with what the fresh trials say."""
-    at = measured.treatments
-    pairs = [
-        (at[candidate_name(decision.mode, step, decision.candidate)], at[f"{decision.mode} before"])
-        for decision in chosen
-    ]
+    pairs = [candidate_pair(measured, decision.mode, step, decision.candidate) for decision in chosen]
     changes = contrasts(measured.plan, measured.observations, tuning.responses[0], pairs, family_level=CONFIRM_LEVEL)
     decisions = []
     for decision, change, pair in zip(chosen, changes, pairs, strict=True):
         broken = broken_limit(tuning, measured.observations, *pair)
         keeps = change.better and not broken
-        reason = "confirmed" if keeps else f"not confirmed: {broken or _why_not(change)}"
+        reason = "confirmed" if keeps else f"not confirmed: {broken or _why_not(tuning, change)}"
         decisions.append(replace(decision, kept=keeps, confirmed=change, reason=reason, settled=True))
     return decisions

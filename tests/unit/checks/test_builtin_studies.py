@@ -28,6 +28,7 @@ STUDIES = (
     "heap",
     "keep-alive",
     "large-pages",
+    "message-stores",
     "messaging",
     "monitoring",
     "pools",

@@ -55,6 +55,25 @@ def test_what_not_every_server_can_is_refused(tmp_path: Path, keys: dict[str, An
     assert "which.yaml:" in str(error.value)
 
 
+@pytest.mark.parametrize(("store", "said"), [("file", ""), ("memory", "on liberty")])
+def test_each_server_takes_the_levels_of_its_own_trials(tmp_path: Path, store: str, said: str) -> None:
+    wildfly, liberty = (
+        {"server.messaging.store": "memory"},
+        {"stack.server": "liberty", "server.messaging.store": store},
+    )
+    asked = study(
+        stack={"mode": "session", "server": "wildfly"},
+        factors={"stack.server": ["wildfly", "liberty"], "server.messaging.store": ["file", "memory"]},
+        settings={"app.orders": "queue"},
+        design={"kind": "configurations", "configurations": {"files": {}, "memory": wildfly, "other": liberty}},
+    )
+    if said:
+        with pytest.raises(UsageError, match=said):
+            planned(tmp_path, asked)
+    else:
+        assert len({trial.treatment for trial in planned(tmp_path, asked).plan.trials}) == 3
+
+
 def test_a_study_of_one_server_is_as_it_was() -> None:
     own = study(factors={"jvm.heap": ["256m", "512m"]}, stack={"server": "tomcat"})
     assert [choice.server for choice in stacks_of(own.file.study)] == ["tomcat"]

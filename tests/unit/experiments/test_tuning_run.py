@@ -298,6 +298,8 @@ def test_a_dry_run_tells_what_trials_risk() -> None:
     outlined = ["run", "daytrader", "--dry-run", "--json"]
     plain = CliRunner().invoke(app, outlined)
     assert json.loads(plain.output)["warnings"] == []
-    starved = CliRunner().invoke(app, [*outlined, "--set", "settings={server.threads.max: 50}"])
+    starved = CliRunner().invoke(
+        app, [*outlined, "--set", "skip=[threads]", "--set", "settings={server.threads.max: 50}"]
+    )
     warnings = json.loads(starved.output)["warnings"]
     assert [told[:50] for told in warnings] == ["Warning: server.threads.max 50 with app.calls remo"]

@@ -145,6 +145,12 @@ def test_a_step_that_fails_or_breaks_a_limit_is_not_kept() -> None:
     assert pool.reason == "p99 90 ms is beyond the limit of 80 ms"
 
 
+def test_a_step_that_is_to_be_left_alone_is_called_equivalent() -> None:
+    found, _ = played(tuning(), {"heap": 10, "pool": 0, "watch": -5})
+    reasons = [one.reason for one in found.of("orm")]
+    assert reasons == ["confirmed", "not confirmed: equivalent, within 2 %", "worse"]
+
+
 def test_steps_that_cannot_be_tried_are_passed_over() -> None:
     results: dict[str, Measured] = {}
     first = advance(tuning(), results, {"heap": "no such knob"})
