@@ -1,5 +1,6 @@
 """The page of the five published studies: that of its table, and every command is planned."""
 
+import json
 import runpy
 import shlex
 from pathlib import Path
@@ -16,6 +17,18 @@ COMMANDS = [row["command"] for entries in SEEDS["rows"]().values() for row in en
 
 def test_the_page_is_that_of_the_table() -> None:
     assert SEEDS["PAGE"].read_text(encoding="utf-8") == SEEDS["page"](), "run python tools/seeds.py"
+
+
+def test_the_figures_of_pages_on_three_kernels_are_those_of_the_stored_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SEEDS["EVIDENCE"])
+    page = (SEEDS["EVIDENCE"] / "kernels.md").read_text(encoding="utf-8")
+    table = ["analyse", "kernels-web.csv", "--by", "guest.kernel", "--baseline", "6.1-cloud", "--block", "block"]
+    done = CliRunner().invoke(app, [*table, "--json"])
+    assert done.exit_code == 0, done.output
+    rows = {row["response"]: row["effects"] for row in json.loads(done.output)["responses"]}
+    for response in ("throughput", "user_cpu_per_transaction", "system_cpu_per_transaction", "cpu_per_transaction"):
+        for effect in rows[response]:
+            assert f"| {effect['percent']:+.1f} % [".replace("-", "−") in page, (response, effect)
 
 
 @pytest.mark.slow
