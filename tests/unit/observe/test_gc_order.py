@@ -166,3 +166,14 @@ def test_what_no_jvm_can_have_done_is_told_and_its_figures_go(words: str) -> Non
     else:
         assert figures.allocation_rate is None
         assert "shrank" in figures.reasons["allocation_rate"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_full_collection_right_after_a_young_one_is_a_stop_of_its_own(order: str) -> None:
+    lines = []
+    for number in range(0, 60, 2):
+        lines.append(
+            f"[{number}.008s][info][gc] GC({number}) Pause Young (Normal) (G1 Evacuation Pause) 77M->25M(96M) 8.3ms\n"
+        )
+        lines.append(f"[{number}.015s][info][gc] GC({number + 1}) Pause Full (System.gc()) 25M->20M(96M) 6.9ms\n")
+    assert figures(parse_lines(ORDERS[order](lines))) == figures(parse_lines(lines))

@@ -127,7 +127,8 @@ impl Reader {
                 && pause.when.jvm == inner.when.jvm
                 && pause.gc_id.is_some_and(|id| inner.gc_id == Some(id + 1))
                 && pause.ms >= inner.ms
-                && inner.begin() >= pause.begin() - ROUNDED;
+                && inner.begin() >= pause.begin() - ROUNDED
+                && inner.when.at <= pause.when.at + ROUNDED; // in a log with the newest line first it may come after
             if turned {
                 (inner.when.at, inner.when.unix, inner.ms) = (pause.when.at, pause.when.unix, pause.ms);
                 inner.heap = match (pause.heap, inner.heap) {
