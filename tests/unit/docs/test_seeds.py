@@ -25,7 +25,7 @@ def test_the_figures_of_pages_on_three_kernels_are_those_of_the_stored_trials(mo
     table = ["analyse", "kernels-web.csv", "--by", "guest.kernel", "--baseline", "6.1-cloud", "--block", "block"]
     done = CliRunner().invoke(app, [*table, "--json"])
     assert done.exit_code == 0, done.output
-    rows = {row["response"]: row["effects"] for row in json.loads(done.output)["responses"]}
+    rows = {row["response"]: row["levels"] for row in json.loads(done.output)["responses"]}
     for response in ("throughput", "user_cpu_per_transaction", "system_cpu_per_transaction", "cpu_per_transaction"):
         for effect in rows[response]:
             assert f"| {effect['percent']:+.1f} % [".replace("-", "−") in page, (response, effect)
