@@ -39,10 +39,8 @@ def check_load(file: StudyFile) -> list[str]:
         path = ("factors", varied) if varied in file.study.factors else ("workload", *error.key)
         raise UsageError(f"{file.where(path)}: {error}") from None
     if file.study.drivers and workload.generator is not None:
-        raise UsageError(
-            f"{file.where(('drivers',))}: several drivers are leadline-load on every host; leave out "
-            "workload.generator, or drivers"
-        )
+        problem = "several drivers are leadline-load on every host; leave out workload.generator, or drivers"
+        raise UsageError(f"{file.where(('drivers',))}: {problem}")
     if file.study.drivers:
         try:
             scenario_files(find_scenario(workload.scenario))
@@ -76,7 +74,7 @@ def _check_limited(file: StudyFile) -> None:
 def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[str, Level]) -> None:
     """Every level of the load, one factor at a time. Raises UsageError at the level."""
     knobs = load_knobs(file.study.workload)
-    load = load_at(file.study.workload, settings, knobs)
+    load = load_at(_driven(file), settings, knobs)
     for factor in factors:
         for at, level in enumerate(factor.levels if is_load(factor.name) and not factor.pseudo else ()):
             varied = load_at(load, {factor.name: level}, knobs)
@@ -101,11 +99,8 @@ def _check_named(file: StudyFile) -> None:
         raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {names}")
     if stack_file is None:
         return
-    sentence = (
-        f"{stack_file.content.stack} has no scenario: name one, here or in {stack_file.file}; leadline "
-        "scenario makes a first one"
-    )
-    raise UsageError(f"{file.where(('workload',))}: {sentence}")
+    sentence = f"has no scenario: name one, here or in {stack_file.file}; leadline scenario makes a first one"
+    raise UsageError(f"{file.where(('workload',))}: {stack_file.content.stack} {sentence}")
 
 
 def without_effect(workload: Workload) -> list[str]:
@@ -116,8 +111,14 @@ def without_effect(workload: Workload) -> list[str]:
     return [f"{workload.generator.name} brings its own load: workload.{', '.join(idle)} change nothing."]
 
 
+def _driven(file: StudyFile) -> Workload:
+    """As the driver has it: a fork is warm before its load."""
+    load = file.study.workload
+    return load.model_copy(update={"ramp_up": 0.0}) if file.study.design.kind == "forks" else load
+
+
 def _ask_driver(file: StudyFile) -> list[str]:
-    workload = file.study.workload
+    workload = _driven(file)
     try:
         check_variables(workload)
     except UsageError as error:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from leadline.checks import machine
 from leadline.checks.files.study import StudyFile, find_study, parse_study
+from leadline.checks.load import check_load
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.host.journal import UndoJournal
@@ -81,6 +82,14 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
 )
 def test_a_profile_is_of_a_jvm_on_this_host(overrides: Sequence[str], told: str) -> None:
     assert told in refused("profile=true", *overrides)
+
+
+def test_a_fork_is_warm_so_its_users_pause_within_its_steady_phase_alone() -> None:
+    forks = ["stack.host=virtual-time", "guest={memory: 1536m, kernel: 6.1-cloud}", "design={kind: forks, worlds: 2}"]
+    load = ["workload.ramp_up=10s", "workload.steady=8s", "workload.load_units=24", "responses=[throughput]"]
+    file = find_study("dealership-load", [*forks, *load], ["load.injection_rate=8,24"])
+    with pytest.raises(UsageError, match="a user pauses for 10s between transactions"):
+        check_load(file)
 
 
 def test_a_profile_is_planned() -> None:
