@@ -29,7 +29,9 @@ def check_load(file: StudyFile) -> list[str]:
     workload, unchecked = file.study.workload, not_checked(file)
     _check_named(file)
     try:
-        find_scenario(workload.scenario)
+        scenario = find_scenario(workload.scenario)
+        if file.study.drivers and workload.generator is None:
+            scenario_files(scenario)
     except UsageError as error:
         raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
     try:
@@ -41,11 +43,6 @@ def check_load(file: StudyFile) -> list[str]:
     if file.study.drivers and workload.generator is not None:
         problem = "several drivers are leadline-load on every host; leave out workload.generator, or drivers"
         raise UsageError(f"{file.where(('drivers',))}: {problem}")
-    if file.study.drivers:
-        try:
-            scenario_files(find_scenario(workload.scenario))
-        except UsageError as error:
-            raise UsageError(f"{file.where(('workload', 'scenario'))}: {error}") from None
     if workload.generator is not None:
         try:
             check_generator(workload.generator, layout_of(file.study.design).estimates_wash_out)
