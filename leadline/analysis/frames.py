@@ -48,8 +48,9 @@ class Recording:
     block: int | None = None
 
 
-def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
-    """Effects of the second kind of recordings against the first. Blocks without both kinds are left out.
+def frame_effects(recordings: Sequence[Recording], sampled: bool = True) -> FrameEffects:
+    """Effects of the second kind of recordings against the first. Blocks without both kinds are left out. Not
+    ``sampled``: stacks hold times, so every frame stands by its own variance, and may be below zero.
 
     Raises ValueError where a kind has no recording, or none has a sample.
     """
@@ -69,7 +70,7 @@ def frame_effects(recordings: Sequence[Recording]) -> FrameEffects:
     family, place = np.unique(rows, axis=0, return_inverse=True)
     place = place.reshape(len(rows))
     names = ["", *(tree.names[node] for node in paths[1:]), *methods]
-    measured = np.zeros(len(family), dtype=bool)
+    measured = np.full(len(family), not sampled)
     measured[place[[not name or is_measured(name) for name in names]]] = True
     change, error, degrees = contrast.judge(family, measured)
     p_values = None
@@ -152,7 +153,7 @@ class _Tree:
 
     def largest(self) -> list[int]:
         """The paths that are judged, callers first; the root is one."""
-        sums = self.counts.sum(axis=1)
+        sums = np.abs(self.counts).sum(axis=1)
         order = np.argsort(-sums, kind="stable")[: MOST + 1]  # a caller comes before what it calls
         return sorted(int(node) for node in order if sums[node] >= self.least)
 
@@ -162,8 +163,9 @@ class _Tree:
         for node in np.flatnonzero(self.own.any(axis=1)).tolist():
             name = self.names[node]
             rows[name] = rows[name] + self.own[node] if name in rows else self.own[node]
-        names = sorted(rows, key=lambda name: (-float(rows[name].sum()), name))[:MOST]
-        names = [name for name in names if rows[name].sum() >= self.least]
+        sums = {name: float(np.abs(row).sum()) for name, row in rows.items()}
+        names = sorted(rows, key=lambda name: (-sums[name], name))[:MOST]
+        names = [name for name in names if sums[name] >= self.least]
         return names, np.array([rows[name] for name in names]).reshape(len(names), self.own.shape[1])
 
     def path(self, node: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from leadline.analysis.claims import Key, claimed, key
 from leadline.analysis.contrasts import Change
 from leadline.analysis.returns import Returns
 from leadline.analysis.scale import response_kind
-from leadline.conclude.frames import told_frames
+from leadline.conclude.frames import told_frames, told_waits
 from leadline.conclude.hosts import on_hosts, scope_of_hosts
 from leadline.conclude.loads import of_loads
 from leadline.conclude.question import (
@@ -141,6 +141,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
         sentences += disturbed
     if analysis.profile is not None and judgement.figures:
         sentences += [level.sentence.removesuffix(".") for level in told_frames(analysis.profile)]
+    if analysis.waits is not None and judgement.figures:
+        sentences += [level.sentence.removesuffix(".") for level in told_waits(analysis.waits)]
     text, head = (simulated + ". ".join(part) + "." for part in (sentences, sentences[:first]))
     return Answer(text, head, tuple(caveats))
 

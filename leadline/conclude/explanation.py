@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -57,6 +58,9 @@ _LAYERS = {
         "io.vertx.",
         "io.netty.",
         "org.springframework.",
+        "com.zaxxer.",
+        "io.agroal.",
+        "org.hibernate.",
     ),
     AGENT: ("leadline.agent.",),
 }
@@ -67,6 +71,16 @@ JAVA_ALONE = (
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
+
+
+class Measured(Protocol):
+    """A slot or trial with what was recorded of it."""
+
+    @property
+    def observation(self) -> Observation: ...
+
+
+_M = TypeVar("_M", bound=Measured)
 
 
 @dataclass(frozen=True)
@@ -104,9 +118,9 @@ def explain(
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
-        recordings = _recordings(profiled, factor.name, comparison.level, factor.baseline, ms)
+        groups = grouped(profiled, factor.name, comparison.level, factor.baseline)
         try:
-            effects = frame_effects(recordings)
+            effects = frame_effects([_recording(*group, ms) for group in groups])
         except ValueError:  # one of both levels has no profile
             continue
         if not effects.pair:
@@ -125,7 +139,7 @@ def explain(
 
 def unit_of(name: str, ms: float) -> Unit:
     """Of the figures of a level, called ``name``."""
-    return Unit(name, "ms of CPU per transaction", ms, absolute=True)
+    return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole="all CPU")
 
 
 def _profiled(observation: Observation, stacks: Stacks) -> _Profiled:
@@ -168,26 +182,29 @@ def layered(stack: str) -> str:
     return ";".join([last, *(() if last == JVM else names[begin:] if last != JDK else names)])
 
 
-def _recordings(
-    profiled: Sequence[_Profiled], factor: str, level: Level, baseline: Level, ms: float
-) -> list[Recording]:
-    """Units of both levels, those of one level in one instance together, in the blocks that hold most."""
-    compared = [unit for unit in profiled if unit.observation.treatment[factor] in (level, baseline)]
+def grouped(
+    units: Sequence[_M], factor: str, level: Level, baseline: Level
+) -> Iterator[tuple[Sequence[_M], bool, int | None]]:
+    """Units of both levels, those of one level in one instance together, whether they have the level rather than its
+    baseline, and their block: of the blocks that hold most.
+    """
+    compared = [unit for unit in units if unit.observation.treatment[factor] in (level, baseline)]
     treated = [unit.observation.treatment[factor] == level for unit in compared]
     kinds = defaultdict[int, set[bool]](set)
     for unit, kind in zip(compared, treated, strict=True):
         kinds[unit.observation.trial].add(kind)
     if len(kinds) == 1:  # of this instance alone
-        return [_recording([unit], kind, None, ms) for unit, kind in zip(compared, treated, strict=True)]
-    groups = defaultdict[tuple[int, bool], list[_Profiled]](list)
+        yield from (([unit], kind, None) for unit, kind in zip(compared, treated, strict=True))
+        return
+    groups = defaultdict[tuple[int, bool], list[_M]](list)
     for unit, kind in zip(compared, treated, strict=True):
         groups[unit.observation.trial, kind].append(unit)
     blocks = _blocks(groups, factor, any(len(both) == 2 for both in kinds.values()))
-    return [_recording(units, kind, blocks[trial, kind], ms) for (trial, kind), units in groups.items()]
+    yield from ((units, kind, blocks[trial, kind]) for (trial, kind), units in groups.items())
 
 
 def _blocks(
-    groups: Mapping[tuple[int, bool], Sequence[_Profiled]], factor: str, within: bool
+    groups: Mapping[tuple[int, bool], Sequence[Measured]], factor: str, within: bool
 ) -> dict[tuple[int, bool], int | None]:
     """Of an instance and whether it is treated: the instance where live levels change in it, else block and levels of
     other factors, else the block; None where too few have both levels.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leadline.conclude.wording import MOST
-from leadline.model.frames import FrameEffect, FrameEffects, LevelProfile, StudyProfile, is_layer, is_measured
+from leadline.model.frames import (
+    PARTS,
+    FrameEffect,
+    FrameEffects,
+    LevelProfile,
+    LevelWaits,
+    StudyProfile,
+    StudyWaits,
+    is_layer,
+    is_measured,
+)
 from leadline.model.units import signed
 
 MOST_TOLD = 4  # frames of the sentence
@@ -15,7 +25,7 @@ MOST_TOLD = 4  # frames of the sentence
 class Unit:
     """Of figures: ``what`` was counted, ``factor`` from samples to the unit, ``name`` of the unit. ``shares``: samples
     are divided by all of their recording, so that the total is the same everywhere. ``absolute``: the total's change is
-    told in the unit, not in percent.
+    told in the unit, not in percent. ``whole``: what the total is called.
     """
 
     what: str
@@ -23,6 +33,7 @@ class Unit:
     factor: float = 1.0
     shares: bool = False
     absolute: bool = False
+    whole: str = "all samples"
 
 
 def short(name: str) -> str:
@@ -47,14 +58,16 @@ def sentence(effects: FrameEffects, unit: Unit) -> str:
 
 
 def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
-    where = below(effect)
+    where = below(effect) if effect.path[0] in PARTS else f"in {below(effect)}"
     if not unit.shares and (total.named or (total.interval is None and total.change)):
-        return f"{100 * effect.change / total.change:.0f} % in {where}"
-    return f"{_change(effect, unit)} in {where}"
+        return f"{100 * effect.change / total.change:.0f} % {where}"
+    return f"{_change(effect, unit)} {where}"
 
 
 def below(effect: FrameEffect) -> str:
     """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
+    if effect.path[0] in PARTS:
+        return " in ".join(effect.path)
     if len(effect.path) == 1 and effect.own:
         return effect.name.strip("()") if is_measured(effect.name) else f"{short(effect.name)} itself"
     layer = effect.path[0] if is_layer(effect.path[0]) else ""
@@ -73,6 +86,12 @@ def _change(effect: FrameEffect, unit: Unit) -> str:
     if effect.interval is not None:
         interval = f" [{signed(effect.interval.low * factor, 3)}, {signed(effect.interval.high * factor, 3)}]"
     return f"{signed(effect.change * factor, 3)} {name}{interval}"
+
+
+def told_waits(waits: StudyWaits) -> list[LevelWaits]:
+    """Of each level whose change some parts carry, the response furthest out, the largest change first."""
+    last = {(level.factor, level.level): level for level in waits.levels if level.effects.named}
+    return sorted(last.values(), key=lambda level: -abs(level.effects.total.change))[:MOST]
 
 
 def told_frames(profile: StudyProfile) -> list[LevelProfile]:

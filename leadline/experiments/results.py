@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from leadline.conclude.explanation import Stacks
 from leadline.conclude.study import Series, conclude
+from leadline.conclude.waiting import Served, requests_of
 from leadline.design.profiling import Place
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
-from leadline.observe.profile import CPU_SAMPLES, SAMPLES
+from leadline.observe.profile import CPU_SAMPLES, SAMPLES, WAITS
 from leadline.observe.table import read_series
 from leadline.trial.slotmeasure import slots_of
 
@@ -19,16 +22,20 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
     return conclude(record, Series(slots_of(record), *profiles_of(record)))
 
 
-def profiles_of(record: StudyRecord) -> tuple[dict[Place, Stacks], bool]:
+def profiles_of(record: StudyRecord) -> tuple[dict[Place, Stacks], bool, dict[Place, Served]]:
     """Samples by stack in what was measured of each slot, or trial without slots, by the trial's number; whether they
-    are of CPU time.
+    are of CPU time; and the requests there, where all waits were recorded.
     """
-    profiles, cpu_time = dict[Place, Stacks](), True
+    profiles, cpu_time, served = dict[Place, Stacks](), True, dict[Place, Served]()
     for trial in record.trials if record.study.profile != "off" else ():
         path = trial.directory / "series" / "profile.parquet" if trial.directory else None
         if path is None or trial.state != TrialState.DONE or not path.exists():
             continue
-        table = read_series(path, pl.col("metric").is_in([CPU_SAMPLES, SAMPLES]))
+        recorded = [CPU_SAMPLES, SAMPLES, *(WAITS if record.study.profile == "full" else ())]
+        table = read_series(path, pl.col("metric").is_in(recorded))
+        waits = table.filter(pl.col("metric").is_in(list(WAITS)))
+        table = table.filter(~pl.col("metric").is_in(list(WAITS)))
+        pauses = _pauses(path.with_name("gc.parquet")) if waits.height else []
         cpu_time &= SAMPLES not in set(table["metric"])
         windows: dict[int | None, tuple[tuple[float, float], ...]] = {
             slot.index: ((slot.measured_from, slot.measured_until),)
@@ -41,4 +48,20 @@ def profiles_of(record: StudyRecord) -> tuple[dict[Place, Stacks], bool]:
             stacks = inside.group_by("subject").agg(pl.col("value").sum())
             if stacks.height:
                 profiles[trial.id, slot] = dict(zip(stacks["subject"], stacks["value"], strict=True))
-    return profiles, cpu_time
+            ended = pl.any_horizontal([(pl.col("time_ns") / 1e9).is_between(*span) for span in spans])
+            rows = (
+                waits.filter(ended).select("metric", "subject", pl.col("time_ns") / 1e6, pl.col("value") / 1e3).rows()
+            )
+            if rows:
+                lasted = [(WAITS[metric], subject, end - ms, end) for metric, subject, end, ms in rows]
+                requests = requests_of(lasted, pauses)
+                served[trial.id, slot] = Served(requests, sum(until - since for since, until in spans))
+    return profiles, cpu_time, served
+
+
+def _pauses(path: Path) -> list[tuple[float, float]]:
+    """Begin and end of the collector's pauses, unix ms."""
+    if not path.exists():
+        return []
+    rows = read_series(path, pl.col("metric") == "gc.pause").select(pl.col("time_ns") / 1e6, "value").rows()
+    return [(end - ms, end) for end, ms in rows]

@@ -173,6 +173,17 @@ def steady_series(directory: Path) -> list[SecondRow]:
     return rows[:-1] if rows and rows[-1].phase == "ramp_down" else rows
 
 
+def driver_wait(rows: Sequence[SecondRow], windows: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Ms from the moment a transaction was due to its first request, on average over the whole seconds in windows."""
+    inside = {second for window in windows for second in whole_seconds(*window)}
+    times = [
+        (row.ok_per_s, row.response_mean_ms - row.service_mean_ms)
+        for row in rows
+        if row.second in inside and row.ok_per_s and math.isfinite(row.response_mean_ms - row.service_mean_ms)
+    ]
+    return {"driver_wait": sum(ok * ms for ok, ms in times) / sum(ok for ok, _ in times)} if times else {}
+
+
 def outcomes_in(
     directory: Path, windows: Sequence[Sequence[int]], of: str | None = ALL, log: str = "response"
 ) -> list[dict[str, Outcomes]]:

@@ -81,8 +81,19 @@ def is_measured(frame: str) -> bool:
     return frame in MEASURED
 
 
+# Parts of a response time.
+DRIVING, THREAD_WAIT, CONNECTION_WAIT = "in the load driver", "waiting for a thread", "waiting for a connection"
+DATABASE_WAIT, LOCK_WAIT, SLEEP = "waiting for the database", "waiting for a lock", "asleep or parked"
+OTHER_WAIT, PAUSED, DELAYED = "waiting for another service", "paused by the collector", "runnable without a CPU"
+CODE, OUTSIDE = "server code", "network and what is not recorded"
+PARTS = (
+    *(CODE, DELAYED, PAUSED, CONNECTION_WAIT, DATABASE_WAIT, LOCK_WAIT, SLEEP, OTHER_WAIT),
+    *(THREAD_WAIT, DRIVING, OUTSIDE),
+)
+
+
 def is_layer(frame: str) -> bool:
-    return frame in LAYERS or is_measured(frame)
+    return frame in LAYERS or frame in PARTS or is_measured(frame)
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,29 @@ class LevelProfile:
     ms: float
     effects: FrameEffects
     sentence: str
+
+
+@dataclass(frozen=True)
+class LevelWaits:
+    """Of what parts a level's change of a response time consists (``mean``, ``p50``, ``p99``), in ms. Paths are a part,
+    then the code that waited.
+    """
+
+    factor: str
+    level: Level
+    name: str  # of the level
+    response: str
+    effects: FrameEffects
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StudyWaits:
+    """``slow``: of each setting, what the slowest requests of a kind wait for that the median ones do not."""
+
+    levels: tuple[LevelWaits, ...]
+    slow: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Role, Treatment
 
 if TYPE_CHECKING:
-    from leadline.model.frames import StudyProfile
+    from leadline.model.frames import StudyProfile, StudyWaits
 
 
 class AtLeast(float):
@@ -83,6 +83,14 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("memory", "MiB", False, "memory of server, database and web server"),
         ResponseKind("swap", "MiB", False, "of server, database and web server, what is in swap"),
         ResponseKind("gc_share", "share", False, "share of the steady state spent in collection pauses"),
+        ResponseKind(
+            "driver_wait", "ms", False, "mean time from the moment a transaction was due to its first request"
+        ),
+        ResponseKind("thread_wait", "ms", False, "mean time that a transaction waits for a thread of the server"),
+        ResponseKind("connection_wait", "ms", False, "mean time that a transaction waits for a connection of a pool"),
+        ResponseKind("statement_time", "ms", False, "mean time that PostgreSQL executes statements of a transaction"),
+        ResponseKind("run_delay", "ms", False, "mean time that its thread in the server is runnable without a CPU"),
+        ResponseKind("pause_wait", "ms", False, "mean time that a transaction waits for the end of collection pauses"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),
         ResponseKind("completion_p90", "ms", False, "90th percentile of the time from acceptance to effect"),
@@ -500,4 +508,5 @@ class StudyAnalysis:
     disturbance: Disturbance | None = None  # None where no observer recorded the host
     judgement: Judgement = field(default_factory=Judgement)  # made by ``leadline.conclude``
     profile: StudyProfile | None = None  # where the change of CPU lies; None where none was taken
+    waits: StudyWaits | None = None  # what response times consist of; None where nothing of it was recorded
     quantiles: tuple[Effect, ...] = ()  # on p50 to p999, judged together over all of them

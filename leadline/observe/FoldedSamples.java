@@ -1,6 +1,7 @@
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -15,9 +16,10 @@ import jdk.jfr.consumer.RecordingFile;
 /**
  * What flight recordings hold by stack: arguments "seconds" and one file, or a kind of events and files.
  *
- * <p>"seconds": of each event one line a second and stack: unix second, tab, the event's name, tab, samples, bytes or
- * microseconds, tab, methods from the outermost on with semicolons between. Of a long recording every n-th event stands
- * for n, and a sample of CPU time that came after several of its periods for as many. A kind ("cpu", "allocation", "wait"): of each file a line "#", tab, its events' name, tab, their number, tab,
+ * <p>"seconds": of each event one line a second and stack: its unix nanosecond, tab, the event's name, tab, samples or
+ * bytes, tab, methods from the outermost on with semicolons between. Of a long recording every n-th event stands for n,
+ * and a sample of CPU time that came after several of its periods for as many. Of each wait one line: the unix
+ * nanosecond of its end, its microseconds, and its thread before the methods. A kind ("cpu", "allocation", "wait"): of each file a line "#", tab, its events' name, tab, their number, tab,
  * nanoseconds of CPU that a sample stands for (0 where it is not known), then a line a stack: the number of the file,
  * from 0, tab, value, tab, stack.
  */
@@ -31,6 +33,11 @@ public final class FoldedSamples {
             "cpu", List.of(SAMPLE, "jdk.ExecutionSample"),
             "allocation", List.of("jdk.ObjectAllocationSample"),
             "wait", List.of("jdk.JavaMonitorEnter", "jdk.ThreadPark"));
+
+    private static final List<String> WAITS = List.of(
+            "jdk.JavaMonitorEnter", "jdk.JavaMonitorWait", "jdk.ThreadPark", "jdk.ThreadSleep", "jdk.SocketRead");
+
+    private static final int MOST_WAITS = 400_000; // of a file; later ones are left out
 
     private static final long MOST = 30_000; // samples, which is enough to know shares within 0.3 %
     private static final int MOST_STACKS = 100_000; // of a file; the others are one
@@ -63,12 +70,13 @@ public final class FoldedSamples {
 
     private static void print(Path file, Map<String, Long> counts, String kind, long number, PrintStream out)
             throws Exception {
-        List<String> events = EVENTS.get(kind).stream().filter(counts::containsKey).toList();
+        boolean isWait = number < 0 && kind.equals("wait");
+        List<String> events = (isWait ? WAITS : EVENTS.get(kind)).stream().filter(counts::containsKey).toList();
         if (kind.equals("cpu") && events.size() > 1) {
             events = events.subList(0, 1);
         }
         long all = events.stream().mapToLong(counts::get).sum();
-        long step = number < 0 ? 1 + all / MOST : 1;
+        long step = number < 0 && !isWait ? 1 + all / MOST : 1;
         Map<String, Map<String, Long>> lines = new TreeMap<>(); // by what a line begins with
         long seen = 0;
         long period = counts.getOrDefault(PERIOD, 0L);
@@ -83,9 +91,15 @@ public final class FoldedSamples {
                 if (!isLost && (!events.contains(name) || seen++ % step != 0)) {
                     continue;
                 }
+                if (isWait) {
+                    if (seen <= MOST_WAITS) {
+                        wait(event, name, out);
+                    }
+                    continue;
+                }
                 Map<String, Long> stacks = lines.computeIfAbsent(
                         number < 0
-                                ? event.getStartTime().getEpochSecond() + "\t" + (isLost ? SAMPLE : name)
+                                ? event.getStartTime().getEpochSecond() + "000000000\t" + (isLost ? SAMPLE : name)
                                 : Long.toString(number),
                         key -> new HashMap<>());
                 String stack = isLost ? NO_STACK : stack(event.getStackTrace());
@@ -100,6 +114,13 @@ public final class FoldedSamples {
         }
         lines.forEach((key, stacks) -> new TreeMap<>(stacks)
                 .forEach((stack, value) -> out.print(key + "\t" + value + "\t" + stack + "\n")));
+    }
+
+    private static void wait(RecordedEvent event, String name, PrintStream out) {
+        Instant end = event.getEndTime();
+        long thread = event.getThread() == null ? 0 : event.getThread().getJavaThreadId();
+        out.print(end.getEpochSecond() * 1_000_000_000 + end.getNano() + "\t" + name + "\t"
+                + event.getDuration().toNanos() / 1000 + "\t" + thread + ";" + stack(event.getStackTrace()) + "\n");
     }
 
     /** Samples, bytes, or microseconds. */

@@ -174,13 +174,16 @@ def _script(command_line: str) -> str:
 
 
 class ThreadKinds:
-    """CPU that threads of a kind have used since they were first looked at: of JVMs by their threads' names, which only
-    new threads are asked for. What a thread used after the last look at it is not known.
+    """CPU that threads of a kind have used since they were first looked at, and how long they were runnable without a
+    CPU (``DELAYED`` behind the kind): of JVMs by their threads' names, which only new threads are asked for. What a
+    thread did after the last look at it is not known.
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._of: dict[str, tuple[str, int]] = {}  # by the thread's directory: its kind, ns when last seen
+        self._of: dict[
+            str, tuple[str, list[int]]
+        ] = {}  # by the thread's directory: its kind, ns of both when last seen
         self._used: defaultdict[str, int] = defaultdict(int)
 
     def seen(self, pid: int) -> bytes:
@@ -190,11 +193,12 @@ class ThreadKinds:
         new = [thread for thread in threads if thread not in self._of]
         names = self._files.read_many(f"{thread}/comm" for thread in new) if new else {}
         for thread in threads:
-            used = int((clocks.get(f"{thread}/schedstat", b"").split() or [b"0"])[0])
+            clock = [int(ns) for ns in clocks.get(f"{thread}/schedstat", b"").split()[:2]]
             name = names.get(f"{thread}/comm", b"").decode("utf-8", "replace")
-            kind, before = self._of.get(thread, (kind_of_thread(name), used))
-            self._used[kind] += max(0, used - before)
-            self._of[thread] = kind, used
+            kind, before = self._of.get(thread, (kind_of_thread(name), clock))
+            for what, now, then in zip((kind, kind + DELAYED), clock, before, strict=False):
+                self._used[what] += max(0, now - then)
+            self._of[thread] = kind, clock
         return "".join(f"{kind} {ns}\n" for kind, ns in self._used.items()).encode()
 
 
@@ -218,6 +222,7 @@ UNITS: Mapping[str, str] = {
     "kernel.cpu": "share of one CPU, threads of the kernel",
     "cpu.seconds": "s of CPU since the role's first sample",
     "threads.cpu_seconds": "s of CPU of the server by kind of thread, since the first sample",
+    "threads.delay_seconds": "s in which these threads were runnable without a CPU, since the first sample",
     "rss": "bytes, shared pages counted in every process",
     "rss.anon": "bytes",
     "rss.shared": "bytes of shared memory in the process that has most of it",
@@ -242,6 +247,7 @@ PROGRAM = "program.cpu"  # of the processes of one name among the others
 KERNEL = "kernel.cpu"
 CLOCK = "clock"  # beside the stat of a study's process: its CPU clock, ns
 SERVER, THREADS = "server", "kinds"  # the role whose threads are told by kind, and that beside its stat
+DELAYED = ".delayed"
 SCRIPT = "script"  # beside an interpreter's stat: what it runs
 _PROGRAMS = 5  # of each look, those that used most
 
@@ -287,7 +293,8 @@ def decode(frames: Iterable[Frame]) -> TallTable:
                 _programs(frame.time_ns, others[1], strangers, ticks, (frame.monotonic_ns - others[0]) / 1e9, table)
             others = (frame.monotonic_ns, strangers)
         for kind, ns in _kinds(frame).items():
-            table.add(frame.time_ns, "threads.cpu_seconds", kind, ns / 1e9)
+            metric = "threads.delay_seconds" if kind.endswith(DELAYED) else "threads.cpu_seconds"
+            table.add(frame.time_ns, metric, kind.removesuffix(DELAYED), ns / 1e9)
         for role, group in groups.items():
             _gauges(frame.time_ns, role, group, page, table)
             if role in last_seen:

@@ -29,19 +29,23 @@ METRICS = {
     "jdk.ExecutionSample": SAMPLES,
     "jdk.ObjectAllocationSample": "profile.allocated",
     "jdk.JavaMonitorEnter": "profile.locks",
+    "jdk.JavaMonitorWait": "profile.waits",
     "jdk.ThreadPark": "profile.parked",
+    "jdk.ThreadSleep": "profile.sleeps",
+    "jdk.SocketRead": "profile.reads",
 }
+WAITS = {metric: event for event, metric in list(METRICS.items())[3:]}
 _SUBJECT = "in that second; the subject is the stack, the outermost method first"
+_WAITED = "of a wait that ends then; the subject is the thread, then the stack"
 UNITS: Mapping[str, str] = {
     CPU_SAMPLES: f"samples of CPU time {_SUBJECT}",
     SAMPLES: f"samples of threads that run Java code {_SUBJECT}",
     "profile.allocated": f"bytes {_SUBJECT}",
-    "profile.locks": f"us of waiting for a monitor {_SUBJECT}",
-    "profile.parked": f"us parked {_SUBJECT}",
+    **dict.fromkeys(WAITS, f"us {_WAITED}"),
 }
 Detail = Literal["light", "full"]
 # Each: allocation samples a second; shortest wait that is recorded; before _CPU_TIME, time between two samples.
-_RATES: Mapping[Detail, tuple[int, str, str]] = {"light": (20, "20 ms", "10 ms"), "full": (150, "5 ms", "2 ms")}
+_RATES: Mapping[Detail, tuple[int, str, str]] = {"light": (20, "20 ms", "10 ms"), "full": (150, "0 ms", "2 ms")}
 _CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
 _WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
@@ -61,8 +65,7 @@ def _settings(detail: Detail, cpu_time: bool) -> str:
     events = {
         **cpu,
         "jdk.ObjectAllocationSample": {"throttle": f"{allocations}/s", "stackTrace": "true"},
-        "jdk.JavaMonitorEnter": {"threshold": shortest, "stackTrace": "true"},
-        "jdk.ThreadPark": {"threshold": shortest, "stackTrace": "true"},
+        **{event: {"threshold": shortest, "stackTrace": "true"} for event in WAITS.values()},
     }
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<configuration version="2.0" label="leadline">']
     for event, settings in events.items():
@@ -184,8 +187,8 @@ def tabulate(lines: Iterable[str]) -> TallTable:
     """The series of such lines. Raises ValueError for a line of another form."""
     table = TallTable()
     for line in lines:
-        second, event, value, stack = line.split("\t")
-        table.add(int(second) * 10**9, METRICS[event], stack, int(value))
+        time_ns, event, value, stack = line.split("\t")
+        table.add(int(time_ns), METRICS[event], stack, int(value))
     return table
 
 

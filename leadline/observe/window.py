@@ -30,6 +30,7 @@ DRIVER = "driver"  # role of the load driver
 _DATABASE = {
     "database_commits_per_transaction": ("xact_commit", "Com_commit"),
     "database_rows_per_transaction": ("tup_returned",),
+    "statement_time": ("active_time",),  # ms
 }
 _MODES = ("user", "system")  # of CPU
 _KINDS_OF_SWITCH = ("voluntary", "involuntary")
@@ -128,6 +129,22 @@ class Recorded:
     def threads(self) -> CpuLines:
         """Of the server by kind of thread."""
         return CpuLines(self.series_dir, "threads.cpu_seconds")
+
+    @cached_property
+    def delays(self) -> CpuLines:
+        """Time in which these threads were runnable without a CPU."""
+        return CpuLines(self.series_dir, "threads.delay_seconds")
+
+    @cached_property
+    def pools(self) -> dict[str, Line]:
+        """Sums over all pools and executors of the server, by metric."""
+        metrics = ("pool.waiting", "pool.wait_ms_total", "threads.queue")
+        tables = {metric: series(self.series_dir, "pools", metric) for metric in metrics}
+        return {
+            metric: _line(rows.group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
+            for metric, rows in tables.items()
+            if rows.height
+        }
 
     @cached_property
     def switches_of_host(self) -> Line:
@@ -233,7 +250,9 @@ def _together(lines: dict[str, Line], roles: Sequence[str], windows: Windows) ->
 
 
 def database_work(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
-    """Commits and rows of the database by transaction; nothing where it was not sampled in the windows."""
+    """Commits, rows and ms of statements of the database by transaction; nothing where it was not sampled in the
+    windows.
+    """
     if throughput <= 0:
         return {}
     means = {name: _mean_over(line, windows) for name, line in recorded.database.items()}
@@ -249,6 +268,39 @@ def _mean_over(line: Line, windows: Windows) -> float | None:
     return float(values[inside].mean()) if inside.any() else None
 
 
+def waits(recorded: Recorded, windows: Windows, throughput: float, mean: float) -> dict[str, float]:
+    """Ms that a transaction waits for a connection, for a thread, for a CPU, and for the end of pauses. ``mean``: its
+    response time in ms. What waits on average, by transactions a second, is the time that each waits (Little's law).
+    """
+    if throughput <= 0:
+        return {}
+    pools, seconds = recorded.pools, sum(end - begin for begin, end in windows)
+    shares: dict[str, float | None] = {
+        "connection_wait": _growth(pools.get("pool.wait_ms_total"), windows),
+        "thread_wait": _mean_over(pools["threads.queue"], windows) if "threads.queue" in pools else None,
+    }
+    if shares["connection_wait"] is None and "pool.waiting" in pools:
+        shares["connection_wait"] = _mean_over(pools["pool.waiting"], windows)
+    uses = [(recorded.delays.between("application", begin, end), end - begin) for begin, end in windows]
+    if known := [(use.share * length, length) for use, length in uses if use is not None]:
+        shares["run_delay"] = sum(share for share, _ in known) / sum(length for _, length in known)
+    by_name = {name: 1e3 * value / throughput for name, value in shares.items() if value is not None}
+    pauses = [pause for window in windows if (pause := _pauses(recorded.series_dir, *window)) is not None]
+    if len(pauses) == len(windows):  # of those in flight when one begins, and of those that come while it lasts
+        by_name["pause_wait"] = (
+            sum(mean * float(pause.sum()) + 500 * float(pause @ pause) for pause in pauses) / seconds
+        )
+    return by_name
+
+
+def _growth(line: Line | None, windows: Windows) -> float | None:
+    """Of a counter in ms, as a share of the windows; None where it is not known there, or was set back."""
+    if line is None or len(line[0]) < _FEWEST_SAMPLES or any(begin < line[0][0] for begin, _ in windows):
+        return None
+    grown = [float(np.diff(np.interp(window, *line))[0]) for window in windows]
+    return None if min(grown) < 0 else sum(grown) / 1e3 / sum(end - begin for begin, end in windows)
+
+
 def mean_between(
     series_dir: Path, observer: str, metric: str, subject: str, from_s: float, until_s: float
 ) -> float | None:
@@ -261,13 +313,10 @@ def mean_between(
 
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:
     """Share of some windows spent in collection pauses; nothing where there is no log."""
-    paused = [_gc_seconds(recorded.series_dir, begin, end) for begin, end in windows]
-    paused_known = [seconds for seconds in paused if seconds is not None]
-    return (
-        {"gc_share": sum(paused_known) / sum(end - begin for begin, end in windows)}
-        if len(paused_known) == len(paused)
-        else {}
-    )
+    paused = [pauses for window in windows if (pauses := _pauses(recorded.series_dir, *window)) is not None]
+    if len(paused) < len(windows):
+        return {}
+    return {"gc_share": sum(float(pauses.sum()) for pauses in paused) / sum(end - begin for begin, end in windows)}
 
 
 def compiling(recorded: Recorded, from_s: float, until_s: float) -> float | None:
@@ -303,8 +352,8 @@ def waiting_to_compile(recorded: Recorded, from_s: float, until_s: float) -> tup
     return (float((inside > 0).mean()), float(inside.mean())) if len(inside) else None
 
 
-def _gc_seconds(series_dir: Path, from_s: float, until_s: float) -> float | None:
-    """Of the pauses in a window, one that straddles an end counted in part; None when there is no log."""
+def _pauses(series_dir: Path, from_s: float, until_s: float) -> NDArray[np.float64] | None:
+    """Seconds of each pause in a window, one that straddles an end counted in part; None when there is no log."""
     _check(from_s, until_s)
     if not (series_dir / "gc.parquet").exists():
         return None
@@ -312,7 +361,7 @@ def _gc_seconds(series_dir: Path, from_s: float, until_s: float) -> float | None
     ends = rows["time_ns"].to_numpy() / 1e9  # a pause is logged when it ends
     begins = ends - rows["value"].to_numpy() / 1e3
     inside = np.minimum(ends, until_s) - np.maximum(begins, from_s)
-    return float(np.maximum(inside, 0.0).sum())
+    return np.asarray(np.maximum(inside, 0.0))
 
 
 def _check(from_s: float, until_s: float) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from leadline.conclude.explanation import unit_of
+from leadline.conclude import explanation, waiting
+from leadline.conclude.frames import Unit
+from leadline.model.frames import LevelProfile, LevelWaits
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import AtLeast, StudyAnalysis
 from leadline.report import frames_text, words
@@ -26,12 +28,13 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     conclusions["judgement"]["standing"] = analysis.judgement.standing
     if analysis.profile is not None:
         conclusions["profile"]["levels"] = [
-            {
-                "factor": level.factor,
-                "setting": words.setting(study, level.factor, level.level),
-                **frames_text.document(level.effects, unit_of(level.sentence.partition(":")[0], level.ms)),
-            }
+            _level(record, level, explanation.unit_of(level.sentence.partition(":")[0], level.ms))
             for level in analysis.profile.levels
+        ]
+    if analysis.waits is not None:
+        conclusions["waits"]["levels"] = [
+            {"response": level.response, **_level(record, level, waiting.unit_of(level.name, level.response))}
+            for level in analysis.waits.levels
         ]
     for entry, source in zip(conclusions["responses"], analysis.responses, strict=True):
         kind = words.kind_of(source.response)
@@ -60,6 +63,11 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
         "trials": [_trial(record, trial) for trial in record.trials],
         "analysis": conclusions,
     }
+
+
+def _level(record: StudyRecord, level: LevelProfile | LevelWaits, unit: Unit) -> dict[str, Any]:
+    setting = words.setting(record.study, level.factor, level.level)
+    return {"factor": level.factor, "setting": setting, **frames_text.document(level.effects, unit)}
 
 
 def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
 
 def _folded(record: StudyRecord, out_dir: Path) -> list[Path]:
     """``stacks-SETTING.folded``: lines of stack and CPU samples."""
-    profiles, _ = profiles_of(record)
+    profiles = profiles_of(record)[0]
     settings: dict[str, Counter[str]] = {}
     for trial in record.trials:
         for slot in (*trial.slots, None):

@@ -1,13 +1,16 @@
-"""Differential flame graphs of a study, and the layers' shares of CPU per transaction under each setting."""
+"""Differential flame graphs of a study, the layers' shares of CPU per transaction under each setting, and the parts of
+its response times.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from leadline.conclude import waiting
 from leadline.conclude.explanation import unit_of
 from leadline.conclude.frames import Unit, below
-from leadline.model.frames import FrameEffect, FrameEffects, LevelProfile, StudyProfile
+from leadline.model.frames import FrameEffect, FrameEffects, LevelProfile, LevelWaits, StudyProfile, StudyWaits
 from leadline.model.record import StudyRecord
 from leadline.report import frames_text, words
 
@@ -31,7 +34,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Segment:
-    """A layer of a bar: its ms of CPU per transaction, and their share of the longest bar."""
+    """A layer of a bar: its ms, and their share of the longest bar."""
 
     layer: str
     ms: float
@@ -41,7 +44,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Flame:
-    """A level's graph, callers before the called, with its table."""
+    """A level's graph, callers before the called, with its table; without a graph of a response time's parts."""
 
     setting: str
     sentence: str
@@ -52,7 +55,7 @@ class Flame:
 
     @property
     def depth(self) -> int:
-        return max(frame.depth for frame in self.frames)
+        return max((frame.depth for frame in self.frames), default=0)
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,29 @@ def flames(record: StudyRecord, profile: StudyProfile | None) -> Flames | None:
     """None where no frame was compared."""
     if profile is None or not profile.levels:
         return None
-    return Flames(tuple(_flame(record, level) for level in profile.levels), _bars(record, profile), profile.notes)
+    levels = {words.setting(record.study, level.factor, level.level): level for level in profile.levels}
+    graphs = [_flame(name, level, unit_of(name, level.ms)) for name, level in levels.items()]
+    return Flames(
+        tuple(graphs), _bars((name, "", level.effects, level.ms) for name, level in levels.items()), profile.notes
+    )
 
 
-def _flame(record: StudyRecord, level: LevelProfile) -> Flame:
-    setting = words.setting(record.study, level.factor, level.level)
-    unit, effects = unit_of(setting, level.ms), level.effects
+def waits(record: StudyRecord, recorded: StudyWaits | None) -> Flames | None:
+    """Tables of the parts of response times; None where nothing of them was recorded."""
+    if recorded is None:
+        return None
+    named = [(words.setting(record.study, level.factor, level.level), level) for level in recorded.levels]
+    tables = [_flame(f"{name}, {of.response}", of, waiting.unit_of(name, of.response)) for name, of in named]
+    bars = _bars((name, of.response, of.effects, 1.0) for name, of in named)
+    return Flames(tuple(tables), bars, (*recorded.slow, *recorded.notes))
+
+
+def _flame(setting: str, level: LevelProfile | LevelWaits, unit: Unit) -> Flame:
+    effects = level.effects
     return Flame(
         setting,
         level.sentence,
-        _frames(effects, unit),
+        _frames(effects, unit) if isinstance(level, LevelProfile) else (),
         unit.name,
         frames_text.rows(effects, unit),
         tuple(frames_text.notes(effects, unit)),
@@ -97,7 +113,7 @@ def _frames(effects: FrameEffects, unit: Unit) -> tuple[Frame, ...]:
     while waiting:
         effect, left = waiting.pop()
         width = _mean(effect) / whole
-        name = effect.name if effect.path else "all CPU"
+        name = effect.name if effect.path else unit.whole
         frames.append(Frame(len(effect.path), left, width, name, _tone(effect), _title(effect, unit)))
         for child in sorted(called.get(effect.path, ()), key=lambda child: child.name):
             waiting.append((child, left))
@@ -115,18 +131,20 @@ def _tone(effect: FrameEffect) -> str:
 def _title(effect: FrameEffect, unit: Unit) -> str:
     change, interval, baseline, _ = frames_text.row(effect, "", unit)
     told = "" if effect.named else ", not distinguishable"
-    name = below(effect) if effect.path else "all CPU"
+    name = below(effect) if effect.path else unit.whole
     return f"{name}: {change} {interval} {unit.name}, baseline {baseline}{told}"
 
 
-def _bars(record: StudyRecord, profile: StudyProfile) -> dict[str, Sequence[Segment]]:
-    first = profile.levels[0]
-    bars = {"baseline": {layer.name: layer.baseline * first.ms for layer in _layers(first.effects)}}
-    for level in profile.levels:
-        values = {layer.name: (layer.baseline + layer.change) * level.ms for layer in _layers(level.effects)}
-        bars[words.setting(record.study, level.factor, level.level)] = values
+def _bars(levels: Iterable[tuple[str, str, FrameEffects, float]]) -> dict[str, Sequence[Segment]]:
+    """``levels``: name, response, effects, ms of their unit. A baseline for each response."""
+    bars: dict[str, dict[str, float]] = {}
+    for name, response, effects, ms in levels:
+        baseline, setting = (f"{of}, {response}" if response else of for of in ("baseline", name))
+        layers = [path for path in effects.paths if len(path.path) == 1]
+        bars.setdefault(baseline, {layer.name: layer.baseline * ms for layer in layers})
+        bars[setting] = {layer.name: (layer.baseline + layer.change) * ms for layer in layers}
     names = list(dict.fromkeys(name for bar in bars.values() for name in sorted(bar, key=lambda name: -bar[name])))
-    longest = max(sum(bar.values()) for bar in bars.values()) or 1.0
+    longest = max(sum(ms for ms in bar.values() if ms > 0) for bar in bars.values()) or 1.0
     return {
         setting: [
             Segment(name.strip("()"), bar[name], bar[name] / longest, names.index(name) % COLOURS)
@@ -135,7 +153,3 @@ def _bars(record: StudyRecord, profile: StudyProfile) -> dict[str, Sequence[Segm
         ]
         for setting, bar in bars.items()
     }
-
-
-def _layers(effects: FrameEffects) -> list[FrameEffect]:
-    return [effect for effect in effects.paths if len(effect.path) == 1]

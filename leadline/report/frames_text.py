@@ -27,15 +27,16 @@ def notes(effects: FrameEffects, unit: Unit) -> Iterator[str]:
         yield "Shares are compared: what one frame gains, all others lose. --count compares per request."
     else:
         rest = effects.rest * unit.factor
+        parts = "methods" if effects.methods else "parts"
         yield (
-            f"The changes of all methods sum to the total's; those too small to judge: {signed(rest, 3)} {unit.name}."
+            f"The changes of all {parts} sum to the total's; those too small to judge: {signed(rest, 3)} {unit.name}."
         )
 
 
 def rows(effects: FrameEffects, unit: Unit) -> list[tuple[str, str, str, str]]:
     """Change with interval, baseline, verdict and frame: the total, carriers, then methods by their own samples."""
     layers = [path for path in effects.paths if len(path.path) == 1 and is_layer(path.name)]
-    table = [] if unit.shares else [(effects.total, "all CPU" if layers else "all samples")]
+    table = [] if unit.shares else [(effects.total, unit.whole)]
     table += [(effect, below(effect)) for effect in dict.fromkeys((*layers, *effects.carriers))]
     judged = [method for method in effects.methods if (method.named or effects.pair) and not is_measured(method.name)]
     table += [(method, f"{short(method.name)} itself") for method in judged]

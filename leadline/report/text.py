@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from leadline.conclude.between import Between, History, Moved
-from leadline.conclude.frames import told_frames
+from leadline.conclude.frames import told_frames, told_waits
 from leadline.conclude.wording import listed
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, ResponseAnalysis, StudyAnalysis, Verdict
@@ -64,6 +64,11 @@ class StudyTable:
             yield Text("")
             yield from (Text(one_line(level.sentence)) for level in told_frames(analysis.profile))
             yield from (Text(note, style="dim") for note in analysis.profile.notes)
+        if analysis.waits is not None and analysis.judgement.figures and (waits := told_waits(analysis.waits)):
+            yield Text("")
+            yield from (Text(one_line(level.sentence)) for level in waits)
+            yield from (Text(one_line(sentence)) for sentence in analysis.waits.slow)
+            yield from (Text(note, style="dim") for note in analysis.waits.notes)
         if self._verbose:
             for response in analysis.responses:
                 yield from self._details(response)

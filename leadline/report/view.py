@@ -25,7 +25,7 @@ from leadline.report.charts.latency import Load, heat_map
 from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
 from leadline.report.files import TrialFiles, transactions
-from leadline.report.flames import Flames, flames
+from leadline.report.flames import Flames, flames, waits
 from leadline.report.glance import Axis, Glance, axis, glance, strongest
 from leadline.report.observed import facts, statements, threads
 from leadline.report.sizes import Sizes, sizes
@@ -153,6 +153,7 @@ class View:
     not_counted: str  # why they lack instructions, a sentence; empty where they have them
     sizes: Sizes | None
     flames: Flames | None
+    waits: Flames | None
 
     def figures(self) -> list[Figure]:
         """All static figures, for the export: the page draws the effects itself."""
@@ -235,6 +236,7 @@ def gather(
         not_counted=_not_counted(record, files),
         sizes=sizes(record, files),
         flames=flames(record, analysis.profile),
+        waits=waits(record, analysis.waits),
     )
 
 

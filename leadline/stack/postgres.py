@@ -45,6 +45,7 @@ _COUNTERS = (
     "deadlocks",
     "temp_files",
     "temp_bytes",
+    "active_time",
     "blk_read_time",
     "blk_write_time",
 )

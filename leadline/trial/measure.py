@@ -14,6 +14,7 @@ from leadline.host.received import csv_file
 from leadline.load.result import read_summary
 from leadline.load.series import (
     WindowResult,
+    driver_wait,
     responses_between,
     responses_in_windows,
     responses_over,
@@ -40,6 +41,7 @@ from leadline.observe.window import (
     modes_and_memory,
     services_cpu,
     waiting_to_compile,
+    waits,
 )
 from leadline.trial.system import Measured, SecondSeries, Window, WindowMeasured
 from leadline.trial.warmup import RESTS
@@ -86,7 +88,8 @@ def measure(directory: Path, startup: float) -> Measured:
     summary = read_summary(driver)
     started = summary.started_unix_ns / 1e9
     begin, end = summary.phases.steady
-    inside = [second for second in steady_series(driver) if begin <= second.second and second.second + 1 <= end]
+    rows = steady_series(driver)
+    inside = [row for row in rows if begin <= row.second and row.second + 1 <= end]
     verdict = worst(
         steady_verdict([second.ok_per_s for second in inside], [second.p99 for second in inside]),
         steady_state([second.response_mean_ms for second in inside], higher_is_better=False),
@@ -97,10 +100,10 @@ def measure(directory: Path, startup: float) -> Measured:
     window = responses_between(driver, begin + cut, end)
     if window.ok == 0:
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the steady state")
-    responses = {**_figures(window), "startup": startup}
+    responses = {**_figures(window), **driver_wait(rows, [(begin + cut, end)]), "startup": startup}
     phases = Phases(started, started + begin + cut, started + end, started + summary.phases.drained)
     recorded = Recorded(directory / "series")
-    responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window.throughput))
+    responses.update(_recorded(recorded, [(phases.steady_from, phases.steady_until)], window))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     responses.update(responses_of(within_limits(driver, begin + cut, end, summary.limits)))
     return Measured(responses, while_compiling(verdict, recorded, phases), phases)
@@ -148,9 +151,9 @@ def measure_turns(directory: Path, startup: float, windows: Sequence[tuple[float
         raise TrialFailure(FailureClass.WORKLOAD, "no transaction succeeded in the turns of this instance")
     begin, end = summary.phases.steady
     phases = Phases(started, started + begin, started + end, started + summary.phases.drained)
-    responses = {**_figures(window), "startup": startup}
+    responses = {**_figures(window), **driver_wait(rows, windows), "startup": startup}
     unix = [(started + begin, started + end) for begin, end in windows]
-    responses.update(_recorded(recorded, unix, window.throughput))
+    responses.update(_recorded(recorded, unix, window))
     responses.update(completion_between(directory, phases.steady_from, phases.steady_until))
     return Measured(responses, while_compiling(verdict, recorded, phases), phases)
 
@@ -170,7 +173,7 @@ def idle_cpu(directory: Path, others: Sequence[Path], windows: Sequence[tuple[fl
 def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMeasured]:
     """Responses of the whole seconds inside each window, in the order of ``windows``."""
     driver, recorded = directory / "driver", Recorded(directory / "series")
-    started = _started(driver)
+    started, rows = _started(driver), steady_series(driver)
     # Unix seconds as floats are good to a microsecond; the driver's seconds start on whole ones of its own clock.
     relative = [(round(window.begin - started, 4), round(window.end - started, 4)) for window in windows]
     measured = []
@@ -183,8 +186,8 @@ def measure_windows(directory: Path, windows: Sequence[Window]) -> list[WindowMe
         if result.ok == 0:
             measured.append(WindowMeasured(window, reason="no transaction succeeded"))
             continue
-        responses = _figures(result)
-        responses.update(_recorded(recorded, [(window.begin, window.end)], result.throughput))
+        responses = {**_figures(result), **driver_wait(rows, [(first, last)])}
+        responses.update(_recorded(recorded, [(window.begin, window.end)], result))
         responses.update(completion_between(directory, window.begin, window.end))
         measured.append(WindowMeasured(window, responses))
     return measured
@@ -224,8 +227,9 @@ class DriverRecording:
     seconds = staticmethod(seconds)
 
 
-def _recorded(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
-    return {name: value for row in RECORDED for name, value in row(recorded, windows, throughput).items()}
+def _recorded(recorded: Recorded, windows: Windows, result: WindowResult) -> dict[str, float]:
+    responses = {name: value for row in RECORDED for name, value in row(recorded, windows, result.throughput).items()}
+    return responses | waits(recorded, windows, result.throughput, result.mean)
 
 
 def _started(driver: Path) -> float:

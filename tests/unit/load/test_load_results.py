@@ -10,7 +10,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from leadline.load.result import read_summary
-from leadline.load.series import by_transaction, responses_between, seconds_between, steady_series
+from leadline.load.series import by_transaction, driver_wait, responses_between, seconds_between, steady_series
 from leadline.model.errors import LeadlineError
 from leadline.model.result import AtLeast
 
@@ -155,6 +155,9 @@ def test_the_series_has_one_row_a_second(run: FakeDriverOutput) -> None:
         (2, "steady", 5),
     ]
     assert (series[1].p99, series[1].response_mean_ms) == (4.0, 2.0)
+    wait = series[1].response_mean_ms - series[1].service_mean_ms
+    assert driver_wait(series, [(1, 2)]) == {"driver_wait": pytest.approx(wait)}
+    assert driver_wait(series, [(7, 9)]) == {}
 
 
 def test_the_summary_as_values(tmp_path: Path) -> None:

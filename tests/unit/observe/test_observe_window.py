@@ -19,6 +19,7 @@ from leadline.observe.window import (
     modes_and_memory,
     services_cpu,
     waiting_to_compile,
+    waits,
 )
 
 
@@ -88,6 +89,26 @@ def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_n
 def test_means(series_dir: Path) -> None:
     assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
     assert mean_between(series_dir, "host", "cpu.idle", "host", 300, 301) is None
+
+
+def test_waits_follow_from_what_waits_on_average(series_dir: Path) -> None:
+    pools = TallTable()
+    for second in range(5):
+        moment = (100 + second) * 10**9
+        pools.add(moment, "pool.waiting", "a", 3.0)
+        pools.add(moment, "pool.waiting", "b", 1.0)
+        pools.add(moment, "threads.queue", "http", 0.5)
+    pools.write(series_dir / "pools.parquet")
+    found = waits(Recorded(series_dir), [(100, 102)], 200.0, 10.0)
+    assert found["connection_wait"] == pytest.approx(20)
+    assert found["thread_wait"] == pytest.approx(2.5)
+    assert found["pause_wait"] == pytest.approx(10 * 0.25 + 500 * (0.1**2 + 0.4**2) / 2), "of pauses of 100 and 400 ms"
+    for second, total in enumerate((1000.0, 2000.0, 4000.0, 5000.0, 100.0)):
+        pools.add((100 + second) * 10**9, "pool.wait_ms_total", "a", total)
+    pools.write(series_dir / "pools.parquet")
+    assert waits(Recorded(series_dir), [(100, 102)], 200.0, 10.0)["connection_wait"] == pytest.approx(7.5)
+    assert waits(Recorded(series_dir), [(102, 104)], 200.0, 10.0)["connection_wait"] == 20, "the counter was set back"
+    assert waits(Recorded(series_dir), [(100, 102)], 0.0, 10.0) == {}
 
 
 def test_share_of_pauses_counts_a_straddling_one_in_part(series_dir: Path) -> None:

@@ -141,7 +141,10 @@ def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
 
 
 def test_lines_become_rows() -> None:
-    lines = ["1700000000\tjdk.ThreadPark\t3\ta.A.run;b.B.get", "1700000001\tjdk.ThreadPark\t1\ta.A.run"]
+    lines = [
+        "1700000000000000000\tjdk.ThreadPark\t3\ta.A.run;b.B.get",
+        "1700000001000000000\tjdk.ThreadPark\t1\ta.A.run",
+    ]
     frame = tabulate(lines).frame()
     assert frame.rows() == [
         (1_700_000_001 * 10**9, "profile.parked", "a.A.run", 1.0),

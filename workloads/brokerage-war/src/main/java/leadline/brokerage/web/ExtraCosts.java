@@ -19,17 +19,19 @@ import java.util.concurrent.locks.LockSupport;
 import leadline.brokerage.domain.Brokerage;
 
 /**
- * Costs of known size, to show what a measurement finds: every request burns CPU time, waits, reads a quote some times
- * more. Only where a system property asks for them; then those that are live are changed by {@code POST} to {@value
+ * Costs of known size, to show what a measurement finds: every request burns CPU time, waits, holds a lock, reads a quote
+ * some times more. Only where a system property asks for them; then those that are live are changed by {@code POST} to {@value
  * #PATH} with their names as parameters.
  */
 final class ExtraCosts implements Filter {
     static final String PATH = "/extra-costs";
     static final String CPU = "extra_cpu";
     static final String WAIT = "extra_wait";
+    static final String LOCK = "extra_lock";
     static final String STATEMENTS = "extra_statements";
-    private static final Map<String, Integer> MOST = Map.of(CPU, 1_000_000, WAIT, 1_000_000, STATEMENTS, 1000);
-    private static final List<String> LIVE = List.of(CPU, WAIT);
+    private static final Map<String, Integer> MOST =
+            Map.of(CPU, 1_000_000, WAIT, 1_000_000, LOCK, 1_000_000, STATEMENTS, 1000);
+    private static final List<String> LIVE = List.of(CPU, WAIT, LOCK);
     private static final List<String> SYMBOL = List.of("S00001");
 
     private static final int STEPS = 32; // between looks at the clock, so that the time goes to code of this class
@@ -72,10 +74,10 @@ final class ExtraCosts implements Filter {
         throw new IllegalStateException(what + " is \"" + word + "\"; it must be 0 to " + most + ", whole");
     }
 
-    /** What a request costs, by name: microseconds of CPU time, microseconds of waiting, statements. */
+    /** What a request costs, by name: microseconds of CPU time, microseconds of waiting and with the lock, statements. */
     static Map<String, Integer> levels(ExtraCosts costs) {
         Map<String, Integer> found = new LinkedHashMap<>();
-        for (String name : List.of(CPU, WAIT, STATEMENTS)) {
+        for (String name : List.of(CPU, WAIT, LOCK, STATEMENTS)) {
             found.put(name, costs == null ? 0 : costs.level(name));
         }
         return found;
@@ -127,6 +129,13 @@ final class ExtraCosts implements Filter {
         return x;
     }
 
+    private static void pause(int micros) {
+        long until = System.nanoTime() + TimeUnit.MICROSECONDS.toNanos(micros);
+        for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
+            LockSupport.parkNanos(left);
+        }
+    }
+
     /** Everything, in turn. CPU time is the thread's own, so a busy machine makes it no larger. */
     private void pay() {
         int cpu = level(CPU);
@@ -137,11 +146,11 @@ final class ExtraCosts implements Filter {
                 left = until - threads.getCurrentThreadCpuTime();
             }
         }
-        int wait = level(WAIT);
-        if (wait > 0) {
-            long until = System.nanoTime() + TimeUnit.MICROSECONDS.toNanos(wait);
-            for (long left = until - System.nanoTime(); left > 0; left = until - System.nanoTime()) {
-                LockSupport.parkNanos(left);
+        pause(level(WAIT));
+        int lock = level(LOCK);
+        if (lock > 0) {
+            synchronized (this) {
+                pause(lock);
             }
         }
         int statements = level(STATEMENTS);

@@ -25,7 +25,7 @@ class ExtraCostsTest {
         assertNull(ExtraCosts.configured(null));
         System.setProperty("brokerage.extra_wait", "1500");
         assertEquals(
-                Map.of("extra_cpu", 0, "extra_wait", 1500, "extra_statements", 0),
+                Map.of("extra_cpu", 0, "extra_wait", 1500, "extra_lock", 0, "extra_statements", 0),
                 ExtraCosts.levels(ExtraCosts.configured(null)));
     }
 
