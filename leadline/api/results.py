@@ -91,7 +91,9 @@ class StudyResult:
         """Of the study's stack and of this host, by name; none where the stack is not known here."""
         study = self.record.study
         try:
-            knobs = (*LocalHost().knobs(), SERVER_KNOB, *subject_of(study).knobs())
+            host = LocalHost()
+            host.declare(study.host_knobs)
+            knobs = (*host.knobs(), SERVER_KNOB, *subject_of(study).knobs())
             return {knob.name: knob for knob in knobs}
         except UsageError:
             return {}

@@ -24,6 +24,8 @@ def default_of(knob: Knob) -> str:
 def range_of(knob: Knob) -> str:
     """``0..100``, the choices, or empty for any level."""
     if knob.choices:
+        if knob.values.keys() != set(knob.values.values()):
+            return ", ".join(f"{name} ({value})" for name, value in knob.values.items())
         return ", ".join(choice for choice in knob.choices if choice not in knob.refused)
     if knob.kind is Kind.BOOLEAN:
         return "off, on"

@@ -169,6 +169,8 @@ def _factors(
     for name, raws in file.study.factors.items():
         factor = _factor(file, catalogue, name, raws, disposable)
         if reason := locked(name):
+            if name in file.study.host_knobs:
+                raise UsageError(f"{file.where(('factors', name))}: {name} cannot be set here: {reason}")
             skipped.append(f"{name} is left out: {reason}")
         else:
             factors.append(factor)

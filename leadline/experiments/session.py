@@ -97,7 +97,8 @@ class Session:
         self._keys: dict[str, Any] = keys
         self._file = base
         self._responses = base.study.responses
-        self._knobs = Catalogue([*place.host.knobs(), *place.knobs(base)])
+        services = place.knobs(base)
+        self._knobs = Catalogue([*place.host.knobs(), *services])
         self._proposals: list[Proposal] = []
         self._held: ExitStack | None = None
         self._open = ExitStack()

@@ -20,7 +20,7 @@ from leadline.host.facts import busy, host_facts
 from leadline.host.files import LocalFiles
 from leadline.host.journal import UndoJournal
 from leadline.host.knobs import FAMILIES
-from leadline.host.knobs.files import FileKnobs, cannot_act, machine_of
+from leadline.host.knobs.files import DeclaredKnobs, FileKnobs, cannot_act, machine_of
 from leadline.host.lease import Lease
 from leadline.host.paths import cache_dir, state_dir
 from leadline.host.privilege import give, user_of
@@ -30,6 +30,7 @@ from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, norm
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.knob import Catalogue, Knob, Level, Machine
+from leadline.model.ownparts import OwnKnob
 from leadline.model.places import BRD, OVERLAY, SCHEDULER
 
 LOOPBACK = "127.0.0.1"
@@ -56,8 +57,7 @@ class LocalHost:
         self._state = state if state is not None else state_dir()
         self._directories = directories
         self._families: tuple[HostKnobs, ...] = tuple(family(root) for family in FAMILIES)
-        self._family = {knob.name: family for family in self._families for knob in family.knobs()}
-        self._catalogue = Catalogue(knob for family in self._families for knob in family.knobs())
+        self.declare({})
         self._watchdog: Watchdog | None = None
         self._lease: Lease | None = None  # while it is held over several guarded blocks
         self._originals: dict[str, Level] = {}  # of what was set since it is watched
@@ -221,6 +221,23 @@ class LocalHost:
     def knobs(self) -> Sequence[Knob]:
         return list(self._catalogue)
 
+    def declare(self, declared: Mapping[str, OwnKnob]) -> None:
+        """Have these settings, in place of those declared before and of the catalogue's for the same files. Raises
+        UsageError where two are of one file.
+        """
+        known = {family.path(knob): knob for family in self._families for knob in family.knobs()}
+        own = DeclaredKnobs(self.root, declared, known)
+        paths = [own.path(knob) for knob in own.knobs()]
+        for at, knob in enumerate(own.knobs()):
+            if paths[at] in paths[:at]:
+                raise UsageError(f"{knob.name} and {own.knobs()[paths.index(paths[at])].name} are both {paths[at]}")
+        rows = [
+            (family, knob) for family in self._families for knob in family.knobs() if family.path(knob) not in paths
+        ]
+        rows += [(own, knob) for knob in own.knobs()]
+        self._family = {knob.name: family for family, knob in rows}
+        self._catalogue = Catalogue(knob for _, knob in rows)
+
     def machine(self) -> Machine:
         return machine_of(self.root)
 
@@ -239,7 +256,11 @@ class LocalHost:
         path = self.knob_path(name)
         if not path.exists():
             return f"this kernel has no {name} ({path} does not exist)"
-        if os.access(path, os.W_OK):
+        try:
+            self.read_back(name)
+        except (LookupError, OSError) as error:
+            return f"{path} cannot be read: {error}" if isinstance(error, OSError) else str(error)
+        if os.access(path, os.W_OK) and path.stat().st_mode & 0o222:  # root may open what no one can write
             return cannot_act(name, self.root)
         return f"{name} needs root" if os.geteuid() != 0 else f"{path} is read-only here"
 
@@ -268,7 +289,7 @@ class LocalHost:
         family = self._family[name]
         if reason := self.writable(name):
             raise TrialFailure(FailureClass.CONFIGURATION, f"{name} cannot be set: {reason}")
-        text = family.text(level) if isinstance(family, FileKnobs) else str(level)
+        text = family.text(knob, level) if isinstance(family, FileKnobs) else str(level)
         entry = self.journal.record_file(family.path(knob), text, note=name)
         if name not in self._originals:
             self._originals[name] = family.read(knob)

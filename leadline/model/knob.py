@@ -206,6 +206,7 @@ class Knob:
     owner: Owner = Owner.SERVER
     names: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # the manual that documents it
+    values: Mapping[str, str] = field(default_factory=dict)  # of a choice whose levels have names: what each stands for
     refused: Mapping[str, str] = field(default_factory=dict)  # level that cannot be had here -> why, and where it can
 
     def on(self, machine: Machine) -> Knob:
@@ -224,6 +225,8 @@ class Knob:
     def accept(self, raw: object, disposable: bool) -> Level:
         """``parse``, and a dangerous level only on a disposable host. Raises ValueError with the reason."""
         level = self.parse(raw)
+        if not disposable and self.risk is Risk.DANGEROUS:
+            raise ValueError("it is declared dangerous, so it needs a host that is marked disposable (--disposable)")
         if not disposable and (danger := self.danger(level)):
             raise ValueError(
                 f"{self.format(level)} can hang, starve or lock out a host: {danger.why}; the nearest safe level is "
@@ -234,6 +237,8 @@ class Knob:
     def parse(self, raw: object) -> Level:
         """A level from what a study file or the command line says. Raises ValueError with the reason."""
         level = self._convert(raw)
+        if self.choices and level not in self.choices:
+            level = next((name for name, value in self.values.items() if value == level), level)
         if self.choices and level not in self.choices:
             near = nearest(str(level), list(self.choices))
             hint = f"; did you mean {near}?" if near else ""

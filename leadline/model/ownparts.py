@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from leadline.model.bounds import HOUR, FilePath, Label, RawLevel, Strict, count, duration
 from leadline.model.errors import KeyedError, quoted
-from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner, Risk
 
 PREFIX = "app."  # of the names of an application's own knobs
+OF_HOST = "host."  # of the names of declared settings of the kernel
+_WAYS = ("argument", "environment", "system_property", "sysctl", "file")
 _UNITS = {
     "s": (Kind.DURATION, 1.0),
     "ms": (Kind.DURATION, 1e-3),
@@ -88,14 +92,65 @@ class Live(Strict):
     operation: Label = Field(description="of it, without parameters: `softEvictConnections`")
 
 
+def _named_levels(raw: object) -> object:
+    """Name -> what is written, of a list of levels or a mapping from names to levels."""
+    levels = {level: level for level in raw} if isinstance(raw, list) else raw
+    return {_text(name): _said(level) for name, level in levels.items()} if isinstance(levels, dict) else levels
+
+
+def _said(level: object) -> object:
+    return str(level).lower() if isinstance(level, bool) else _text(level)
+
+
+def _text(raw: object) -> object:
+    return str(raw) if isinstance(raw, (int, float)) and not isinstance(raw, bool) else raw
+
+
+# Files whose levels cannot be put back, or that are no settings.
+_NEVER = (
+    (r"/proc/sys/kernel/(modules_disabled|kexec_load_disabled|unprivileged_bpf_disabled|yama/ptrace_scope)", "one way"),
+    (r"/proc/sys/net/ipv[46]/(ip_forward|conf/[^/]+/(forwarding|disable_ipv6))", "it changes others, which stay so"),
+    (r"/proc/sys/vm/(drop_caches|compact_memory)", "it is a command"),
+    (r"/proc/sys/kernel/(sysrq|modprobe|core_pattern|poweroff_cmd|hotplug|panic.*)", "it names what the kernel runs"),
+    (r"/proc/sys/fs/binfmt_misc/.*|/sys/(power|firmware|kernel/(debug|tracing|security)|fs)/.*", "it is no setting"),
+    (r"/sys/.*/(delete|remove|rescan|reset|uevent|(un)?bind|probe|(new|remove)_id|online|eject|state)", "a command"),
+)
+
+
+def _sysctl(text: str) -> str:
+    if not re.fullmatch(r"\w[\w-]*(\.\w[\w-]*)+", text, re.ASCII):
+        raise ValueError(
+            f"{quoted(text)} is no name of a sysctl, such as net.core.somaxconn; others are named by `file`"
+        )
+    return _setting(text, f"/proc/sys/{text.replace('.', '/')}")
+
+
+def _setting(text: str, path: str = "") -> str:
+    path = path or text
+    if not re.fullmatch(r"/(proc/sys|sys)(/(?!\.{1,2}(/|$))[^/\s]+)+", path):
+        raise ValueError(f"{quoted(text)} is no file below /proc/sys or /sys, which alone are put back after a crash")
+    for pattern, why in _NEVER:
+        if re.fullmatch(pattern, path):
+            raise ValueError(f"{quoted(text)} is never set: {why}")
+    return text
+
+
 class OwnKnob(Strict):
-    """A parameter of the application: how it is set at a start, and how it is read back."""
+    """A parameter of the application: how it is set at a start, and how it is read back; or a setting of the kernel,
+    which a study may declare, too.
+    """
 
     summary: Annotated[str, Field(max_length=500)] = ""
-    kind: Literal["integer", "number", "size", "duration", "boolean", "choice", "text"] = "integer"
-    levels: Annotated[list[Label], Field(min_length=2, max_length=100)] | None = Field(
-        default=None, description="of the kind choice: every level there is"
-    )
+    kind: Literal["integer", "number", "size", "duration", "boolean", "choice", "text", "vector"] = "integer"
+    levels: (
+        Annotated[
+            dict[Label, Annotated[str, Field(max_length=4_000)]],
+            BeforeValidator(_named_levels),
+            Field(min_length=2, max_length=100),
+            WithJsonSchema({"type": ["array", "object"]}),
+        ]
+        | None
+    ) = Field(default=None, description="of the kind choice: every level there is; with names, `{ EJB: 0, direct: 1 }`")
     range: Annotated[list[RawLevel], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="the smallest and the largest level"
     )
@@ -112,6 +167,16 @@ class OwnKnob(Strict):
     system_property: Annotated[str, Field(max_length=4_000)] | None = Field(
         default=None, description="system property of the JVM, as `environment`"
     )
+    sysctl: Annotated[str, AfterValidator(_sysctl), Field(max_length=200)] | None = Field(
+        default=None,
+        description="setting of the kernel, such as `net.core.somaxconn`; the knob's name begins with host.",
+    )
+    file: Annotated[str, AfterValidator(_setting), Field(max_length=500)] | None = Field(
+        default=None, description="the same by its file below /proc/sys or /sys"
+    )
+    risk: Literal["safe", "caution", "dangerous"] | None = Field(
+        default=None, description="dangerous: only on a host that is marked disposable; caution if absent, of a setting"
+    )
     read_back: ReadBack | None = None
     live: Literal[True] | Live | None = Field(
         default=None,
@@ -124,25 +189,56 @@ class OwnKnob(Strict):
         """Seconds or bytes of one ``unit``."""
         return _UNITS[self.unit][1] if self.unit else 1.0
 
+    @property
+    def of_host(self) -> bool:
+        """Whether it is a setting of the kernel."""
+        return self.sysctl is not None or self.file is not None
+
+    @property
+    def path(self) -> str:
+        """The file of a setting of the kernel."""
+        return self.file or f"/proc/sys/{(self.sysctl or '').replace('.', '/')}"
+
+    def misnamed(self, name: str) -> str:
+        """Why ``name`` is no name for it; empty for one that is."""
+        prefix = OF_HOST if self.of_host else PREFIX
+        wrong = not name.startswith(prefix) or name == prefix
+        return f"{quoted(name)}: name it {prefix}{name.rpartition('.')[2] or 'name'}" if wrong else ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choice_of_levels(cls, raw: Any) -> Any:
+        return {"kind": "choice", **raw} if isinstance(raw, Mapping) and raw.get("levels") is not None else raw
+
     @model_validator(mode="after")
     def _whole(self) -> OwnKnob:
-        ways = [way for way in ("argument", "environment", "system_property") if getattr(self, way) is not None]
+        ways = [way for way in _WAYS if getattr(self, way) is not None]
         if len(ways) != 1:
             ways_text = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it is set by {ways_text}; write one of argument, environment and system_property")
+            raise KeyedError((), f"it is set by {ways_text}; write one of {', '.join(_WAYS)}")
         if self.argument is not None and "${level}" not in self.argument:
             raise KeyedError(("argument",), f"{quoted(self.argument)} has no ${{level}}: every level would be the same")
-        if self.read_back is None:
+        if self.levels is not None and len(set(self.levels.values())) < len(self.levels):
+            raise KeyedError(("levels",), "two names have one level: what is read back would not tell which it is")
+        if self.of_host:
+            for key in ("read_back", "live"):
+                if getattr(self, key) is not None:
+                    raise KeyedError(
+                        (key,), f"a setting of the kernel is live and is read from its file: leave {key} out"
+                    )
+        elif self.kind == "vector":
+            raise KeyedError(("kind",), "a vector is of a sysctl or file: write text")
+        elif self.read_back is None:
             raise KeyedError(
                 (),
                 "a knob without read-back: say how its level is read from the running process, such as `read_back: {"
                 " http: /path, key: name }`, or by jmx, jcmd or file",
             )
-        if self.live is not None and self.read_back.way != "jmx":
+        if self.live is not None and self.read_back is not None and self.read_back.way != "jmx":
             raise KeyedError(("live",), f"live levels are written to an MBean, and it is read by {self.read_back.way}")
         if (self.levels is not None) != (self.kind == "choice"):
             raise KeyedError(("levels",), "`levels` are the words of the kind choice; a number has a `range`")
-        if self.range is not None and self.kind in ("boolean", "choice", "text"):
+        if self.range is not None and self.kind in ("boolean", "choice", "text", "vector"):
             raise KeyedError(("range",), f"the kind {self.kind} has no range")
         if self.unit is not None and _UNITS[self.unit][0] != self.kind:
             raise KeyedError(("unit",), f"{self.unit} is a unit of the kind {_UNITS[self.unit][0]}, not of {self.kind}")
@@ -152,7 +248,8 @@ class OwnKnob(Strict):
 
 def knob_of(name: str, own: OwnKnob) -> Knob:
     """The entry of the catalogue. Raises KeyedError for bounds that are no levels."""
-    bare = Knob(name, Kind(own.kind), ApplyCost.RESTART, own.summary, choices=tuple(own.levels or ()))
+    levels = own.levels or {}
+    bare = Knob(name, Kind(own.kind), ApplyCost.RESTART, own.summary, choices=tuple(levels), values=levels)
     bounds: list[float] = []
     for at, raw in enumerate(own.range or ()):
         try:
@@ -162,31 +259,29 @@ def knob_of(name: str, own: OwnKnob) -> Knob:
     if bounds and bounds[0] >= bounds[1]:
         raise KeyedError(("range",), f"range: {own.range[0] if own.range else ''} is not below its other end")
     low, high = bounds or (None, None)
-    ranged = Knob(bare.name, bare.kind, bare.apply_cost, bare.summary, choices=bare.choices, minimum=low, maximum=high)
+    ranged = replace(bare, minimum=low, maximum=high)
     try:
         default = None if own.default is None else ranged.parse(own.default)
     except ValueError as error:
         raise KeyedError(("default",), f"default: {error}") from None
-    note = "" if default is not None else "the application's own"
-    means = {way: text for way in ("argument", "environment", "system_property") if (text := getattr(own, way))}
-    return Knob(
-        name,
-        ranged.kind,
-        ApplyCost.LIVE if own.live else ApplyCost.RESTART,
-        own.summary or next(iter(means.values())),
-        default,
-        note,
-        minimum=low,
-        maximum=high,
-        choices=ranged.choices,
-        owner=Owner.APPLICATION,
+    means = {way: text for way in _WAYS if (text := getattr(own, way))}
+    return replace(
+        ranged,
+        apply_cost=ApplyCost.LIVE if own.live or own.of_host else ApplyCost.RESTART,
+        summary=own.summary or next(iter(means.values()), ""),
+        default=default,
+        default_note="" if default is not None else "the kernel's" if own.of_host else "the application's own",
+        risk=Risk(own.risk or (Risk.CAUTION if own.of_host else Risk.SAFE)),
+        owner=Owner.HOST if own.of_host else Owner.APPLICATION,
         names=means,
-        source="the stack file",
+        source="the study or its stack file" if own.of_host else "the stack file",
     )
 
 
 def written(own: OwnKnob, level: Level) -> str:
     """A level as the application is given it."""
+    if own.levels is not None:
+        return own.levels[str(level)]
     if isinstance(level, bool):
         return "true" if level else "false"
     if own.kind in ("size", "duration"):
@@ -195,8 +290,12 @@ def written(own: OwnKnob, level: Level) -> str:
 
 
 def level_read(own: OwnKnob, text: str) -> Level:
-    """The level that a text of the running process tells. Raises ValueError."""
+    """The level that a text of the running process tells; a text that is no level of a choice as it is. Raises
+    ValueError.
+    """
     text = text.strip()
+    if own.levels is not None:
+        return next((name for name, level in own.levels.items() if level == text), text)
     if own.kind in ("size", "duration"):
         scaled = float(text) * own.scale
         return round(scaled) if own.kind == "size" else round(scaled, 9)
@@ -207,10 +306,6 @@ def level_read(own: OwnKnob, text: str) -> Level:
 def _words(command: object) -> object:
     """A list of words from one text, as a shell splits it."""
     return shlex.split(command) if isinstance(command, str) else command
-
-
-def _text(raw: object) -> object:
-    return str(raw) if isinstance(raw, (int, float)) and not isinstance(raw, bool) else raw
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)]

@@ -140,9 +140,23 @@ class OwnStack(Strict):
     catalogue: Literal["spring-boot", "quarkus"] | None = Field(
         default=None, description="every property in the artifact's own metadata is a knob, `app.` before its name"
     )
-    knobs: dict[Label, OwnKnob] = Field(default_factory=dict, max_length=200, description="names begin with `app.`")
+    knobs: dict[Label, OwnKnob] = Field(
+        default_factory=dict,
+        max_length=200,
+        description="names begin with `app.`, of the kernel's settings with `host.`",
+    )
     audits: list[Audit] = Field(default_factory=list, max_length=100)
     scenario: FilePath | None = Field(default=None, description="of studies that name none; beside this file")
+
+    @property
+    def own_knobs(self) -> dict[str, OwnKnob]:
+        """Of the application itself."""
+        return {name: knob for name, knob in self.knobs.items() if not knob.of_host}
+
+    @property
+    def host_knobs(self) -> dict[str, OwnKnob]:
+        """Settings of the kernel that it declares."""
+        return {name: knob for name, knob in self.knobs.items() if knob.of_host}
 
     @property
     def java_program(self) -> bool:
@@ -315,8 +329,8 @@ class OwnStack(Strict):
         if not self.jvm and (lost := [name for name, knob in self.knobs.items() if knob.system_property]):
             raise KeyedError(("knobs", lost[0]), "a system property needs a JVM: write ${jvm} where its options go")
         for name, knob in self.knobs.items():
-            if not name.startswith(PREFIX) or name == PREFIX:
-                raise KeyedError(("knobs", name), f"{quoted(name)}: name it app.{name.rpartition('.')[2] or 'name'}")
+            if wrong := knob.misnamed(name):
+                raise KeyedError(("knobs", name), wrong)
             if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
                 problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
                 raise KeyedError(("knobs", name, "read_back"), problem)

@@ -33,6 +33,7 @@ from leadline.model.errors import KeyedError, UsageError, nearest
 from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
 from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
+from leadline.model.ownparts import OwnKnob
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.result import OF_LIMITS, PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
@@ -296,6 +297,11 @@ class Study(Strict):
     )
     baseline: dict[Label, RawLevel] = Field(default_factory=dict)
     settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
+    knobs: dict[Label, OwnKnob] = Field(
+        default_factory=dict,
+        max_length=MOST_FACTORS,
+        description="declared settings of the kernel, `host.` before the name: a sysctl, or a file below /sys",
+    )
     pseudo_factors: dict[Label, Annotated[list[Label], Field(max_length=100)]] = Field(
         default_factory=dict,
         max_length=MOST_FACTORS,
@@ -375,6 +381,7 @@ class Study(Strict):
             key = "covariates" if self.covariates else "repeat"
             raise KeyedError((key,), f"{key} needs figures of the machine, which `observe: false` does not record")
         self._check_profile()
+        self._check_knobs()
         for at, text in enumerate(self.fail):
             try:
                 parse([text], self.responses)
@@ -395,6 +402,23 @@ class Study(Strict):
         check_guest(self)
         self._check_command()
         return self
+
+    @property
+    def host_knobs(self) -> Mapping[str, OwnKnob]:
+        """Settings of the kernel that the study or its stack file declares."""
+        own_stack = self.stack.own
+        return {**(own_stack.content.host_knobs if own_stack else {}), **self.knobs}
+
+    def _check_knobs(self) -> None:
+        for name, knob in self.knobs.items():
+            if not knob.of_host:
+                raise KeyedError(("knobs", name), "a study declares settings of the kernel: set it by sysctl or file")
+            if wrong := knob.misnamed(name):
+                raise KeyedError(("knobs", name), wrong)
+        for name in self.host_knobs if not self.stack.is_here else ():
+            for key in ("factors", "settings"):
+                if name in getattr(self, key):
+                    raise KeyedError((key, name), f"{name} is a setting of this host, and the study runs elsewhere")
 
     def _check_profile(self) -> None:
         if self.profile == "off":

@@ -9,6 +9,7 @@ from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.load.knobs import GENERAL
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
+from leadline.model.ownparts import OF_HOST
 from leadline.places.running import choice_of
 from leadline.stack import registry
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
@@ -78,16 +79,22 @@ def knobs_of(server: str, database: str) -> tuple[Catalogue, dict[str, list[str]
     return Catalogue(knobs), {name: owners for name, owners in sorted(others.items()) if name not in names}
 
 
-def knobs_of_stack(stack: str) -> Catalogue:
-    """Every knob of a stack file, a study's stack or ``SERVER/MODE``, part by part. Raises UsageError."""
-    return Catalogue(registry.stack_catalogue(choice_of(stack)))
+def knobs_of_stack(stack: str) -> tuple[Catalogue, LocalHost]:
+    """Every knob of a stack file, a study's stack or ``SERVER/MODE``, part by part, and this host with what the file
+    declares. Raises UsageError.
+    """
+    choice = choice_of(stack)
+    host = LocalHost()
+    host.declare(choice.own.content.host_knobs if choice.own else {})
+    declared = [knob for knob in host.knobs() if knob.name.startswith(OF_HOST)]
+    return Catalogue([*registry.stack_catalogue(choice), *declared]), host
 
 
-def present(knob: Knob) -> tuple[Level, str]:
+def present(knob: Knob, host: LocalHost | None = None) -> tuple[Level, str]:
     """Today's level of a knob of this host, and why it cannot be set (empty if it can); both empty for others."""
     if knob.owner is not Owner.HOST:
         return "", ""
-    host = LocalHost()
+    host = host or LocalHost()
     try:
         return host.read_back(knob.name), host.writable(knob.name)
     except (LookupError, OSError) as error:

@@ -16,6 +16,7 @@ from leadline.host.base import Host, TrialHost
 from leadline.host.paths import cache_dir
 from leadline.host.private import usual_mask
 from leadline.host.registry import HOSTS
+from leadline.model.errors import UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import MachineKind, Study
@@ -120,6 +121,14 @@ class LocalTestbed(MachineTestbed):
         # Its facts tell of the file systems of the cache and of the lab, also of one that is yet to be made.
         self.places = {"cache": cache_dir(), "lab": there}
         self.host = HOSTS[kind](disposable=disposable, directories=self.places)
+
+    def knobs(self, file: StudyFile) -> list[Knob]:
+        """Of its services; this host has the settings that it declares from now on."""
+        try:
+            self.host.declare(file.study.host_knobs)
+        except UsageError as error:
+            raise UsageError(f"{file.where(('knobs',))}: {error}") from None
+        return super().knobs(file)
 
     @cached_property
     def store(self) -> Store:

@@ -38,8 +38,9 @@ def knobs(
     of a JVM is a knob as well: leadline knobs jvm.flag lists them.
     """
     absent: dict[str, list[str]] = {}
+    declaring = None
     if stack:
-        catalogue = knobs_of_stack(stack)
+        catalogue, declaring = knobs_of_stack(stack)
     else:
         catalogue, absent = knobs_of(server, database) if server or database else (every_knob(), {})
         if asks_flags(pattern):
@@ -52,7 +53,7 @@ def knobs(
     if not shown_knobs and not absent:
         near = nearest(pattern, catalogue.names())
         raise UsageError(f"no knob fits {pattern!r}" + (f"; did you mean {near}?" if near else ""))
-    rows = [(knob, present(knob) if there is None else _there(knob, there)) for knob in shown_knobs]
+    rows = [(knob, present(knob, declaring) if there is None else _there(knob, there)) for knob in shown_knobs]
     if json:
         document: dict[str, Any] = {"knobs": [_knob(knob, today, writable) for knob, (today, writable) in rows]}
         print_json({**document, "absent": absent} if server or database else document)

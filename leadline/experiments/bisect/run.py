@@ -264,7 +264,7 @@ class BisectRun(SearchRun):
     def _plan(self, block: Sequence[Changes], name: str) -> tuple[StudyFile, Planned]:
         """One block, or two where a level costs a reboot: a whole plot is then repeated."""
         file = probe_file(self.question, block, name, unset=self.unset)
-        knobs = {knob.name: knob for knob in (*self.testbed.host.knobs(), *self.testbed.knobs(file))}
+        knobs = {knob.name: knob for knob in (*self.testbed.knobs(file), *self.testbed.host.knobs())}
         dear = [knobs[factor].apply_cost for factor in file.study.factors if factor in knobs]
         if any(cost in (ApplyCost.REMOUNT, ApplyCost.REBOOT, ApplyCost.KERNEL) for cost in dear):
             file = probe_file(self.question, block, name, replicates=2, unset=self.unset)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from leadline import catalogue
 from leadline.host.undo import normalise, write_setting
-from leadline.model.knob import Elements, Kind, Knob, Level, Machine
+from leadline.model.knob import Elements, Kind, Knob, Level, Machine, Risk
+from leadline.model.ownparts import OwnKnob, knob_of, level_read, written
 
 _LEAST_MEMORY = 512 << 20  # bytes; assumed where the host does not tell
 
@@ -49,18 +51,21 @@ class FileKnobs:
 
     def read(self, knob: Knob) -> Level:
         """Today's level. Raises LookupError where this kernel has no such parameter, PermissionError."""
-        path = self.path(knob)
-        try:
-            text = normalise(path.read_text())
-        except (FileNotFoundError, NotADirectoryError):
-            raise LookupError(f"this kernel has no {knob.name} ({path} does not exist)") from None
+        text = self._today(knob)
         if knob.kind is Kind.INTEGER:
             return int(text, 0)
         if knob.kind is Kind.BOOLEAN:
             return text not in ("0", "N", "n")
         return text
 
-    def text(self, level: Level) -> str:
+    def _today(self, knob: Knob) -> str:
+        path = self.path(knob)
+        try:
+            return normalise(path.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            raise LookupError(f"this kernel has no {knob.name} ({path} does not exist)") from None
+
+    def text(self, knob: Knob, level: Level) -> str:  # noqa: ARG002 - a declared one has its own way
         """The level as the file takes it."""
         return str(int(level)) if isinstance(level, bool) else str(level)
 
@@ -69,7 +74,42 @@ class FileKnobs:
         path = self.path(knob)
         if not path.exists():
             raise LookupError(f"this kernel has no {knob.name} ({path} does not exist)")
-        write_setting(path, self.text(level))
+        write_setting(path, self.text(knob, level))
+
+
+class DeclaredKnobs(FileKnobs):
+    """What a study or a stack file declares. ``known``: files with the catalogue's knobs, whose dangers hold."""
+
+    def __init__(self, root: Path, declared: Mapping[str, OwnKnob], known: Mapping[Path, Knob]) -> None:
+        self._declared = declared
+        rows = [(knob_of(name, own), own.path.lstrip("/")) for name, own in declared.items()]
+        super().__init__(root, ((_as_known(knob, known.get(root / path)), path) for knob, path in rows))
+
+    def read(self, knob: Knob) -> Level:
+        if knob.kind is Kind.BOOLEAN:
+            return super().read(knob)
+        text = self._today(knob)
+        try:
+            return level_read(self._declared[knob.name], text)
+        except ValueError as error:
+            raise LookupError(f"{self.path(knob)}: {error}") from None
+
+    def text(self, knob: Knob, level: Level) -> str:
+        own = self._declared[knob.name]
+        return super().text(knob, level) if knob.kind is Kind.BOOLEAN else written(own, level)
+
+
+def _as_known(knob: Knob, known: Knob | None) -> Knob:
+    """A declared knob with what is dangerous of the catalogue's entry for its file."""
+    if known is None:
+        return knob
+    for raw in knob.values.values():
+        with suppress(ValueError):  # no level of the entry: the kernel refuses it
+            if known.danger(known.parse(raw)):
+                return replace(knob, risk=Risk.DANGEROUS)
+    return replace(
+        knob, dangerous_below=known.dangerous_below, dangerous_above=known.dangerous_above, special=known.special
+    )
 
 
 def machine_of(root: Path) -> Machine:

@@ -27,6 +27,7 @@ from leadline.host.knobs import every_knob
 from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError, nearest, quoted, shortened, wanted
 from leadline.model.knob import Knob
+from leadline.model.ownparts import knob_of
 from leadline.model.record import StudyRecord
 from leadline.model.yamltext import load_yaml
 from leadline.places.simulated.host import SimulatedHost
@@ -161,6 +162,10 @@ class SimulatedTestbed:
         return Store(self.directory, now=self._clock.now)
 
     def knobs(self, file: StudyFile) -> list[Knob]:
+        names = {knob.name for knob in self._host_knobs}
+        if declared := [knob_of(name, knob) for name, knob in file.study.host_knobs.items() if name not in names]:
+            self._host_knobs += declared
+            self.host = SimulatedHost(self._host_knobs, self._clock)
         return study_catalogue(file) if self._service_knobs is None else list(self._service_knobs)
 
     def now(self) -> float:
@@ -175,7 +180,8 @@ class SimulatedTestbed:
     def plan(self, file: StudyFile, idle_settings: bool = False) -> Planned:
         """Raises UsageError as planning on a real host does, and for a load that is not simulated."""
         check_simulated(file)
-        return plan_study(file, self.host, self.knobs(file), self.disposable, idle_settings)
+        knobs = self.knobs(file)
+        return plan_study(file, self.host, knobs, self.disposable, idle_settings)
 
     def run(self, file: StudyFile, planned: Planned, options: RunOptions) -> RunResult:
         """Raises UsageError as ``bound`` and ``plan``."""

@@ -68,7 +68,7 @@ class GuestHost(PlannedGuest):
         files = {}
         for name, level in levels.items():
             family, knob = self._of[name]
-            files[family.path(knob)] = family.text(level) if isinstance(family, FileKnobs) else str(level)
+            files[family.path(knob)] = family.text(knob, level) if isinstance(family, FileKnobs) else str(level)
         return files
 
     def read_back(self, name: str) -> Level:

@@ -203,7 +203,7 @@ class AttachedServer(CommandServer):
         )
 
     def _question(self, name: str) -> dict[str, str]:
-        knob = self._spec.knobs.get(name)
+        knob = self._spec.own_knobs.get(name)
         if knob is not None and knob.read_back is not None:
             return {"bean.0": f"{knob.read_back.jmx}|{knob.read_back.attribute}"}
         if self._is_flag(name):

@@ -105,7 +105,7 @@ class Parameters(JavaServer):
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""
         words = []
-        for name, knob in self._spec.knobs.items():
+        for name, knob in self._spec.own_knobs.items():
             form = getattr(knob, way)
             if form is not None and name in self._settings:
                 form = form if "${level}" in form else f"{form}=${{level}}"
@@ -115,8 +115,8 @@ class Parameters(JavaServer):
     def _own_changes(self, levels: Settings) -> dict[str, str]:
         """What the agent is told to bring live levels of the stack file's knobs about."""
         changes: dict[str, str] = {}
-        for number, name in enumerate(name for name in levels if name in self._spec.knobs):
-            knob = self._spec.knobs[name]
+        for number, name in enumerate(name for name in levels if name in self._spec.own_knobs):
+            knob = self._spec.own_knobs[name]
             assert knob.read_back is not None
             way, text = knob.read_back, written(knob, levels[name])
             changes[f"set.{number:03}"] = f"{way.jmx}|{way.attribute}|{text}"
@@ -126,7 +126,7 @@ class Parameters(JavaServer):
 
     def _own_level(self, name: str) -> Level:
         """The level in force of a knob of the stack file. Raises LookupError."""
-        knob = self._spec.knobs[name]
+        knob = self._spec.own_knobs[name]
         if not self.process.alive():
             raise LookupError(f"{self.title} is not running")
         assert knob.read_back is not None

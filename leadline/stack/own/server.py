@@ -67,7 +67,7 @@ class CommandServer(Parameters):
         return shlex.join(self._spec.words)
 
     def knobs(self) -> Sequence[Knob]:
-        knobs = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        knobs = [knob_of(name, knob) for name, knob in self._spec.own_knobs.items()]
         return [*knobs, *builds(self._spec), *self._properties.values(), *(self.jvm.knobs() if self._spec.jvm else ())]
 
     @property
@@ -79,7 +79,7 @@ class CommandServer(Parameters):
     def _properties(self) -> Mapping[str, Knob]:
         """Knobs from the artifact's own metadata, those left out that the stack file declares."""
         knobs = catalogue(self._own).knobs
-        return {name: knob for name, knob in knobs.items() if name not in self._spec.knobs}
+        return {name: knob for name, knob in knobs.items() if name not in self._spec.own_knobs}
 
     def provision(self, progress: Progress) -> None:
         if self._spec.jvm:
@@ -228,7 +228,7 @@ class CommandServer(Parameters):
     def read_back(self, name: str) -> Level:
         if name == BUILD:
             return self._running_build()
-        knob = self._spec.knobs.get(name)
+        knob = self._spec.own_knobs.get(name)
         if knob is None and (property_ := self._properties.get(name)) is not None:
             return self._property(property_)
         if knob is None:

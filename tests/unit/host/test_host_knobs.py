@@ -1,13 +1,18 @@
 """Host parameters: the catalogue, and setting them under a directory that stands for /."""
 
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from leadline.checks.files.study import parse_study
 from leadline.host.knobs import FAMILIES
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Level, Risk
+from leadline.model.ownparts import OwnKnob
+from leadline.places.simulated import SimulatedTestbed, parse_truth
 
 STUDY_A = [
     "vm.dirty_background_ratio",
@@ -208,3 +213,80 @@ def test_a_knob_that_cannot_act_is_not_set(
     assert host.writable(knob).startswith(f"{knob} acts ")
     put(root, file, there)
     assert host.writable(knob) == ""
+
+
+SWAPPINESS = {"host.swap": OwnKnob.model_validate({"sysctl": "vm.swappiness", "levels": {"little": 10, "much": 90}})}
+
+
+def test_a_declared_setting_is_set_read_back_and_undone_by_who_does_not_know_it(
+    host: LocalHost, root: Path, tmp_path: Path
+) -> None:
+    module = put(root, "sys/module/x/parameters/on", "Y")
+    declared = {"file": "/sys/module/x/parameters/on", "kind": "boolean"}
+    host.declare({**SWAPPINESS, "host.on": OwnKnob.model_validate(declared)})
+    assert host.read_back("host.swap") == "60"  # none of its levels
+    for level in ("much", "10"):
+        host.set_knob("host.swap", level)
+    host.set_knob("host.on", False)
+    assert host.read_back("host.swap") == "little"
+    assert (host.knob_path("host.swap").read_text(), module.read_text()) == ("10", "0")
+    with pytest.raises(UsageError, match=r"did you mean host\.swap"):
+        host.read_back("vm.swappiness")  # one file, one knob
+    assert len(LocalHost(state=tmp_path / "state", root=root).restore()) == 2
+    assert (host.read_back("host.swap"), host.read_back("host.on")) == ("60", True)
+
+
+def test_a_declared_setting_that_cannot_be_read_written_or_is_dangerous(host: LocalHost, root: Path) -> None:
+    put(root, "sys/a/text", "words")
+    put(root, "sys/a/fixed", "5").chmod(0o444)
+    rows = {"text": {"file": "/sys/a/text"}, "fixed": {"file": "/sys/a/fixed"}, "absent": {"file": "/sys/a/none"}}
+    rows |= {"free": {"sysctl": "vm.min_free_kbytes"}, "over": {"sysctl": "vm.overcommit_memory", "levels": [0, 2]}}
+    rows["bad"] = {"file": "/sys/a/other", "risk": "dangerous"}
+    host.declare({f"host.{name}": OwnKnob.model_validate(row) for name, row in rows.items()})
+    reasons = {name: host.writable(f"host.{name}") for name in ("text", "fixed", "absent", "free")}
+    assert "'words' is not a number" in reasons["text"]
+    assert "fixed is read-only here" in reasons["fixed"]
+    assert "does not exist" in reasons["absent"]
+    assert not reasons["free"]
+    for name, level in (("free", 512), ("over", 2), ("bad", 1)):  # as the catalogue has it, and as it is declared
+        with pytest.raises(UsageError, match="disposable"):
+            host.set_knob(f"host.{name}", level)
+    with pytest.raises(UsageError, match=r"host\.b and host\.a are both"):
+        host.declare({f"host.{name}": OwnKnob.model_validate(rows["text"]) for name in "ab"})
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"sysctl": "kernel.modules_disabled"}, "never set: one way"),
+        ({"file": "/sys/block/sda/device/delete"}, "never set"),
+        ({"file": "/sys/../etc/passwd"}, "no file below /proc/sys or /sys"),
+        ({"sysctl": "../vm"}, "no name of a sysctl"),
+        ({"sysctl": "vm.swappiness", "argument": "-x"}, "argument and sysctl; write one of"),
+        ({"sysctl": "vm.swappiness", "read_back": {"http": "/x"}}, "leave read_back out"),
+        ({"sysctl": "vm.swappiness", "levels": {"a": 1, "b": 1}}, "two names have one level"),
+    ],
+)
+def test_what_no_setting_is_declared_as(row: dict[str, object], problem: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(problem)):
+        OwnKnob.model_validate(row)
+
+
+def test_declared_settings_in_a_study_and_their_names_in_its_plan() -> None:
+    text = (
+        "study: s\nquestion: q?\nworkload: { users: 4 }\nknobs:\n"
+        "  host.swap: { sysctl: vm.swappiness, levels: { little: 10, much: 90 } }\n"
+        "factors: { host.swap: [90, little] }\n"
+    )
+    file = parse_study(text, "s.yaml")
+    testbed = SimulatedTestbed(parse_truth("truth: {}", "t"), Path("absent"))
+    assert testbed.plan(file).plan.factors[0].levels == ("much", "little")
+    assert type(file.study).model_validate_json(file.study.model_dump_json()) == file.study
+    for old, new, problem in (
+        ("host.swap:", "vm.swap:", "s.yaml:5: 'vm.swap': name it host.swap"),
+        ("much: 90", "much: 10", "s.yaml:5: two names have one level"),
+        ("sysctl: vm.swappiness", "argument: '${level}'", "s.yaml:5: a knob without read-back"),
+        ("factors: { host.swap: [90", "factors: { host.swap: [91", "s.yaml:6: host.swap: 91 is not one of"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(problem)):
+            testbed.plan(parse_study(text.replace(old, new), "s.yaml"))

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 from toy_application import toy
 
+from leadline.catalogue.text import range_of
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
@@ -84,6 +85,22 @@ def test_the_build_that_runs_is_read_from_the_process(stack_file: Path, tmp_path
             assert server.read_back("app.build") == name
         finally:
             assert stack.down() == []
+
+
+def test_levels_with_names_are_written_by_value_and_read_back_by_name(stack_file: Path, tmp_path: Path) -> None:
+    text = stack_file.read_text().replace("range: [1, 64]", "levels: { small: 3, big: 9 }")
+    stack_file.write_text(text)
+    choice = choice_of(str(stack_file))
+    (knob,) = [knob for knob in stack_catalogue(choice) if knob.name == "app.size"]
+    assert (knob.parse(9), knob.parse("small")) == ("big", "small")
+    assert range_of(knob) == "small (3), big (9)"
+    stack = Stack(choice, LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    stack.reset_data(tmp_path / "trial")
+    stack.up({"app.size": "big"}, tmp_path / "trial")
+    try:
+        assert stack.read_back("app.size") == "big"
+    finally:
+        assert stack.down() == []
 
 
 def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path, tmp_path: Path) -> None:

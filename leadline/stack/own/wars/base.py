@@ -83,7 +83,7 @@ class WarServer(Parameters):
         return self.templated
 
     def knobs(self) -> Sequence[Knob]:
-        knobs = [knob_of(name, knob) for name, knob in self._spec.knobs.items()]
+        knobs = [knob_of(name, knob) for name, knob in self._spec.own_knobs.items()]
         return [*knobs, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
 
     def _has(self, name: str) -> bool:
@@ -147,7 +147,7 @@ class WarServer(Parameters):
     # -- levels
 
     def change(self, levels: Settings) -> None:
-        own_levels = {name: level for name, level in levels.items() if name in self._spec.knobs}
+        own_levels = {name: level for name, level in levels.items() if name in self._spec.own_knobs}
         if own_levels:
             self.tell(self._own_changes(own_levels), invoked)
             self._settings = {**self._settings, **own_levels}
@@ -155,7 +155,7 @@ class WarServer(Parameters):
             super().change(rest)
 
     def read_back(self, name: str) -> Level:
-        return self._own_level(name) if name in self._spec.knobs else super().read_back(name)
+        return self._own_level(name) if name in self._spec.own_knobs else super().read_back(name)
 
 
 def copied(source: Path, target: Path, *leaves: str) -> None:
