@@ -36,11 +36,16 @@ def _http_path(text: str) -> str:
 HttpPath = Annotated[str, AfterValidator(_http_path), Field(max_length=2_000)]
 
 
-def _pattern(text: str) -> str:
+def _expression(text: str) -> str:
     try:
-        groups = re.compile(text).groups
+        re.compile(text)
     except re.error as error:
         raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
+    return text
+
+
+def _pattern(text: str) -> str:
+    groups = re.compile(_expression(text)).groups
     if groups != 1:
         raise ValueError(f"{quoted(text)} has {groups} groups; write one, around the level: 'size=([0-9]+)'")
     return text
@@ -315,15 +320,47 @@ Command = Annotated[list[Word], BeforeValidator(_words), Field(min_length=1, max
 Text = Annotated[str, BeforeValidator(_text)]
 
 
+def _port(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d{0,4}|\$\{port[^}]*\}", text):
+        raise ValueError(f"{quoted(text)} is no port: write its number, ${{port}}, or ${{port.name}} for one more")
+    return text
+
+
+PortText = Annotated[Text, AfterValidator(_port)]
+
+
 class Ready(Strict):
-    """When it is up: a path below its address is answered by this status, and by a JSON object with these entries."""
+    """When it is up: a path below its address is answered by this status, and by a JSON object with these entries; or
+    one of ``tcp``, ``command``, ``log``.
+    """
 
     path: HttpPath = "/"
+    port: PortText | None = Field(default=None, description="of `path`, where it is another one: `${port.admin}`, 9990")
+    tcp: PortText | None = Field(
+        default=None, description="a port that takes a connection: `${port}`, `${port.admin}`, 5672"
+    )
+    command: Command | None = Field(default=None, description="ends with exit code 0; `${port}` is filled in")
+    log: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_expression)] | None = Field(
+        default=None, description="regular expression of a line that it prints"
+    )
     status: Annotated[int, count(599, least=100)] = 200
     says: dict[Label, RawLevel] = Field(
         default_factory=dict, max_length=20, description="entries of the response's JSON: `{ status: UP }`"
     )
     within: Within | None = Field(default=None, description="from its start; the study's ready_timeout if absent")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Ready:
+        ways = [way for way in ("tcp", "command", "log") if getattr(self, way) is not None]
+        ways += [key for key in ("path", "port", "status", "says") if ways and key in self.model_fields_set][:1]
+        if len(ways) > 1:
+            raise KeyedError((ways[1],), f"it says {' and '.join(ways)}; write one of path, tcp, command and log")
+        return self
+
+    def texts(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """Those with placeholders, and their keys."""
+        ports = [((key,), text) for key in ("port", "tcp") if (text := getattr(self, key)) is not None]
+        return [*ports, *((("command", at), word) for at, word in enumerate(self.command or ()))]
 
 
 class Stop(Strict):

@@ -37,6 +37,7 @@ COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
 _OF_WAR = ("server", "context_root", "server_config", "data_source", "data", "properties")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+PORT = re.compile(r"port\.[a-z][a-z0-9_-]*")  # a placeholder for one more free port
 REFERENCE = re.compile(r"(env|file|secret):(.+)")  # a placeholder for a value that no lab keeps
 SECRETIVE = re.compile(r"pass(?:word|wd|phrase)?(?![a-z])|secret|token|credential|(?:api|private|access)_?key", re.I)
 PLACEHOLDERS = ("port", "address", "folder", "directory", "java", "jvm", "args")
@@ -203,6 +204,13 @@ class OwnStack(Strict):
         yield from ((("restart", at), word) for at, word in enumerate(self.restart or ()))
         yield from ((("environment", name), text) for name, text in self.environment.items())
         yield from ((("properties", name), text) for name, text in self.properties.items())
+        yield from ((("ready", *key), text) for key, text in self.ready.texts())
+
+    @property
+    def port_names(self) -> list[str]:
+        """Of the ports that each start of it gets beside its own: `port.admin`."""
+        names = (name for _, text in self.texts() for name in _PLACEHOLDER.findall(text))
+        return list(dict.fromkeys(name for name in names if PORT.fullmatch(name)))
 
     @property
     def root(self) -> str:
@@ -318,9 +326,12 @@ class OwnStack(Strict):
         placeholders = self._known
         for path, text in self.texts():
             for name in _PLACEHOLDER.findall(text):
-                if name not in placeholders and not REFERENCE.fullmatch(name):
+                named = PORT.fullmatch(name) and self.attach is None
+                if name not in placeholders and not named and not REFERENCE.fullmatch(name):
                     raise KeyedError(path, unknown_placeholder(name, placeholders, self.database.kind))
-        if self.war is None and self.fixed_port is None and not any("${port}" in text for _, text in self.texts()):
+        other_sign = self.ready.command or self.ready.log or self.ready.tcp
+        takes = other_sign or any("${port}" in text for _, text in self.texts())
+        if self.war is None and self.fixed_port is None and not takes:
             raise KeyedError(
                 ("compose" if self.compose is not None else "command",),
                 "nothing takes the port: write ${port} where the command or the environment says it, such as"

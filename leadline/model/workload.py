@@ -43,6 +43,7 @@ GeneratorName = Literal[
     "k6",
     "jmeter",
     "gatling",
+    "lines",
 ]
 IN_NO_CYCLES = ("profile", "bursts", "replay", "generator")  # loads that come in no cycles
 DRIVER_START = 2.0  # seconds that a cycle's driver takes to start

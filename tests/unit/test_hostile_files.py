@@ -19,7 +19,7 @@ import pytest
 
 from leadline.host import received
 from leadline.load.command import read_others
-from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
+from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, wrk
 from leadline.load.generators.base import PRINTED, Generator, Job, results_of
 from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
@@ -56,6 +56,7 @@ READERS: dict[str, tuple[str, Read]] = {
     "wrk": ("wrk.json", results(wrk.GENERATOR)),
     "httperf": (PRINTED, results(httperf.GENERATOR)),
     "gatling": ("gatling/a/simulation.log", results(gatling.GENERATOR)),
+    "lines": ("lines.jsonl", results(lines.GENERATOR)),
     "agent": ("agent.csv", lambda folder: read_samples(folder / "agent.csv")),
     "frames": ("host.frames", lambda folder: list(read_frames(folder / "host.frames"))),
     "completions": (str(FILE), lambda folder: completion_between(folder, 0, 9e9)),

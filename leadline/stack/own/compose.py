@@ -141,7 +141,7 @@ class ComposeServer(CommandServer):
         """Variables of the service, which its compose file may also name as ``${NAME}``."""
         options = shlex.join([*self._options(context), *self._assigned("--", "-D")])
         values = {
-            "port": str(context.http_port),
+            **self.named_ports(),
             "address": context.http_address,
             "folder": str(Path(self._own.file).parent),
             "jvm": options,

@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from leadline.host import here
+from leadline.host.files import listens
 from leadline.host.jvm import AttachError, java_pid, jcmd
 from leadline.model.errors import LeadlineError, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.ownparts import PREFIX, Live, OwnKnob, ReadBack, level_read, written
-from leadline.model.ownstack import OwnFile
+from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.application import fetched, picked
+from leadline.stack.own.words import Words, full
+from leadline.stack.probe import ready as probed
+from leadline.stack.probe import unreached
 from leadline.stack.servers.common import Answer, JavaServer
 
 
@@ -101,6 +107,51 @@ class Parameters(JavaServer):
         super().__init__()
         self._own = own
         self._spec = own.content
+        self._ports: dict[str, str] = {}
+        self._ports_of: object = None
+
+    def named_ports(self) -> Mapping[str, str]:
+        """The ports of this start beside its own, by their placeholders; and its own."""
+        names = self._spec.port_names
+        if self._ports_of is not self._context:
+            self._ports, self._ports_of = {}, self._context
+        while len(self._ports) < len(names):
+            port = str(self.context.host.free_port())
+            if port not in (*self._ports.values(), str(self.context.http_port)):
+                self._ports[names[len(self._ports)]] = port
+        return {**self._ports, "port": str(self.context.http_port)}
+
+    def _filled(self, text: str) -> str:
+        values = {"address": self.context.http_address, "folder": str(Path(self._own.file).parent)}
+        return filled(text, Words(self._own, {**values, **self.named_ports()}))
+
+    def reachable(self) -> bool:
+        """On the port that its stack file names; anywhere where another sign tells that it is up."""
+        ready = self._spec.ready
+        if ready.command or ready.log:
+            return True
+        port = ready.tcp or ready.port
+        files, pids = self.context.host.files, self.process.pids()
+        return listens(files, pids, int(self._filled(port))) if port else super().reachable()
+
+    def not_ready(self) -> str:
+        ready = self._spec.ready
+        try:
+            if ready.log is not None:
+                return "" if re.search(ready.log, self.words(), re.MULTILINE) else f"no line fits {ready.log}"
+            if ready.command is not None:
+                words = [self._filled(word) for word in full(self._own, ready.command)]
+                done = here.run(words, timeout=self.prompt, cwd=Path(self._own.file).parent)
+                last = f"{done.stdout}{done.stderr}".strip().splitlines()[-1:]
+                return f"{words[0]} ended with exit code {done.returncode} {' '.join(last)}" if done.returncode else ""
+            if ready.tcp is not None:
+                return unreached("127.0.0.1", int(self._filled(ready.tcp)), self.prompt)
+            client = self.client()
+            if ready.port is not None:
+                client = replace(client, port=int(self._filled(ready.port)))
+            return probed(client, self.context.application)
+        except (OSError, OverflowError, ValueError) as error:
+            return str(error)
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""

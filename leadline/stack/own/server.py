@@ -115,7 +115,7 @@ class CommandServer(Parameters):
         arguments = [*self._given("argument"), *self._assigned("--")]
         java = self.java_home(context) / "bin" / "java" if self._spec.jvm else None
         values = {
-            "port": str(context.http_port),
+            **self.named_ports(),
             "address": context.http_address,
             "folder": str(Path(self._own.file).parent),
             "directory": str(context.directory),

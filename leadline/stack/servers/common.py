@@ -255,7 +255,7 @@ class JavaServer(Changing[ServiceContext]):
         while True:
             ready = "nothing listens there yet"
             if self.reachable():
-                ready = probe.ready(self.client(), context.application)
+                ready = self.not_ready()
             if not ready:
                 return self.is_ready()
             evidence = self._evidence()
@@ -270,6 +270,10 @@ class JavaServer(Changing[ServiceContext]):
             if time.monotonic() > deadline:
                 raise self._late(f"was not ready after {timeout:g} s ({ready})", evidence)
             time.sleep(_POLL)
+
+    def not_ready(self) -> str:
+        """Why the application is not up yet; empty where it is."""
+        return probe.ready(self.client(), self.context.application)
 
     def reachable(self) -> bool:
         """Whether its own process listens on its port: another one that answers there is not ours."""

@@ -14,11 +14,11 @@ import test_load_presets
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load.generators import gatling, httperf, jmeter, k6, oha, wrk
+from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, wrk
 from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals, results_of
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
-from leadline.load.generators.run import Plan, Ran, latency_of, plan_from, plan_text, write_files
+from leadline.load.generators.run import Plan, Ran, latency_of, plan_from, plan_text, run_generator, write_files
 from leadline.load.generators.run import main as run_as_a_process
 from leadline.load.result import NOTHING, read_summary
 from leadline.load.series import by_transaction, responses_between, steady_series
@@ -413,6 +413,53 @@ def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pyt
     assert run_as_a_process() == 1
 
 
+def test_a_program_that_prints_lines(tmp_path: Path) -> None:
+    script = tmp_path / "load.py"
+    script.write_text(
+        "import json, os, sys, time\nprint('a word', file=sys.stderr)\nprint()\nnow = time.time()\n"
+        "for at in range(30):\n"
+        "    row = {'start': now + at / 10, 'duration': 0.02, 'type': 'publish', 'due': now + at / 10 - 0.01}\n"
+        "    print(json.dumps(row | ({'outcome': 'refused'} if at == 7 else {})))\n"
+        "print(json.dumps({'start': now, 'duration': 0.5, 'type': sys.argv[1]}))\n"
+    )
+    options = ("port-${port}",)
+    plan = Plan(
+        "lines", replace(job(tmp_path / "raw"), options=options, script=str(script), program="python3"), tmp_path
+    )
+    file = tmp_path / "plan.json"
+    file.write_text(plan_text(plan))
+    run_generator(plan_from(file.read_text()))
+    summary = read_summary(tmp_path)
+    assert {name: (total.ok, total.failed) for name, total in summary.total.items()} == {
+        "publish": (29, 1),
+        "port-81": (1, 0),
+    }
+    assert summary.errors == {"refused": 1}
+    steady = json.loads((tmp_path / "summary.json").read_text())["steady"]
+    assert steady["transactions"]["publish"]["response_ms"]["p50"] == pytest.approx(30, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("no JSON", ":2"),
+        ("[1]", "not an object"),
+        ('{"start": 1.5, "duration": 1}', ":2 is damaged: start is 1.5, not between"),
+        ('{"start": 4e9}', "'duration' is not there"),
+        ('{"start": 4e9, "duration": "fast"}', "duration is 'fast'"),
+        ('{"start": 4e9, "duration": 1, "outcom": "ok"}', "did you mean outcome"),
+        ('{"start": 4e9, "duration": 1, "due": 5e9}', "due is"),
+        ('{"start": 4e9, "duration": 1, "outcome": true}', "outcome is true, not a word"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "started").touch()
+    (tmp_path / "lines.jsonl").write_text(f'{{"start": 4e9, "duration": 1}}\n{line}\n')
+    with pytest.raises(LeadlineError) as caught:
+        results_of(lines.GENERATOR, job(tmp_path))
+    assert problem in str(caught.value)
+
+
 @pytest.mark.usefixtures("fake_tools")
 @pytest.mark.parametrize(
     ("name", "script", "options", "message"),
@@ -422,6 +469,7 @@ def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pyt
         ("wrk", None, ("-s", "x.lua"), "name the Lua script as the script"),
         ("httperf", "x", (), "httperf has no script"),
         ("oha", "x", (), "oha has no script"),
+        ("lines", None, (), "name by `program`"),
         ("gatling", None, (), "name its class"),
         ("gatling", "A", ("-rf", "x"), "-rf is taken"),
         ("jmeter", __file__, ("-l", "x"), "-l is taken"),

@@ -103,6 +103,49 @@ def test_levels_with_names_are_written_by_value_and_read_back_by_name(stack_file
         assert stack.down() == []
 
 
+BROKER = """
+import socket, sys, time
+print("starting", flush=True)
+time.sleep(0.3)
+sockets = [socket.create_server(("127.0.0.1", int(port))) for port in sys.argv[1:]]
+print("accepting connections", flush=True)
+while True:
+    sockets[0].accept()[0].close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ready", "late"),
+    [
+        ("tcp: '${port.broker}'", "nothing listens there yet"),
+        ("log: '^accepting'", "no line fits"),
+        ("command: [PYTHON, probe.py, '${port.broker}']", "exit code 1 ConnectionRefused"),
+    ],
+)
+def test_one_without_http_is_up_by_another_sign(tmp_path: Path, ready: str, late: str) -> None:
+    (tmp_path / "broker.py").write_text(BROKER)
+    (tmp_path / "probe.py").write_text(
+        "import socket, sys\nsocket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+    )
+    path = tmp_path / "broker.stack.yaml"
+    text = "stack: broker\ncommand: [PYTHON, broker.py, '${port.broker}', '${port.admin}']\n"
+    path.write_text(f"{text}ready: {{ {ready}, within: 60s }}\n".replace("PYTHON", sys.executable))
+    stack = Stack(choice_of(str(path)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    stack.reset_data(tmp_path / "trial")
+    stack.up({}, tmp_path / "trial")
+    try:
+        assert isinstance(stack.server, CommandServer)
+        ports = stack.server.named_ports()
+        assert len({ports["port"], ports["port.broker"], ports["port.admin"]}) == 3
+    finally:
+        assert stack.down() == []
+    (tmp_path / "broker.py").write_text("import time\ntime.sleep(60)\n")
+    path.write_text(path.read_text().replace("60s", "1s"))
+    stack = Stack(choice_of(str(path)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    with pytest.raises(TrialFailure, match=rf"broker\.stack\.yaml:3: .*{late}"):
+        stack.up({}, tmp_path / "late")
+
+
 def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("print('no licence')\nraise SystemExit(4)\n")
     stack = Stack(choice_of(str(stack_file)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
@@ -130,6 +173,10 @@ def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path
         ("app.size", "size", 7, "name it app.size"),
         ("unit: ms", "unit: KiB", 13, "KiB is a unit of the kind size"),
         ("directory: data", "directry: data", 4, "did you mean directory?"),
+        ("path: /up, says: { starts: 1 }", "path: /up, tcp: 80", 3, "it says tcp and path; write one of"),
+        ("path: /up, says: { starts: 1 }", "log: '['", 3, "is no regular expression"),
+        ("path: /up, says: { starts: 1 }", "tcp: eighty", 3, "'eighty' is no port: write its number"),
+        ("path: /up, says: { starts: 1 }", "tcp: '${prt}'", 3, "'${prt}' is no port"),
         ("equals: 1 ", "equals: some ", 17, "is no sum of numbers and counts"),
         ("http: /state, key: starts", "sql: select 1", 17, "sql is asked of leadline's own database"),
         ("directory: data", "database: { kind: command }", 4, "its `reset` command come together"),

@@ -102,7 +102,7 @@ class WarServer(Parameters):
     def _values(self, context: ServiceContext) -> dict[str, str]:
         """Placeholders of the environment and the system properties."""
         values = {
-            "port": str(context.http_port),
+            **self.named_ports(),
             "address": context.http_address,
             "folder": str(Path(self._own.file).parent),
             "directory": str(self.own_base(context)),
