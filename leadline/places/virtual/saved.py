@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from queue import PriorityQueue
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level
@@ -61,20 +63,19 @@ class Worlds:
         remove: Callable[[Saved], None],
     ) -> None:
         self._home, self._warm, self._fork, self._remove = home, warm, fork, remove
-        self._parallel = parallel
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="guest")
         self._worlds: dict[Past, _World] = {}
         self._lock = threading.Lock()
-        self._number = 0
+        self._number, self._asked = 0, count()
+        self._ready: PriorityQueue[tuple[int, Saved, Order, Future[Outcome]]] = PriorityQueue()
 
     def run_ahead(self, orders: Iterable[Order]) -> None:
         """These forks will be asked for, in this order; begin with what is free."""
-        pasts: list[Past] = []
+        pasts: set[Past] = set()
         for order in orders:
-            if order.past not in pasts:
-                if len(pasts) == _AHEAD:
-                    break
-                pasts.append(order.past)
+            pasts.add(order.past)
+            if len(pasts) > _AHEAD:
+                break
             self._ask(order)
 
     def result(self, order: Order) -> tuple[Saved, Outcome]:
@@ -104,15 +105,12 @@ class Worlds:
 
     def close(self, wait: bool = False) -> None:
         """No guest is begun any more, saved ones are removed; ``wait`` until those that run have ended."""
-        if self._pool is not None:
-            self._pool.shutdown(wait, cancel_futures=True)
-            self.keep_only([])
+        self._pool.shutdown(wait, cancel_futures=True)
+        self.keep_only([])
 
     def _ask(self, order: Order) -> tuple[_World, Future[Outcome]]:
         with self._lock:
             world = self._worlds.get(order.past)
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="guest")
             if world is None:
                 try:
                     saved = self._pool.submit(self._warm, order.past, self._directory("world"))
@@ -122,12 +120,12 @@ class Worlds:
             future = world.futures.get(order)
             if future is None:
                 future = world.futures[order] = Future()
-                begun = future
-                world.saved.add_done_callback(lambda saved: self._begin(saved, order, begun))
+                begun, number = future, next(self._asked)
+                world.saved.add_done_callback(lambda saved: self._begin(number, saved, order, begun))
             return world, future
 
-    def _begin(self, saved: Future[Saved], order: Order, future: Future[Outcome]) -> None:
-        """The past is there, or failed; the fork gets a thread of its own."""
+    def _begin(self, number: int, saved: Future[Saved], order: Order, future: Future[Outcome]) -> None:
+        """The past is there, or failed; the next thread is for the fork that was asked for first of those ready."""
         if saved.cancelled():
             future.cancel()
         elif (error := saved.exception()) is not None:
@@ -135,12 +133,13 @@ class Worlds:
                 future.set_exception(error)
         else:
             try:
-                assert self._pool is not None
-                self._pool.submit(self._run, saved.result(), order, future)
+                self._ready.put((number, saved.result(), order, future))
+                self._pool.submit(self._run)
             except RuntimeError:  # closed meanwhile
                 future.cancel()
 
-    def _run(self, saved: Saved, order: Order, future: Future[Outcome]) -> None:
+    def _run(self) -> None:
+        _, saved, order, future = self._ready.get()
         if not future.set_running_or_notify_cancel():
             return
         try:

@@ -59,6 +59,32 @@ def test_a_world_is_warmed_once_for_all_its_forks(tmp_path: Path) -> None:
     assert sorted(guests.forked, key=orders.index) == orders
 
 
+def test_forks_run_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    """The second world is warm first; what it still waits for comes after the first world's."""
+    guests = FakeGuests()
+    forking, two = threading.Event(), threading.Event()
+
+    def warm(past: Past, directory: Path) -> Saved:
+        assert past != FIRST or forking.wait(30)
+        return guests.warm(past, directory)
+
+    def fork(saved: Saved, one: Order, directory: Path) -> Outcome:
+        outcome = guests.fork(saved, one, directory)
+        forking.set()
+        if len(guests.forked) > 1:
+            two.set()
+        assert two.wait(30)
+        return outcome
+
+    worlds = Worlds(tmp_path, 2, warm, fork, guests.removed.append)
+    orders = [order(past, level) for past in (FIRST, SECOND) for level in (60, 10, 100)]
+    worlds.run_ahead(orders)
+    for one in orders:
+        worlds.result(one)
+    worlds.close(wait=True)
+    assert guests.forked[:2] == [order(SECOND, 60), order(FIRST, 60)]
+
+
 def test_two_worlds_at_most_are_begun_ahead(tmp_path: Path) -> None:
     guests = FakeGuests()
     worlds = guests.worlds(tmp_path, parallel=4)
