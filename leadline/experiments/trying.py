@@ -251,7 +251,7 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
     with Scratch() as scratch:
         description = scratch / f"{files.name}.json"
         description.write_text(text)
-        scenario = of_openapi(description)
+        scenario = of_openapi(description).text()
     scenario_path = files.path("scenario.yaml")
     if scenario_path.exists():
         files.notes.append(f"{scenario_path.name} is there and used")

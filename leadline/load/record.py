@@ -154,6 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             "request": self._request(sent, body),
             "response": {
                 "status": answer.status,
+                "headers": [{"name": name, "value": value} for name, value in answer.getheaders()],
                 "redirectURL": (answer.getheader("Location") or "").replace(self.server.origin, "", 1),
                 "content": _content(content, kind),
             },
@@ -254,8 +255,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def of_recording(recorded: Recorder, name: str, resources: bool = False) -> str:
-    """A scenario file from what was recorded until now. Raises UsageError where that is nothing."""
+def of_recording(recorded: Recorder, name: str, resources: bool = False) -> Draft:
+    """A scenario from what was recorded until now. Raises UsageError where that is nothing."""
     draft = from_har(json.dumps(recorded.archive()), Names().make(name, "scenario"), resources)
     notes = list(draft.notes)
     if recorded.root:
@@ -264,4 +265,4 @@ def of_recording(recorded: Recorder, name: str, resources: bool = False) -> str:
         notes.append(f"{recorded.outside} requests beside {recorded.root} were left out.")
     if recorded.unkept:
         notes.append(f"{recorded.unkept} requests were left out, as the recording was full: record less at once.")
-    return Draft(draft.scenario, notes).text()
+    return Draft(draft.scenario, notes)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from leadline.cli.commands.scenario import write
 from leadline.cli.options import file_option
 from leadline.cli.output import say
 from leadline.load.record import of_recording, recorder
@@ -32,6 +33,7 @@ def record(
     har: Annotated[Path | None, file_option("Write the recording itself, too, as an HTTP archive.", "--har")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The proxy's port; a free one if 0.")] = 0,
     resources: Annotated[bool, typer.Option(help="Keep images, styles and scripts.")] = False,
+    replay: Annotated[bool, typer.Option(help="Try every request at once against the server.")] = False,
     mine: Annotated[bool, typer.Option("--mine", help="A server that is not on the loopback is yours to ask.")] = False,
 ) -> None:
     """Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."""
@@ -56,6 +58,6 @@ def record(
         server.server_close()
     if har is not None:
         har.write_text(json.dumps(server.archive(), indent=1), encoding="utf-8")
-    text = of_recording(server, out.name.partition(".")[0], resources)
-    out.write_text(text, encoding="utf-8")
+    draft = of_recording(server, out.name.partition(".")[0], resources)
     say(f"{server.requests} requests, written to {out}")
+    write(draft, out, server.origin + server.root if replay else None)

@@ -8,14 +8,9 @@ from typing import Annotated
 import typer
 
 from leadline.cli.options import file_option
-from leadline.load.convert.har import of_har
-from leadline.load.convert.openapi import of_openapi
-
-_File = Annotated[Path, typer.Argument(help="The file to convert.")]
-_Out = Annotated[
-    Path | None,
-    file_option("Write it to a file instead of printing it.", "--out", "-o"),
-]
+from leadline.cli.output import end_with, errors, say
+from leadline.load.convert.formats import of_file
+from leadline.load.convert.write import Draft
 
 app = typer.Typer(
     help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
@@ -29,24 +24,38 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="scenario")
 
 
-@app.command("from-har")
-def har(
-    file: _File,
-    out: _Out = None,
+@app.callback()
+def _group() -> None:
+    """Keep ``from`` a command of its own."""
+
+
+@app.command("from", epilog="Example: leadline scenario from tour.har -o tour.yaml --replay http://127.0.0.1:8080")
+def from_(
+    file: Annotated[Path, typer.Argument(help="The file to convert; what it is, its content tells.")],
+    out: Annotated[Path | None, file_option("Write it to a file instead of printing it.", "--out", "-o")] = None,
     resources: Annotated[bool, typer.Option(help="Keep images, styles and scripts.")] = False,
+    replay: Annotated[
+        str | None, typer.Option(metavar="<url>", help="Try every request at once against this server.")
+    ] = None,
 ) -> None:
-    """A HAR file, as browsers save what they loaded."""
-    _write(of_har(file, resources), out)
+    """A HAR file, as browsers save what they loaded, or an OpenAPI description."""
+    write(of_file(file, resources), out, replay)
 
 
-@app.command("from-openapi")
-def openapi(file: _File, out: _Out = None) -> None:
-    """An OpenAPI description, JSON or YAML."""
-    _write(of_openapi(file), out)
+def write(draft: Draft, out: Path | None, url: str | None) -> None:
+    """The scenario to a file or the terminal, replayed before where there is a ``url``; then failures end with 1."""
+    failures = None
+    if url is not None:
+        from leadline.load.replay import SESSIONS, replay
 
-
-def _write(text: str, out: Path | None) -> None:
+        result = replay(draft, url)
+        failures = result.failures
+        draft = result.noted(draft)
     if out is None:
-        typer.echo(text, nl=False)
-        return
-    out.write_text(text, encoding="utf-8")
+        typer.echo(draft.text(), nl=False)
+    else:
+        out.write_text(draft.text(), encoding="utf-8")
+    if failures is not None:
+        lines = [f"failed: {line}" for line in failures]
+        say(*(lines or [f"replayed: {result.requests} requests in {SESSIONS} sessions, none failed"]), to=errors)
+        end_with(int(bool(failures)))

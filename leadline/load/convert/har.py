@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import re
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,10 @@ from datetime import datetime
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
-from leadline.load.convert.write import Draft, Names, converted, literal, literals
+from leadline.load.convert.correlate import Correlation
+from leadline.load.convert.write import Draft, Names, converted, literal
 from leadline.model.errors import UsageError
 from leadline.model.received import from_json
 
@@ -44,27 +44,26 @@ class Body:
         """Names and values of a form, decoded; none for other bodies."""
         return parse_qsl(self.text, keep_blank_values=True) if self.plain == _FORM else []
 
-    def write(self, extracted: Mapping[str, str]) -> dict[str, Any]:
-        """The body and its headers in a request of a scenario; fields in ``extracted`` come from those variables."""
+    def write(self, values: Correlation) -> dict[str, Any]:
+        """The body and its headers in a request of a scenario."""
         fields = self.fields()
         names = [name for name, _ in fields]
         # Another encoding than UTF-8 is only right as it was.
         if fields and len(set(names)) == len(names) and not any("\ufffd" in value for pair in fields for value in pair):
-            values = {name: f"${{{extracted[name]}}}" if name in extracted else literal(v) for name, v in fields}
-            return {"form": values}
+            return {"form": {name: values.text(value, name) for name, value in fields}}
         if fields:
-            return {"text": _form_text(self.text, extracted), "headers": {"Content-Type": _FORM}}
+            return {"text": values.form(self.text), "headers": {"Content-Type": _FORM}}
         if not self.text:
             return {}
         try:
-            value = literals(from_json(self.text)) if "json" in self.plain else None
+            value = values.json(from_json(self.text), "") if "json" in self.plain else None
         except (ValueError, RecursionError):
             value = None
         if value is not None:
             return {"json": value, "headers": _typed(self.plain, "application/json")}
         # A boundary belongs to its body.
         return {
-            "text": literal(self.text),
+            "text": values.text(self.text, "body"),
             "headers": _typed(self.kind if self.plain.startswith("multipart/") else self.plain, ""),
         }
 
@@ -106,40 +105,37 @@ def _typed(kind: str, own: str) -> dict[str, str]:
     return {"Content-Type": literal(kind)} if kind and kind != own else {}
 
 
-def _form_text(text: str, extracted: Mapping[str, str]) -> str:
-    """A form as it was sent, but for the fields that are extracted."""
-    pieces = []
-    for piece in text.split("&"):
-        name = unquote_plus(piece.partition("=")[0])
-        name_ = extracted.get(name)
-        pieces.append(f"{literal(quote_plus(name))}=${{url:${{{name_}}}}}" if name_ else literal(piece))
-    return "&".join(pieces)
-
-
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
 _HEADERS = ("accept", "accept-language", "x-requested-with")
-_DRIVERS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "cookie")  # sent by itself
+_DRIVERS = {"host", "connection", "content-length", "content-type", "transfer-encoding", "cookie"}  # sent by itself
+_BROWSERS = re.compile(
+    "origin|referer|user-agent|accept-encoding|cache-control|pragma|dnt|te|priority|purpose|save-data|expect|"
+    "keep-alive|upgrade.*|if-(none-match|modified-since|range)|range|sec-.*|proxy-.*|x-client-data"
+)
+_TRACES = re.compile(
+    "trace(parent|state)|baggage|b3|x-b3-.*|x-amzn-trace-id|x-cloud-trace-context|uber-trace-id|x-datadog-.*|"
+    "sentry-trace|newrelic|elastic-apm-.*|request-id|x-(request|correlation|trace|span|transaction)-?id"
+)
+_ONCE = re.compile("(x-)?idempotency-key|x-idempotency-token")
+_UUID = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
 _STATUSES = range(400, 600)  # that a check can expect besides success
-_SHORTEST_SECRET = 6  # characters; shorter values recur by chance
 _NO_MOMENT = (KeyError, ValueError, TypeError, OverflowError)
 _LONGEST = 256 << 20  # characters of a recording, which is held in memory some times over
-_TAG = re.compile(r"<input\b[^<>]*>", re.IGNORECASE)
 _PASSWORD = re.compile("passw|pwd|passphrase|^pass$", re.IGNORECASE)  # names of fields
 _PASSWORD_INPUT = re.compile(r"""<input\b[^<>]*\btype\s*=\s*["']?password""", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""(?<![\w-])(name|value)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
 
 
-def of_har(file: Path, resources: bool = False) -> str:
-    """A scenario file from a HAR file; with images, styles and scripts if ``resources``. Raises UsageError."""
+def of_har(file: Path, resources: bool = False) -> Draft:
+    """A scenario from a HAR file; with images, styles and scripts if ``resources``. Raises UsageError."""
     return converted(file, lambda text, name: from_har(text, name, resources))
 
 
 def from_har(text: str, name: str, resources: bool = False) -> Draft:
     """One transaction a recorded page, walked in the recorded order with the recorded mean pause. Only the server that
-    was asked most is kept; images, styles and scripts only with ``resources``. A form field whose value stood in an
-    input of an earlier answer is extracted from there. Raises UsageError for what is no HAR.
+    was asked most is kept; images, styles and scripts only with ``resources``. What requests send of earlier responses
+    is extracted there. Raises UsageError for what is no HAR.
     """
     entries = _entries(text)
     origin = Counter(_origin(entry) for entry in entries).most_common(1)[0][0]
@@ -162,17 +158,15 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
         raise UsageError("the recording has no request that a scenario can hold")
     log_in, visits = _begun(pages)
     transactions: dict[str, list[dict[str, Any]]] = {}
-    inputs: dict[tuple[str, str], dict[str, Any]] = {}  # by name and value: the request that was answered with it last
-    names = Names()
-    for page in [log_in, *visits] if log_in else visits:
+    values, names = Correlation(), Names()
+    walk = [log_in, *visits] if log_in else visits
+    for entry in chain.from_iterable(walk):
+        _request(entry, values)
+    values.begin()
+    for page in walk:
         path = urlsplit(page[-1 if page is log_in else 0]["request"]["url"]).path
-        requests = []
-        for entry in page:
-            request = _request(entry, _correlate(entry, inputs, notes))
-            inputs |= dict.fromkeys(_inputs(_content(entry)), request)
-            requests.append(request)
-        transactions[names.make(path.strip("/") or "home", "page")] = requests
-    notes += _left_out(asked)
+        transactions[names.make(path.strip("/") or "home", "page")] = [_request(entry, values) for entry in page]
+    notes += [*values.notes(), *_left_out(asked)]
     places = list(transactions)
     scenario: dict[str, Any] = {"scenario": name}
     pause = _mean_pause(pages)
@@ -209,9 +203,11 @@ def _entries(text: str) -> list[dict[str, Any]]:
             if urlsplit(str(entry["request"]["url"])).scheme not in ("http", "https"):
                 continue
             str(entry["request"]["method"])
-            _headers(entry)
+            _headers(entry["request"])
             body_of(entry["request"])
-            entry["response"]["status"] = int(entry["response"]["status"] or 0)
+            response = entry["response"] = entry.get("response") or {}
+            response["status"] = int(response.get("status") or 0)
+            _headers(response)
             _content(entry)
         except KeyError as error:
             raise UsageError(f"not a HAR file: entry {number} lacks {error}") from None
@@ -273,7 +269,7 @@ def _is_prompt(redirect: Mapping[str, Any], following: Mapping[str, Any]) -> boo
 
 def _redirected(entry: Mapping[str, Any]) -> tuple[str, str] | None:
     """Method and address of the driver's next request (RFC 9110, 15.4)."""
-    status, target = int(entry["response"]["status"]), str(entry["response"].get("redirectURL") or "")
+    status, target = entry["response"]["status"], str(entry["response"].get("redirectURL") or "")
     if not target or status not in (301, 302, 303, 307, 308):
         return None
     try:
@@ -321,7 +317,7 @@ def _logs_in(entry: Mapping[str, Any]) -> bool:
     with suppress(ValueError, TypeError, RecursionError):
         names = [name for name, _ in body.fields()] or list(from_json(body.text) if "json" in body.plain else ())
     passwords = [name for name in names if _PASSWORD.search(str(name))]
-    return _method(entry) == "post" and len(passwords) == 1 and int(entry["response"]["status"]) < _STATUSES.start
+    return _method(entry) == "post" and len(passwords) == 1 and entry["response"]["status"] < _STATUSES.start
 
 
 def _signs(log_in: Sequence[Mapping[str, Any]], recorded: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -339,25 +335,51 @@ def _signs(log_in: Sequence[Mapping[str, Any]], recorded: Sequence[Mapping[str, 
     return signs
 
 
-def _request(entry: Mapping[str, Any], extracted: Mapping[str, str]) -> dict[str, Any]:
-    recorded = entry["request"]
-    request: dict[str, Any] = {_method(entry): literal(_path(recorded["url"]))}
-    given = _headers(entry)
-    headers = {name.title(): literal(given[name]) for name in _HEADERS if given.get(name, "*/*") != "*/*"}
-    body = body_of(recorded).write(extracted)
+def _request(entry: Mapping[str, Any], values: Correlation) -> dict[str, Any]:
+    recorded, response = entry["request"], entry["response"]
+    values.next(f"{_method(entry)} {_path(recorded['url'])}")
+    request: dict[str, Any] = {_method(entry): values.path(_path(recorded["url"]))}
+    headers = {}
+    for name, value in _headers(recorded).items():
+        if name in _HEADERS and value != "*/*":
+            headers[name.title()] = literal(value)
+        elif _ONCE.fullmatch(name):
+            headers[name.title()] = _UUID
+        elif _is_sent(name):
+            headers[name.title()] = values.text(" ".join(value.split()), name)
+    body = body_of(recorded).write(values)
     headers |= body.pop("headers", {})
     request |= body
     if headers:
         request["headers"] = headers
-    status = int(entry["response"]["status"])
-    if status in _STATUSES:
-        request["check"] = {"status": status}
+    if response["status"] in _STATUSES:
+        request["check"] = {"status": response["status"]}
+    answered = _headers(response)
+    if target := str(response.get("redirectURL") or answered.get("location") or ""):
+        with suppress(ValueError):
+            answered["location"] = _path(urljoin(recorded["url"], target))
+    values.response(request, answered, _content(entry), _cookies(response))
     return request
 
 
-def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
-    """The recorded headers by their names in small letters."""
-    listed = [header for header in entry["request"].get("headers") or [] if isinstance(header, Mapping)]
+def _is_sent(name: str) -> bool:
+    """Whether a header is the application's: no browser, driver or tracer sends it by itself."""
+    if name in _HEADERS or name in _DRIVERS or not re.fullmatch(r"[\w-]{1,64}", name, re.ASCII):
+        return False
+    return not (_BROWSERS.fullmatch(name) or _TRACES.fullmatch(name))
+
+
+def _cookies(response: Mapping[str, Any]) -> dict[str, str]:
+    """Names and values of the cookies that a response sets."""
+    listed = [h for h in response.get("headers") or [] if isinstance(h, Mapping)]
+    lines = [str(h.get("value", "")) for h in listed if str(h.get("name", "")).lower() == "set-cookie"]
+    pairs = (line.split(";")[0].partition("=") for text in lines for line in text.split("\n"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _headers(message: Mapping[str, Any]) -> dict[str, str]:
+    """The recorded headers of a request or response by their names in small letters."""
+    listed = [header for header in message.get("headers") or [] if isinstance(header, Mapping)]
     return {str(h.get("name", "")).lower(): str(h.get("value", "")) for h in listed}
 
 
@@ -368,44 +390,21 @@ def _left_out(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         where, body = f"{_method(entry)} {_path(entry['request']['url'])}", body_of(entry["request"])
         if body.lost:
             notes.append(f"The body of {where}{f' ({body.kind})' if body.kind else ''} was left out.")
-        status = int(entry["response"]["status"])
+        status = entry["response"]["status"]
         if status >= _STATUSES.stop:
             notes.append(f"Status {status} of {where} cannot be expected by a check.")
-    names = {name for entry in entries for name in _headers(entry) if not name.startswith(":")}
+    names = {name for entry in entries for name in _headers(entry["request"]) if not name.startswith(":")}
     names -= {*_HEADERS, *_DRIVERS}
-    if names:
-        notes.append(f"Headers of the recording that were left out: {', '.join(sorted(n.title() for n in names))}.")
-    if "cookie" in _headers(entries[0]):
+    if omitted := [name for name in names if not _is_sent(name)]:
+        notes.append(f"Headers of the recording that were left out: {', '.join(sorted(n.title() for n in omitted))}.")
+    if once := [name for name in names if _ONCE.fullmatch(name)]:
+        notes.append(f"{', '.join(sorted(n.title() for n in once))}: each request sends a value of its own.")
+    silent = sum(not entry["response"]["status"] for entry in entries)
+    if silent:
+        notes.append(f"{silent} of {len(entries)} requests have no response: what later ones send of it was not found.")
+    if "cookie" in _headers(entries[0]["request"]):
         notes.append("The recording begins with cookies, a session of the scenario without any.")
     return notes
-
-
-def _inputs(page: str) -> list[tuple[str, str]]:
-    """Names and values of the inputs of a page that a form may send back; short values recur by chance."""
-    inputs = []
-    for tag in _TAG.findall(page):
-        attributes = {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
-        if len(attributes.get("value", "")) >= _SHORTEST_SECRET and "name" in attributes:
-            inputs.append((attributes["name"], attributes["value"]))
-    return inputs
-
-
-def _correlate(
-    entry: Mapping[str, Any], inputs: Mapping[tuple[str, str], dict[str, Any]], notes: list[str]
-) -> dict[str, str]:
-    """Variables of the form's fields that an earlier page handed out in an input, which are extracted there."""
-    correlate: dict[str, str] = {}
-    fields = body_of(entry["request"]).fields()
-    counts = Counter(field for field, _ in fields)
-    for field, value in fields:
-        source = inputs.get((field, value))
-        if source is None or counts[field] > 1 or not re.fullmatch(r"[\w.:-]+", field):
-            continue
-        variable = re.sub(r"\W+", "_", field)
-        source.setdefault("extract", {})[variable] = {"css": f'input[name="{field}"]', "attribute": "value"}
-        correlate[field] = variable
-        notes.append(f"Field {field} of {_path(entry['request']['url'])} is taken from an earlier page.")
-    return correlate
 
 
 def _mean_pause(pages: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:

@@ -159,8 +159,8 @@ _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set
 _DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie")
 
 
-def of_openapi(file: Path) -> str:
-    """A scenario file from an OpenAPI description, JSON or YAML. Raises UsageError."""
+def of_openapi(file: Path) -> Draft:
+    """A scenario from an OpenAPI description, JSON or YAML. Raises UsageError."""
     return converted(file, from_openapi)
 
 

@@ -106,11 +106,11 @@ class Names:
         return unique
 
 
-def converted(file: Path, convert: Callable[[str, str], Draft]) -> str:
-    """A scenario file from what another tool saved. Raises UsageError with the file."""
+def converted(file: Path, convert: Callable[[str, str], Draft]) -> Draft:
+    """A scenario from what another tool saved. Raises UsageError with the file."""
     text = read_text(file, LARGEST_RECORDING)
     try:
-        return convert(text, Names().make(file.stem, "scenario")).text()
+        return convert(text, Names().make(file.stem, "scenario"))
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
     except RecursionError:

@@ -204,8 +204,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "drivers": ("load", "brokerage-ping", *LOAD, "--check", "--drivers", "FILE.yaml"),
     "groups": ("figures", "quickstart", "--groups-file", "FILE"),
     "table": ("figures", "FILE.csv"),
-    "har": ("scenario", "from-har", "FILE"),
-    "openapi": ("scenario", "from-openapi", "FILE"),
+    "recording": ("scenario", "from", "FILE"),
     "collector's log": ("gc", "FILE"),
 }
 FEED = "scenario: x\nfeeds: { f: { csv: FILE } }\nmix: { a: 1 }\ntransactions: { a: [{ get: '/${f.x}' }] }\n"

@@ -151,8 +151,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
     ],
     "mcp": [("absent.yaml", USAGE), ("small.yaml --session A", USAGE)],
     "record": [("--json=many", USAGE)],
-    "scenario from-har": [("absent.har", USAGE)],
-    "scenario from-openapi": [("absent.yaml", USAGE)],
+    "scenario from": [("absent.har", USAGE)],
     "gc": [("absent.log", USAGE), ("pauses.log", DONE), ("silent.log", NO_ANSWER), ("silent.log --json", NO_ANSWER)],
 }
 SILENT = "[2026-01-01T10:00:00.000+0000][0.005s][info][gc] Using G1\n"

@@ -102,7 +102,7 @@ def test_a_visit_becomes_a_scenario_below_the_application_s_root(
     proxy: Any, shop: ThreadingHTTPServer, tmp_path: Path
 ) -> None:
     visit(proxy)
-    text = of_recording(proxy, "Visit 1")
+    text = of_recording(proxy, "Visit 1").text()
     found = YAML(typ="safe").load(text)
     assert found["scenario"] == "visit-1"
     first, second = found["transactions"].values()
