@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
+import yaml as libyaml
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError, SafeConstructor
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -18,10 +20,8 @@ from ruamel.yaml.events import (
     NodeEvent,
     ScalarEvent,
 )
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.resolver import VersionedResolver
 
-from leadline.model.errors import UsageError, shortened
+from leadline.model.errors import UsageError, quoted, shortened
 
 _NUMBER = re.compile(r"[-+]?(?:0[xob][0-9a-fA-F_]+|[0-9][0-9_]*)|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|nan)", re.IGNORECASE)
@@ -42,48 +42,35 @@ class Limits:
 
 
 SMALL = Limits()  # what people write
-SCENARIO = Limits(characters=1024**2, values=25_000, depth=100, scalar=256 * 1024, texts=True)  # read in a second
-LARGE = Limits(characters=4 * 1024**2, values=20_000, depth=100, scalar=1024**2, tags=True)  # what programs write
-
-
-class _Texts(VersionedResolver):
-    """Leaves every scalar the text it is in the file: ``01234``, ``1.10``, ``null``."""
-
-    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        return self.DEFAULT_SCALAR_TAG if kind is ScalarNode else super().resolve(kind, value, implicit)
-
-
-class _Dates(SafeConstructor):
-    """Dates and times stay texts."""
-
-
-_Dates.add_constructor("tag:yaml.org,2002:timestamp", SafeConstructor.construct_yaml_str)
+# What programs write: read by libyaml, in ten seconds.
+SCENARIO = Limits(characters=16 * 1024**2, values=1_000_000, depth=100, scalar=256 * 1024, texts=True)
+LARGE = Limits(characters=48 * 1024**2, values=2_000_000, depth=100, scalar=1024**2, tags=True)
 
 
 def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -> Any:
-    """The tree of YAML text, None for an empty one. Raises UsageError of one line with ``source:line``."""
+    """The tree of YAML text, None for an empty one; in plain dicts and lists where it is ``safe``, or large.
+    Raises UsageError of one line with ``source:line``.
+    """
     text = text.removeprefix("\ufeff")
     if len(text) > limits.characters:
         raise UsageError(f"{source}: {len(text):,} characters; at most {limits.characters:,} are read")
     try:
-        yaml = YAML(typ=typ, pure=True)
+        if typ == "safe" or limits.texts or limits.tags:
+            return _large(text, source, limits)
+        yaml = YAML(pure=True)
         yaml.preserve_quotes = True
         yaml.composer.warn_double_anchors = False  # the later one holds, as YAML has it
-        if limits.texts:
-            yaml.Resolver = _Texts
-        elif typ == "safe":
-            yaml.Constructor = _Dates
         _checked(yaml, source, limits)
         return yaml.load(text)
     except UsageError:
         raise
-    except MarkedYAMLError as error:
+    except (MarkedYAMLError, libyaml.MarkedYAMLError) as error:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(str(error.problem or error.context).split())
         if isinstance(error, DuplicateKeyError):  # the values are left out: it may be another file than was meant
             reason = reason.partition(" with value ")[0]
         raise UsageError(f"{source}:{mark.line + 1 if mark else 1}: {shortened(reason, 160)}") from error
-    except YAMLError as error:  # characters that no YAML file holds
+    except (YAMLError, libyaml.YAMLError) as error:  # characters that no YAML file holds
         at = getattr(error, "position", None)
         line = text.count("\n", 0, at) + 1 if isinstance(at, int) else 1
         reason = getattr(error, "reason", None) or str(error)
@@ -91,6 +78,80 @@ def load_yaml(text: str, source: str, limits: Limits = SMALL, typ: str = "rt") -
     except Exception as error:  # the reader's own faults, such as a date without such a day
         reason = " ".join(str(error).split())
         raise UsageError(f"{source}: not YAML that can be read: {shortened(reason, 160)}") from error
+
+
+def _large(text: str, source: str, limits: Limits) -> Any:
+    """The tree, built of the events of libyaml after each is checked; the first document of several."""
+    check, documents = _Check(source, limits), 0
+    root: Any = None
+    anchors: dict[str, Any] = {}
+    text = _SURROGATES.sub(_joined, text)
+    above: list[tuple[Any, list[Any]]] = []  # open lists and mappings, and the key that waits for its value
+    for event in libyaml.parse(text, Loader=getattr(libyaml, "CSafeLoader", libyaml.SafeLoader)):
+        check(event)
+        documents += isinstance(event, libyaml.DocumentStartEvent)
+        if documents > 1:
+            raise UsageError(f"{source}:{event.start_mark.line + 1}: a second document; one is read")
+        if isinstance(event, libyaml.CollectionEndEvent):
+            closed, _ = above.pop()
+            if isinstance(closed, dict) and isinstance(merged := closed.get("<<"), dict):
+                del closed["<<"]
+                closed |= {key: value for key, value in merged.items() if key not in closed}
+            continue
+        if not isinstance(event, libyaml.NodeEvent):
+            continue
+        value = anchors[event.anchor] if isinstance(event, libyaml.AliasEvent) else _value(event, limits)
+        if event.anchor:
+            anchors[event.anchor] = value
+        container, keys = above[-1] if above else (None, [])
+        if container is None:
+            root = value
+        elif isinstance(container, list):
+            container.append(value)
+        elif keys:
+            container[keys.pop()] = value
+        elif isinstance(value, dict | list) or value in container:
+            what = "a key that is no text" if isinstance(value, dict | list) else f"found duplicate key {quoted(value)}"
+            raise UsageError(f"{source}:{event.start_mark.line + 1}: {what}")
+        else:
+            keys.append(value)
+        if isinstance(event, libyaml.CollectionStartEvent):
+            above.append((value, []))
+    return root
+
+
+def _joined(match: re.Match[str]) -> str:
+    """Halves of characters as JSON writes them, which are none in YAML."""
+    text: str = json.loads(f'"{match[0]}"')
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_SURROGATES = re.compile(r"(?<!\\)(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+")
+_CORE = {"": None, "~": None, "null": None, "true": True, "false": False}
+_CORE |= {form(word): value for word, value in _CORE.items() for form in (str.title, str.upper)}
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+def _value(event: libyaml.NodeEvent, limits: Limits) -> Any:
+    """An empty list or mapping; a scalar by YAML 1.2's core schema, in which dates are texts. Raises ValueError for a
+    tag that its text does not fit.
+    """
+    if not isinstance(event, libyaml.ScalarEvent):
+        return {} if isinstance(event, libyaml.MappingStartEvent) else []
+    text: str = event.value
+    tag = (event.tag or "").rpartition(":")[2]
+    if tag == "int":
+        return int(text.replace("_", ""), 0)
+    if tag == "float":
+        return float(text)
+    if limits.texts or not event.implicit[0]:
+        return text
+    if text in _CORE:
+        return _CORE[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, 10 if text.lstrip("-+").isdecimal() else 0)
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan")) if _FLOAT.fullmatch(text) else text
 
 
 class _Check:
@@ -102,18 +163,18 @@ class _Check:
         self._open: list[tuple[str | None, int]] = []  # anchor and values before it
         self._values = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Any) -> None:
         place, limits = f"{self._source}:{event.start_mark.line + 1}", self._limits
-        if isinstance(event, AliasEvent):
+        if isinstance(event, AliasEvent | libyaml.AliasEvent):
             self._values += self._aliased(event.anchor, place)
-        elif isinstance(event, NodeEvent):
+        elif isinstance(event, NodeEvent | libyaml.NodeEvent):
             self._values += 1
             _check_node(event, place, limits)
-            if isinstance(event, CollectionStartEvent):
+            if isinstance(event, CollectionStartEvent | libyaml.CollectionStartEvent):
                 self._open.append((event.anchor, self._values - 1))
             elif event.anchor:
                 self._sizes[event.anchor] = 1
-        elif isinstance(event, CollectionEndEvent):
+        elif isinstance(event, CollectionEndEvent | libyaml.CollectionEndEvent):
             anchor, before = self._open.pop()
             if anchor:
                 self._sizes[anchor] = self._values - before
@@ -144,18 +205,18 @@ def _checked(yaml: YAML, source: str, limits: Limits) -> None:
     parser.get_event = get_event
 
 
-def _check_node(event: NodeEvent, place: str, limits: Limits) -> None:
+def _check_node(event: Any, place: str, limits: Limits) -> None:
     tag = getattr(event, "tag", None)
     if tag is not None and not limits.tags:
         raise UsageError(f"{place}: the tag {shortened(str(tag), 40)}: tags are not read here")
-    if not isinstance(event, ScalarEvent):
+    if not isinstance(event, ScalarEvent | libyaml.ScalarEvent):
         return
     value = event.value.replace("\a", "") if event.style == ">" else event.value  # the parser's marks of folds
     if len(value) > limits.scalar:
         raise UsageError(f"{place}: a text of {len(value):,} characters; at most {limits.scalar:,} are read")
     if limits.texts:
         return
-    plain = event.style is None and event.implicit[0]
+    plain = not event.style and event.implicit[0]
     if plain and len(value) > _LONGEST_NUMBER and _NUMBER.fullmatch(value):
         raise UsageError(f"{place}: a number of {len(value):,} digits: at most {_LONGEST_NUMBER} are read")
     if limits.tags:

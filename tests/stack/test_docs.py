@@ -67,6 +67,7 @@ ELSEWHERE = {
     "leadline down": "tests/stack/test_commands.py",
     "leadline kernels": "tests/stack/test_kernels.py",
     "leadline load": "tests/stack/test_commands.py",
+    "leadline scenario": "tests/unit/load/test_load_replay.py, test_load_convert.py",
     "leadline stack": "tests/stack/test_own_application.py",
     "leadline record": "tests/browser/test_application_browser.py",
     "leadline lab init": "tests/stack/test_team_lab.py",

@@ -17,13 +17,13 @@ def of_file(file: Path, resources: bool = False) -> Draft:
     """A scenario from a file of any format that is read here; images, styles and scripts only with ``resources``.
     Raises UsageError with the file.
     """
-    return converted(file, lambda text, name: _converted(text, name, resources))
+    return converted(file, lambda text, name: _converted(text, name, resources, file.parent))
 
 
-def _converted(text: str, name: str, resources: bool) -> Draft:
+def _converted(text: str, name: str, resources: bool, folder: Path) -> Draft:
     head = text[:_HEAD].removeprefix("\ufeff").lstrip()
     if re.match(r'\{\s*"log"\s*:', head) or re.search(r'"entries"\s*:', head):
         return from_har(text, name, resources)
     if re.search(r"""^[\s{]*["']?(openapi|swagger)["']?\s*:""", head, re.MULTILINE):
-        return from_openapi(text, name)
+        return from_openapi(text, name, folder)
     raise UsageError("neither a HAR file (`log`) nor an OpenAPI description (`openapi`, `swagger`)")

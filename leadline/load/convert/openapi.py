@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from leadline.load.convert.write import Draft, Names, converted, literal, literals
+from leadline.host.textfile import read_text
+from leadline.load.convert.pattern import matching
+from leadline.load.convert.write import LARGEST_RECORDING, Draft, Names, converted, literal, literals
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.received import from_json
 from leadline.model.yamltext import LARGE, load_yaml
@@ -34,6 +37,7 @@ class Examples:
         self._resolve = resolve
         self._left = 0
         self._cut = False  # something lies deeper than was looked
+        self.unmatched = False  # a text does not match its pattern
 
     def of(self, schema: Any) -> Any:
         """A value the schema takes; numbers and texts without an example are templates that draw one. A schema within
@@ -67,9 +71,15 @@ class Examples:
         for key in ("examples", "enum"):
             if isinstance(schema.get(key), list) and schema[key]:
                 return literals(schema[key][0])
+        mapping = _rule(schema.get("discriminator"))[1].values()
+        if mapping and not {"oneOf", "anyOf", "allOf"} & schema.keys() and above.isdisjoint(mapping):
+            return self._value(
+                {"$ref": next(iter(mapping))}, depth, wanted, above - {reference}
+            )  # one of those that extend it
         parts = [*(schema.get("allOf") or []), *(schema[key][0] for key in ("oneOf", "anyOf") if schema.get(key))]
         wanted = wanted.union(_required(schema) or [], *(_required(self._resolve(part)) or [] for part in parts))
         values = [self._value(part, depth, wanted, above) for part in parts]
+        values += self._discriminated(schema, reference, parts)
         kind = schema.get("type")
         kind = next((k for k in kind if k != "null"), None) if isinstance(kind, list) else kind
         objects = [value for value in values if isinstance(value, Mapping)]
@@ -84,13 +94,18 @@ class Examples:
             return values[0]
         if kind == "array":
             self._cut |= depth < 0
-            item = None if depth < 0 else self._value(schema.get("items"), depth - 1, frozenset(), above)
-            return [] if item is None else [item]
+            count = schema.get("minItems") if isinstance(schema.get("minItems"), int) else 1
+            items = (self._value(schema.get("items"), depth - 1, frozenset(), above) for _ in range(max(count, 1)))
+            return [] if depth < 0 else [item for item in items if item is not None]
         if kind in ("integer", "number"):
             low, high = _bounds(schema)
             return f"${{number:${{random:{low}:{high}}}}}"
         if kind == "boolean":
             return True
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and (text := matching(pattern, *_lengths(schema))) is not None:
+            return text
+        self.unmatched |= isinstance(pattern, str)
         forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
         forms["uuid"] = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
         return forms.get(str(schema.get("format")), f"${{hex:{_length(schema)}}}")
@@ -112,6 +127,30 @@ class Examples:
                 property_values[str(name)] = value
         return property_values
 
+    def _discriminated(self, schema: Mapping[str, Any], reference: Any, parts: Sequence[Any]) -> list[dict[str, str]]:
+        """The property that says which of several schemas this is: the first of its own choice (``oneOf``), or the one
+        at ``reference`` that extends another (``allOf``).
+        """
+        references = [part.get("$ref") for part in parts if isinstance(part, Mapping)]
+        rules = [(schema.get("discriminator"), target) for target in references[len(schema.get("allOf") or []) :]]
+        rules += [(self._resolve(part).get("discriminator"), reference) for part in schema.get("allOf") or []]
+        names = []
+        for rule, target in rules:
+            name, mapping = _rule(rule)
+            if isinstance(name, str) and isinstance(target, str):
+                short = target.rpartition("/")[2]
+                key = next((key for key, value in mapping.items() if value in (target, short)), short)
+                names.append({name: literal(str(key))})
+        return names
+
+
+def _rule(rule: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Property and mapping of a discriminator, which is the property in version 2."""
+    if not isinstance(rule, Mapping):
+        return rule, {}
+    mapping = rule.get("mapping")
+    return rule.get("propertyName"), mapping if isinstance(mapping, Mapping) else {}
+
 
 def _required(schema: Mapping[str, Any]) -> list[str] | None:
     names = schema.get("required")
@@ -127,11 +166,17 @@ def _bounds(schema: Mapping[str, Any]) -> tuple[int, int]:
     return low, max(low, 1000 if high is None else high)
 
 
+def _lengths(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Least and largest number of characters of a text."""
+    low, high = (schema.get(key) for key in ("minLength", "maxLength"))
+    low = max(0, min(low, _LONGEST)) if isinstance(low, int) else 0
+    return low, max(0, min(high, _LONGEST)) if isinstance(high, int) else _LONGEST
+
+
 def _length(schema: Mapping[str, Any]) -> int:
     """Characters of a text: 8, or as near to it as the schema allows."""
-    low, high = (schema.get(key) for key in ("minLength", "maxLength"))
-    length = max(8, low) if isinstance(low, int) else 8
-    return min(_LONGEST, max(0, min(length, high) if isinstance(high, int) else length))
+    low, high = _lengths(schema)
+    return min(max(8, low), high)
 
 
 def _limit(value: Any, exclusive: Any, inwards: int) -> int | None:
@@ -151,6 +196,7 @@ def _whole(value: Any, inwards: int, beyond: bool) -> int | None:
     return nearest + inwards if beyond and nearest == bounded else nearest
 
 
+_MOST_FILES = 1_000
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 _ANY = 2
@@ -161,36 +207,78 @@ _DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie
 
 def of_openapi(file: Path) -> Draft:
     """A scenario from an OpenAPI description, JSON or YAML. Raises UsageError."""
-    return converted(file, from_openapi)
+    return converted(file, lambda text, name: from_openapi(text, name, file.parent))
 
 
-def from_openapi(text: str, name: str) -> Draft:
+def from_openapi(text: str, name: str, folder: Path | None = None) -> Draft:
     """One transaction an operation, reads ten times as often as writes and deletions never until their weight is
-    raised. Values come from examples, defaults and enumerations, else they are drawn by type. Raises UsageError for
-    what is no OpenAPI description.
+    raised. Values come from examples, defaults and enumerations, else they are drawn by type. References lead to files
+    in ``folder``. Raises UsageError for what is no OpenAPI description.
     """
-    document = _document(text)
+    document = _document(text, "no JSON, as YAML")
     if not isinstance(document, Mapping) or not ("openapi" in document or "swagger" in document):
         raise UsageError("not an OpenAPI description: it has neither `openapi` nor `swagger` (the version)")
     version = str(document.get("openapi", document.get("swagger")))
     if not version.startswith(("2.", "3.")):
         raise UsageError(f"OpenAPI {shortened(str(version))}: only 2.0 and 3.x are read")
-    return _Converter(document).draft(name)
+    return _Converter(document, folder).draft(name)
 
 
-def _document(text: str) -> Any:
+def _document(text: str, what: str) -> Any:
     """JSON is read as such: YAML has no pairs of surrogates."""
     try:
         return from_json(text)
     except ValueError:
-        return load_yaml(text, "no JSON, as YAML", LARGE, "safe")
+        return load_yaml(text, what, LARGE)
+
+
+def _moved(tree: Any, file: str) -> Any:
+    """A tree of ``file`` whose references lead to the same places from the folder of the first file."""
+    if isinstance(tree, list):
+        return [_moved(item, file) for item in tree]
+    if not isinstance(tree, Mapping):
+        return tree
+    moved = {key: _moved(item, file) for key, item in tree.items()}
+    if isinstance(reference := moved.get("$ref"), str):
+        moved["$ref"] = _reference(reference, file)
+    if isinstance(mapping := moved.get("mapping"), dict):
+        moved["mapping"] = {key: _reference(value, file) for key, value in mapping.items()}
+    return moved
+
+
+def _reference(reference: Any, file: str) -> Any:
+    """A reference in ``file``, as it is written in the first file."""
+    if not isinstance(reference, str) or "://" in reference or not re.search(r"[/#.]", reference):
+        return reference
+    path, mark, pointer = reference.partition("#")
+    return (posixpath.normpath(posixpath.join(posixpath.dirname(file), path)) if path else file) + mark + pointer
 
 
 class _Converter:
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], folder: Path | None) -> None:
         self._document = document
+        self._folder = folder
+        self._files: dict[str, Any] = {}  # by path below the folder
+        self._characters = 0
         self._notes: list[str] = []  # what was left out
         self._examples = Examples(self._resolve)
+
+    def _file(self, reference: str) -> Any:
+        """The document that a reference names, read once. Raises UsageError."""
+        file = posixpath.normpath(unquote(reference.partition("#")[0]))
+        if file in self._files:
+            return self._files[file]
+        where = f"reference {quoted(reference)}"
+        if self._folder is None or "://" in reference or file.startswith(("/", "..")):
+            raise UsageError(f"{where}: only references to files in the folder of the first one are followed")
+        if not (path := self._folder / file).resolve().is_relative_to(self._folder.resolve()):
+            raise UsageError(f"{where}: it leads out of the folder of the first file")
+        text = read_text(path, LARGEST_RECORDING)
+        self._characters += len(text)
+        if self._characters > LARGE.characters or len(self._files) == _MOST_FILES:
+            raise UsageError(f"{where}: more than {_MOST_FILES:,} files or {LARGE.characters:,} characters in all")
+        self._files[file] = _moved(_document(text, str(path)), file)
+        return self._files[file]
 
     def draft(self, name: str) -> Draft:
         transactions: dict[str, list[dict[str, Any]]] = {}
@@ -221,6 +309,8 @@ class _Converter:
             or self._get("securityDefinitions")
         ):
             notes.append("The interface asks for credentials: add a login or a header.")
+        if self._examples.unmatched:
+            notes.append("Some texts do not match their `pattern`: give those an example.")
         notes += self._notes
         return Draft({"scenario": name, "mix": mix, "transactions": transactions}, notes)
 
@@ -235,8 +325,8 @@ class _Converter:
         parts = (self._document.get("host"), self._document.get("basePath"))
         return " ".join(str(url or "".join(str(part) for part in parts if part)).split())
 
-    def _get(self, *keys: str) -> Any:
-        value: Any = self._document
+    def _get(self, *keys: str, root: Any = None) -> Any:
+        value: Any = self._document if root is None else root
         for key in keys:
             if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
                 value = value[int(key)]
@@ -259,17 +349,16 @@ class _Converter:
                     yield f"/{str(path).lstrip('/')}", method, operation, shared
 
     def _resolve(self, value: Any) -> Mapping[str, Any]:
-        """The value, local references followed."""
+        """The value, references followed."""
         for _ in range(10):
             if not isinstance(value, Mapping):
                 return {}
             reference = value.get("$ref")
             if not isinstance(reference, str):
                 return value
-            if not reference.startswith("#/"):
-                raise UsageError(f"reference {quoted(reference)}: only references within the file are followed")
-            keys = [token.replace("~1", "/").replace("~0", "~") for token in unquote(reference[2:]).split("/")]
-            value = self._get(*keys)
+            root = None if reference.startswith("#") else self._file(reference)
+            tokens = unquote(reference.partition("#")[2]).split("/")[1:]
+            value = self._get(*(token.replace("~1", "/").replace("~0", "~") for token in tokens), root=root)
             if value is None:
                 raise UsageError(f"reference {quoted(reference)} leads nowhere")
         return {}

@@ -111,7 +111,7 @@ def test_a_profile_is_planned() -> None:
         ("workload.timeout=0", "workload.timeout: 0s is not between 1ms and 1h"),
         ("workload.users=1000000000000", "workload.users: 1,000,000,000,000 is not between 1 and 1,000,000"),
         ("workload.users=true", "workload.users: true is a switch; a number is wanted"),
-        ("workload.users=[", "expected the node content"),
+        ("workload.users=[", "did not find expected node content"),
         ("workload.users=" + "[" * 600, "more than 40 lists and mappings in each other"),
         ("workload.users=" + "9" * 5000, "a number of 5,000 digits"),
         ("workload.users=0x" + "f" * 5000, "a number of 5,002 digits"),
