@@ -2,10 +2,12 @@
 
 mod connection;
 mod embedded;
+mod events;
 mod pace;
 mod pool;
 mod refusals;
 mod shared_h2;
+mod sockets;
 mod state;
 mod streams;
 mod transactions;
@@ -110,6 +112,8 @@ struct Slot {
     connection: Connection,
     /// Further connections, for what pages embed.
     extra_connections: Vec<u32>,
+    /// The further connection that is the session's WebSocket.
+    socket: Option<u32>,
     /// The next transaction: when it may start and when it is due, and was before it was put on the grid.
     start_at: u64,
     due: u64,
@@ -138,6 +142,8 @@ pub struct Engine<'a> {
     reading: Reading,
     measurement: Measurement,
     scratch: Vec<u8>,
+    /// The longest time of a request.
+    patience: u64,
 }
 
 impl<'a> Engine<'a> {
@@ -155,6 +161,7 @@ impl<'a> Engine<'a> {
             reading: Reading::new(scenario),
             measurement: Measurement::new(scenario, settings, outlet),
             scratch: Vec::new(),
+            patience: settings.timeout.max(scenario.longest_wait()),
         })
     }
 
@@ -208,7 +215,7 @@ impl<'a> Engine<'a> {
     /// When what is still in flight is given up.
     fn last_moment(&self) -> u64 {
         let phases = &self.settings.phases;
-        phases.steady_end() + phases.ramp_down.max(self.settings.timeout)
+        phases.steady_end() + phases.ramp_down.max(self.patience)
     }
 
     /// Ends the slice at each boundary passed by `now`.
@@ -261,13 +268,18 @@ impl<'a> Engine<'a> {
             let live = |line: u32, request: u64| awaits(slots, extra, line, request);
             let Some((line, _)) = self.connections.deadlines.pop_expired(now, live) else { return Ok(()) };
             let owner = self.owner(line);
+            if self.listened(line, end) {
+                continue;
+            }
             if self.shares_h2() {
                 self.overdue(line);
             } else {
-                let host = if self.line(owner).h2.is_some() { owner } else { line };
+                let own = self.line(owner).h2.is_none() || self.line(line).web.is_some();
+                let host = if own { line } else { owner };
                 self.line(host).close();
             }
-            self.end(owner, Outcome::Failed(ErrorKind::Timeout), "no complete response in time", end);
+            let message = self.slots[owner as usize].session.lacking(self.scenario);
+            self.end(owner, Outcome::Failed(ErrorKind::Timeout), &message, end);
         }
     }
 

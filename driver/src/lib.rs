@@ -6,6 +6,7 @@ pub mod cli;
 pub mod control;
 pub mod engine;
 pub mod feeds;
+pub mod grpc;
 pub mod http;
 pub mod measure;
 pub mod merge;

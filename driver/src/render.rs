@@ -12,6 +12,8 @@ pub enum RenderError {
     Exhausted(String),
     /// A link to another server.
     Elsewhere(String),
+    /// JSON that is no such message of gRPC.
+    NoMessage(String),
     /// Loops that went round and never came to a request.
     Rounds(u32),
 }
@@ -23,6 +25,7 @@ impl fmt::Display for RenderError {
             RenderError::NotANumber(text) => write!(f, "`{text}` is not a whole number"),
             RenderError::Exhausted(feed) => write!(f, "feed `{feed}` has no free row left"),
             RenderError::Elsewhere(link) => write!(f, "`{link}` leads to another server"),
+            RenderError::NoMessage(error) => f.write_str(error),
             RenderError::Rounds(most) => write!(f, "{most} rounds of loops without a request"),
         }
     }

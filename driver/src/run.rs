@@ -16,7 +16,7 @@ use crate::measure::{document, earlier};
 use crate::scenario::{read, Populations, Scenario};
 use crate::sys::idle::{self, CpuLatency};
 use crate::sys::process::{catch_signals, raise_file_limit, raise_priority_of_thread, Cpu, Scheduling};
-use crate::transport::Transport;
+use crate::transport::{Http, Transport};
 use crate::units::seconds;
 use crate::Failure;
 use std::io::Write;
@@ -79,6 +79,14 @@ fn time_to_act(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> 
 }
 
 fn enough_files(scenario: &Scenario, settings: &Settings) -> Result<(), Failure> {
+    let transport = &settings.transport;
+    if scenario.has_calls() && (transport.http == Http::One || transport.http == Http::Auto && transport.tls.is_none())
+    {
+        return Err(Failure::Usage("gRPC goes over HTTP/2: add --http 2".into()));
+    }
+    if scenario.has_sockets() && settings.transport.shared.is_some() {
+        return Err(Failure::Usage("a WebSocket belongs to one session: leave out --connections shared".into()));
+    }
     let limit = raise_file_limit();
     let needed = needs(settings) * u64::from(scenario.connections());
     let needed = needed.min(settings.transport.most_shared().unwrap_or(u64::MAX));

@@ -1,6 +1,7 @@
 //! One session: what it knows, and what a response means for it. No input or output here.
 
 use crate::feeds::{Feeds, Held};
+use crate::grpc;
 use crate::http::cookies::Jar;
 use crate::http::request::{self, Place, Sent};
 use crate::http::response::{Head, Parser};
@@ -9,7 +10,7 @@ use crate::measure::{ErrorKind, Outcome};
 use crate::plan::Plan;
 use crate::random::{Random, Stream};
 use crate::render::RenderError;
-use crate::scenario::{Checks, Method, Request, Response, Scenario, WhenMissing, MOST_TIMES};
+use crate::scenario::{Body, Checks, Method, Request, Response, Scenario, Wait, WhenMissing, MOST_TIMES};
 use crate::select::base_of;
 use crate::template::{Template, Values};
 use memchr::memmem;
@@ -29,6 +30,13 @@ pub struct Running {
     pub due: u64,
     /// The moment the loop took it up.
     pub taken: u64,
+    /// The moment its next request is due; None where that is when it is sent.
+    pub next_due: Option<u64>,
+    /// Since when the current step waits for events or messages.
+    pub since: u64,
+    /// When the request or message was due that the next wait is about.
+    pub asked: Option<u64>,
+    pub waited: Waited,
     /// The moment its first byte was sent.
     pub first_byte: Option<u64>,
     /// The moment the last byte of the last response was here.
@@ -49,6 +57,17 @@ pub struct Running {
     pub again: bool,
 }
 
+/// Events or messages that counted since the current step began.
+#[derive(Debug, Default)]
+pub struct Waited {
+    pub count: u32,
+    /// When the last one came, and the longest time between two, nanoseconds.
+    pub last: Option<u64>,
+    pub longest: u64,
+    /// Of the last one.
+    pub data: Vec<u8>,
+}
+
 impl Running {
     /// A transaction that was due at `due` and is taken up at `now`; its first request is a `method`.
     pub fn new(transaction: usize, due: u64, now: u64, method: Method) -> Self {
@@ -58,6 +77,10 @@ impl Running {
             redirects: 0,
             due,
             taken: now,
+            next_due: Some(due),
+            since: due,
+            asked: None,
+            waited: Waited::default(),
             first_byte: None,
             last_byte: None,
             blocked: 0,
@@ -69,6 +92,13 @@ impl Running {
             rounds: Vec::new(),
             again: false,
         }
+    }
+}
+
+impl Waited {
+    /// How many came of those waited for, in `what` circumstances.
+    pub fn of(&self, wait: &Wait, what: &str) -> String {
+        format!("{} of {} {what}", self.count, wait.count)
     }
 }
 
@@ -261,6 +291,16 @@ impl Session {
         request::write(out, scratch, &place, scenario, request, &mut values)
     }
 
+    /// Writes the message that the current step sends.
+    pub fn message(&mut self, scenario: &Scenario, out: &mut Vec<u8>) -> Result<(), RenderError> {
+        out.clear();
+        let Some(running) = &self.running else { return Ok(()) };
+        match &scenario.transactions[running.transaction].requests[running.step].body {
+            Body::Text(template) | Body::Json(template) => template.render(&mut self.values().0, out),
+            Body::None | Body::Form(_) | Body::Grpc(..) => Ok(()),
+        }
+    }
+
     /// Writes the GET for something that a page embeds.
     pub fn resource(
         &mut self,
@@ -321,15 +361,64 @@ impl Session {
                 return fail(ErrorKind::of_status(status), &format!("status {status}"));
             }
         }
-        let verdict = self.judge_content(request, transaction.when_missing, parser);
+        if let (Some(wait), Some(running)) = (&request.wait, &self.running) {
+            if !parser.head.event_stream {
+                let wanted = if request.method_of.is_some() { "application/grpc" } else { "text/event-stream" };
+                return fail(ErrorKind::Event, &format!("no event stream: its Content-Type is not {wanted}"));
+            }
+            if let (Some(_), false) = (&request.method_of, parser.waiting()) {
+                let accepted = &request.checks.grpc_status;
+                match grpc::outcome(&parser.head.fields) {
+                    None => return fail(ErrorKind::Protocol, "no grpc-status in the trailers"),
+                    Some((0, _)) if accepted.is_empty() || accepted.contains(&0) => {}
+                    Some((code, _)) if accepted.contains(&code) => return Verdict::Done,
+                    Some((_, words)) => return fail(ErrorKind::Grpc, &words),
+                }
+            }
+            if running.waited.count < wait.count {
+                return fail(ErrorKind::Event, &running.waited.of(wait, "events when the stream ended"));
+            }
+        }
+        let verdict = self.judge_content(request, transaction.when_missing, &parser.head.fields, &parser.body);
         if let (Verdict::Done, true, Some(running)) = (&verdict, transaction.has_links, &mut self.running) {
             running.base = base_of(&parser.body);
         }
         verdict
     }
 
-    fn judge_content(&mut self, request: &Request, when_missing: WhenMissing, parser: &Parser) -> Verdict {
-        let (checks, body, headers) = (&request.checks, &parser.body[..], &parser.head.fields[..]);
+    /// Whether an event or message is one that `wait` is for.
+    pub fn counts(&mut self, wait: &Wait, kind: &[u8], data: &[u8]) -> Result<bool, RenderError> {
+        if wait.kind.as_ref().is_some_and(|wanted| wanted.as_bytes() != kind) {
+            return Ok(false);
+        }
+        let json = (!wait.matching.json.is_empty()).then(|| serde_json::from_slice::<Value>(data).ok()).flatten();
+        let response = Response { headers: &[], body: data, json: json.as_ref() };
+        Ok(self.check(&wait.matching, &response)?.is_none())
+    }
+
+    /// Takes in the messages of a WebSocket that the current step waited for, the last one of them.
+    pub fn judge_message(&mut self, scenario: &Scenario) -> Verdict {
+        let Some(running) = &mut self.running else { return Verdict::Done };
+        let transaction = &scenario.transactions[running.transaction];
+        let (data, step) = (std::mem::take(&mut running.waited.data), running.step);
+        self.judge_content(&transaction.requests[step], transaction.when_missing, &[], &data)
+    }
+
+    /// Whether the headers of a response that opens a WebSocket are as the current step wants them.
+    pub fn judge_opening(&mut self, scenario: &Scenario, headers: &[(String, Vec<u8>)]) -> Verdict {
+        let Some(running) = &self.running else { return Verdict::Done };
+        let transaction = &scenario.transactions[running.transaction];
+        self.judge_content(&transaction.requests[running.step], transaction.when_missing, headers, &[])
+    }
+
+    fn judge_content(
+        &mut self,
+        request: &Request,
+        when_missing: WhenMissing,
+        headers: &[(String, Vec<u8>)],
+        body: &[u8],
+    ) -> Verdict {
+        let checks = &request.checks;
         let json = request.needs_json().then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
         let response = Response { headers, body, json: json.as_ref() };
         match self.check(checks, &response) {

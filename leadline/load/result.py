@@ -15,21 +15,9 @@ from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.received import reading, typed
 
 REPLACE = "--replace"
-FILES = (
-    "summary.json",
-    "summary.json.part",
-    "seconds.csv",
-    "outcomes.csv",
-    "driver.csv",
-    "transactions.csv",
-    "response.hlog",
-    "service.hlog",
-    "connect.hlog",
-    "blocked.hlog",
-    "steady.hlog",
-    "knee.json",
-    "host.json",
-)
+_LOGS = ("response", "service", "connect", "blocked", "first_byte", "first_event", "gap", "steady")
+_TABLES = ("summary.json", "summary.json.part", "seconds.csv", "outcomes.csv", "driver.csv", "transactions.csv")
+FILES = (*_TABLES, *(f"{name}.hlog" for name in _LOGS), "knee.json", "host.json")
 _RUNS = ("drivers/*", "step-[0-9]*-[0-9]*", "confirm-[0-9]*-[0-9]*")  # directories of single runs
 RAW, STARTED = "raw", "started"  # a generator's own files; the mark of its start
 
@@ -110,10 +98,12 @@ class TransactionResult:
     service_ms: Latency  # from its first byte sent
     connect_ms: Latency = NOTHING  # making connections, in transactions that made any
     blocked_ms: Latency = NOTHING  # waiting for connections
-    unanswered: int = (
-        0  # timed out, or under way at the end: in the response times with what is known, at least so long
-    )
+    first_byte_ms: Latency = NOTHING  # of each request, from when it was due
+    first_event_ms: Latency = NOTHING  # of each wait for events or messages
+    gap_ms: Latency = NOTHING  # from one of those to the next
+    unanswered: int = 0  # timed out, or under way at the end: in the response times, at least so long
     response_at_least: tuple[str, ...] = ()  # figures that are lower bounds for that reason
+    times_at_least: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same of first bytes, events, gaps
     dropped: int = 0  # arrivals that were never started, where this is of all transactions
 
 
@@ -155,6 +145,8 @@ class Requests:
     sent: int = 0  # the same one again included
     repeated: int = 0  # which the server had not looked at
     logins_again: int = 0  # of users who were logged out
+    events: int = 0  # of streams, and messages of WebSockets
+    messages_sent: int = 0
     unmade: int = 0  # connections for which this host had no port, open file or memory left
 
 

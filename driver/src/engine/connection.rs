@@ -5,6 +5,7 @@ mod receiving;
 
 use super::pool::{Lease, SHARED};
 use super::refusals::Refusals;
+use super::sockets::Web;
 use super::{Engine, ExtraConnection, SharedH2, Slot, EXTRA, SHARED_H2};
 use crate::http::h2::Client;
 use crate::http::response::{Limits, Parser};
@@ -60,6 +61,8 @@ pub struct Connection {
     pub keep_body: bool,
     /// The number of the request whose response is awaited.
     pub awaited: Option<u64>,
+    /// When the current request was due.
+    pub(super) due: u64,
     /// Since when the current request waits for this connection.
     pub(super) wanted: u64,
     /// When it was begun to be made.
@@ -69,6 +72,8 @@ pub struct Connection {
     pub(super) repeated: bool,
     /// How often the server would not look at it, and how little that leaves to hope for.
     pub(super) refusals: Refusals,
+    /// It is the session's WebSocket, or is to be.
+    pub(super) web: Option<Box<Web>>,
     /// What the current request fetches for a page; None when it is the transaction's own.
     pub resource: Option<Fetch>,
 }
@@ -97,6 +102,11 @@ impl Connection {
     /// Bytes of HTTP may be sent.
     pub(super) fn is_ready(&self) -> bool {
         self.socket.is_some() && !self.connecting && !self.handshaking
+    }
+
+    /// It was upgraded to a WebSocket.
+    pub(super) fn is_socket(&self) -> bool {
+        self.web.as_ref().is_some_and(|web| web.socket.is_some())
     }
 
     /// TLS was not ended as its peers should.
@@ -135,6 +145,7 @@ impl Connection {
     pub fn forget(&mut self) {
         self.close();
         self.queue.clear();
+        self.web = None;
         self.spoke_h2 = false;
         self.had_one = false;
     }
@@ -182,7 +193,9 @@ impl Engine<'_> {
         let request = self.connections.requests_made;
         let shared = self.connections.pools.is_some() && self.line(line).socket.is_none();
         let open = self.find_open(line, shared, method, now);
+        let (due, deadline) = self.times_of_request(line, now);
         let connection = self.line(line);
+        connection.due = due;
         connection.wanted = now;
         connection.repeated = false;
         connection.refusals = Refusals::default();
@@ -191,7 +204,7 @@ impl Engine<'_> {
         connection.awaited = Some(request);
         connection.parser.begin(method == Method::Head, connection.keep_body);
         self.measurement.result.sent += 1;
-        self.connections.deadlines.set(now.saturating_add(self.settings.timeout), line, request);
+        self.connections.deadlines.set(deadline, line, request);
         self.note_urgency(line, request, open, now);
         if self.connections.may_share && self.shares(line) {
             self.enqueue(line, now);
@@ -264,7 +277,7 @@ impl Engine<'_> {
         } else if connection.handshaking {
             let now = self.now();
             self.shake_hands(line, now);
-        } else if event.writable() && (connection.h2.is_some() || socket.tls().is_some()) {
+        } else if event.writable() && (connection.h2.is_some() || connection.web.is_some() || socket.tls().is_some()) {
             let now = self.now();
             self.write_on(line, now);
         } else if event.writable() && connection.written < connection.out.len() && connection.awaited.is_some() {
@@ -296,6 +309,8 @@ impl Engine<'_> {
         }
         if connection.h2.is_some() {
             self.write_streams(line);
+        } else if connection.is_socket() {
+            self.write_messages(line);
         } else if connection.written < connection.out.len() && connection.awaited.is_some() {
             self.flush(line, now);
         }

@@ -58,20 +58,19 @@ impl Engine<'_> {
         if let Some(extra) = self.slots[slot as usize].extra_connections.get(number) {
             return Some(*extra | EXTRA);
         }
-        let extra = match self.connections.spare_extra.pop() {
-            Some(extra) => {
-                self.connections.extra[extra as usize].slot = slot;
-                extra
-            }
-            None => {
-                self.connections
-                    .extra
-                    .push(ExtraConnection { slot, connection: Connection::new(self.scenario.max_body) });
-                self.connections.extra.len() as u32 - 1
-            }
-        };
+        let extra = self.further_connection(slot);
         self.slots[slot as usize].extra_connections.push(extra);
         Some(extra | EXTRA)
+    }
+
+    /// One more connection of the session in `slot`.
+    pub(super) fn further_connection(&mut self, slot: u32) -> u32 {
+        if let Some(extra) = self.connections.spare_extra.pop() {
+            self.connections.extra[extra as usize].slot = slot;
+            return extra;
+        }
+        self.connections.extra.push(ExtraConnection { slot, connection: Connection::new(self.scenario.max_body) });
+        self.connections.extra.len() as u32 - 1
     }
 
     /// Fetches the next resource of the page over `line`.
@@ -96,6 +95,7 @@ impl Engine<'_> {
         connection.out = out;
         connection.keep_body = false;
         connection.parser.keep_headers = false;
+        connection.parser.await_events(None);
         connection.resource = Some(resource);
         match written {
             Ok(()) => self.send(line, Method::Get, now),
@@ -173,6 +173,7 @@ impl Engine<'_> {
 
     /// Closes every connection of the session in `slot`, which is over.
     pub(super) fn hang_up(&mut self, slot: u32) {
+        self.drop_socket(slot);
         let at = &mut self.slots[slot as usize];
         at.connection.forget();
         for extra in at.extra_connections.drain(..) {

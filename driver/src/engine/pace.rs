@@ -139,6 +139,7 @@ impl Engine<'_> {
             pool,
             connection: Connection::new(self.scenario.max_body),
             extra_connections: Vec::new(),
+            socket: None,
             start_at: 0,
             due: 0,
             exact: 0,

@@ -21,6 +21,9 @@ impl Engine<'_> {
     /// Whether the request of `line` is a stream.
     pub(super) fn shares(&mut self, line: u32) -> bool {
         let owner = self.owner(line);
+        if self.line(line).web.is_some() {
+            return false;
+        }
         let host = self.line(owner);
         if host.h2.is_some() || host.spoke_h2 {
             return true;
@@ -178,7 +181,9 @@ impl Engine<'_> {
     }
 
     fn on_stream(&mut self, host: u32, event: Event, now: u64) {
-        let (Event::Complete { line, stream }
+        let (Event::Begun { line, stream }
+        | Event::Part { line, stream }
+        | Event::Complete { line, stream }
         | Event::Malformed { line, stream, .. }
         | Event::Reset { line, stream, .. }
         | Event::Refused { line, stream, .. }) = event;
@@ -186,8 +191,16 @@ impl Engine<'_> {
         if connection.stream != stream || connection.host != Some(host) || connection.awaited.is_none() {
             return;
         }
-        (connection.host, connection.stream) = (None, 0);
         match event {
+            Event::Begun { .. } => return self.first_byte(line),
+            Event::Part { .. } => {
+                self.take_events(line, now);
+                return;
+            }
+            _ => (connection.host, connection.stream) = (None, 0),
+        }
+        match event {
+            Event::Begun { .. } | Event::Part { .. } => {}
             Event::Complete { .. } => {
                 connection.awaited = None;
                 self.line(host).reused = true;

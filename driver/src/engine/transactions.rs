@@ -4,6 +4,7 @@ use super::{Engine, Slot, SAMPLES};
 use crate::http::request::Sent;
 use crate::measure::{Ended, ErrorKind, Outcome};
 use crate::render::RenderError;
+use crate::scenario::Step;
 use crate::session::{Running, Verdict};
 
 /// Characters of an error sample: servers choose links and paths.
@@ -42,15 +43,36 @@ impl Engine<'_> {
 
     /// Goes on with the request at a step of the transaction, or ends it.
     pub(super) fn go_to(&mut self, slot: u32, step: Result<Option<usize>, RenderError>, now: u64) {
-        match (step, &mut self.slots[slot as usize].session.running) {
-            (Ok(Some(step)), Some(running)) => {
-                running.step = step;
-                self.begin_request(slot, now);
+        let mut next = step;
+        loop {
+            match (next, &mut self.slots[slot as usize].session.running) {
+                (Ok(Some(step)), Some(running)) => {
+                    running.step = step;
+                    if !self.begin_step(slot, now) {
+                        return;
+                    }
+                }
+                (Ok(None), _) => return self.end(slot, Outcome::Ok, "", now),
+                (Err(error), _) => {
+                    return self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now)
+                }
+                _ => return,
             }
-            (Ok(None), _) => self.end(slot, Outcome::Ok, "", now),
-            (Err(error), _) => self.end(slot, Outcome::Failed(ErrorKind::Template), &error.to_string(), now),
-            _ => {}
+            next = self.slots[slot as usize].session.next_step(self.scenario);
         }
+    }
+
+    /// Begins the current step of the running transaction; whether it is over at once and the next one follows.
+    fn begin_step(&mut self, slot: u32, now: u64) -> bool {
+        let Some(running) = &self.slots[slot as usize].session.running else { return false };
+        match self.scenario.transactions[running.transaction].requests[running.step].step {
+            Step::Http => self.begin_request(slot, now),
+            Step::Connect => self.open_socket(slot, now),
+            Step::Send => return self.send_message(slot, now),
+            Step::Await => return self.await_message(slot, now),
+            Step::Close(code) => return self.close_socket(slot, code, now),
+        }
+        false
     }
 
     /// Renders and sends the current request of the running transaction.
@@ -68,6 +90,7 @@ impl Engine<'_> {
                 let signs = !self.scenario.logged_out.contains.is_empty();
                 connection.keep_body = request.needs_body() || transaction.has_links || signs;
                 connection.parser.keep_headers = request.needs_headers();
+                connection.parser.await_events(request.wait.as_ref().map(|_| request.method_of.is_some()));
                 let method = sent.method;
                 if let Some(running) = &mut session.running {
                     running.sent = sent;
@@ -86,6 +109,9 @@ impl Engine<'_> {
     pub(super) fn answered(&mut self, slot: u32, now: u64) {
         let settings = self.settings;
         let Slot { session, connection, target, .. } = &mut self.slots[slot as usize];
+        if let (true, Some(running)) = (connection.parser.head.event_stream, &mut session.running) {
+            connection.parser.body = std::mem::take(&mut running.waited.data);
+        }
         if let Err(error) = connection.parser.decode(&mut self.scratch) {
             self.end(slot, Outcome::Failed(ErrorKind::Protocol), &error.to_string(), now);
             return;
@@ -168,7 +194,13 @@ impl Engine<'_> {
     pub(super) fn end(&mut self, slot: u32, outcome: Outcome, message: &str, now: u64) {
         self.roll(now);
         self.measurement.advance(now);
+        if outcome.is_unanswered() {
+            self.give_up(slot, now);
+        }
         self.stop_fetching(slot);
+        if matches!(outcome, Outcome::Failed(_)) {
+            self.drop_socket(slot);
+        }
         let login = self.population(slot).login;
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };

@@ -225,6 +225,7 @@ impl Engine<'_> {
                         && running.step + 1 == transaction.requests.len()
                         && transaction.loops.is_empty()
                         && transaction.requests[running.step].embedded.is_none()
+                        && transaction.requests[running.step].wait.is_none()
                         && slot.waiting_due.is_none()
                 })
         };

@@ -10,6 +10,8 @@ pub enum ParseError {
     BadChunk,
     BadEncoding,
     BodyTooLong,
+    EventTooLong,
+    CodedEvents,
     /// The connection ended inside a response.
     Truncated,
     /// The same, as far as one can know: TLS ended without an alert where the end of the body is that of the connection.
@@ -26,6 +28,8 @@ impl std::fmt::Display for ParseError {
             ParseError::BadChunk => "malformed chunk",
             ParseError::BadEncoding => "the body is not in the content coding it names",
             ParseError::BodyTooLong => "response body longer than the limit",
+            ParseError::EventTooLong => "an event or message longer than max_body",
+            ParseError::CodedEvents => "a compressed stream of events or messages",
             ParseError::Truncated => "connection closed inside a response",
             ParseError::Cut => {
                 "connection closed without TLS's close_notify, which would end a response without length"

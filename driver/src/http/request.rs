@@ -2,6 +2,7 @@
 
 use super::cookies::Jar;
 use super::target::{push_path, Target};
+use crate::grpc;
 use crate::render::{push_number, RenderError};
 use crate::scenario::{Body, Method, Request, Scenario};
 use crate::template::{push_url_encoded, Template, Values};
@@ -84,6 +85,16 @@ pub fn write(
             template.render(values, scratch)?;
             b"text/plain; charset=utf-8"
         }
+        Body::Grpc(messages, kind) => {
+            let mut text = Vec::new();
+            for message in messages {
+                text.clear();
+                message.render(values, &mut text)?;
+                grpc::frame(kind, &text, scratch).map_err(RenderError::NoMessage)?;
+            }
+            out.extend_from_slice(b"TE: trailers\r\n");
+            b"application/grpc"
+        }
     };
     let headers = || scenario.headers.iter().chain(&request.headers);
     if !kind.is_empty() && !headers().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
@@ -91,7 +102,9 @@ pub fn write(
         out.extend_from_slice(kind);
         out.extend_from_slice(b"\r\n");
     }
-    if !kind.is_empty() || !matches!(request.method, Method::Get | Method::Head | Method::Delete) {
+    if matches!(request.body, Body::Grpc(..)) {
+        // Their number need not be known.
+    } else if !kind.is_empty() || !matches!(request.method, Method::Get | Method::Head | Method::Delete) {
         out.extend_from_slice(b"Content-Length: ");
         push_number(out, scratch.len() as i64);
         out.extend_from_slice(b"\r\n");

@@ -2,6 +2,7 @@
 
 use super::encoding::{Encoding, MOST_CODINGS};
 use super::error::ParseError;
+use super::events::EventStream;
 use memchr::memchr_iter;
 use std::mem::MaybeUninit;
 
@@ -45,6 +46,8 @@ pub struct Head {
     /// As they were applied.
     pub codings: Vec<Encoding>,
     pub cookies: Vec<Vec<u8>>,
+    /// Its body is a stream of events, and such were asked for.
+    pub event_stream: bool,
     /// All headers, where they were asked for.
     pub fields: Vec<(String, Vec<u8>)>,
 }
@@ -65,6 +68,10 @@ pub struct Parser {
     trailer_bytes: usize,
     /// Keep the headers of the next response too.
     pub keep_headers: bool,
+    /// The next response may be 101, after which something else is spoken.
+    pub upgrade: bool,
+    /// Where the next response may be a stream of events.
+    pub events: Option<Box<EventStream>>,
     pub head: Head,
     pub body: Vec<u8>,
 }
@@ -89,6 +96,8 @@ impl Parser {
             started: false,
             trailer_bytes: 0,
             keep_headers: false,
+            upgrade: false,
+            events: None,
             head: Head::default(),
             body: Vec::new(),
         }
@@ -97,6 +106,22 @@ impl Parser {
     /// Bytes of the response's body so far, as they came.
     pub fn received(&self) -> u64 {
         self.received
+    }
+
+    /// The next response may be a stream of events, or (true) of gRPC's messages, or is neither.
+    pub fn await_events(&mut self, awaited: Option<bool>) {
+        self.events = awaited.map(|grpc| Box::new(EventStream::new(self.limits.body, grpc)));
+    }
+
+    /// Events came that nobody took yet.
+    pub fn has_events(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.ready.is_empty())
+    }
+
+    /// The type of the content, as a header says it.
+    pub(super) fn content_type(&mut self, value: &[u8]) {
+        let kind = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+        self.head.event_stream = self.events.as_ref().is_some_and(|events| events.is_of(kind));
     }
 
     /// Gets ready for the response to one request.
@@ -127,6 +152,7 @@ impl Parser {
         self.head.location = None;
         self.head.codings.clear();
         self.head.cookies.clear();
+        self.head.event_stream = false;
         self.head.fields.clear();
     }
 
@@ -210,6 +236,9 @@ impl Parser {
 
     pub(super) fn take_body(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
         self.received += bytes.len() as u64;
+        if let (Some(events), true) = (&mut self.events, self.head.event_stream) {
+            return if self.head.codings.is_empty() { events.feed(bytes) } else { Err(ParseError::CodedEvents) };
+        }
         if self.received > self.limits.body {
             return Err(ParseError::BodyTooLong);
         }
@@ -295,6 +324,8 @@ impl Parser {
                 self.head.location = Some(value.to_vec());
             } else if name.eq_ignore_ascii_case("content-encoding") {
                 self.head.codings.extend(Encoding::list(value));
+            } else if name.eq_ignore_ascii_case("content-type") {
+                self.content_type(value);
             } else if name.eq_ignore_ascii_case("set-cookie") {
                 self.head.cookies.push(value.to_vec());
             }
@@ -307,7 +338,8 @@ impl Parser {
             self.forget_head();
             return Ok(()); // interim: the real response follows
         }
-        if status < 200 {
+        let upgraded = self.upgrade && status == 101;
+        if status < 200 && !upgraded {
             return Err(ParseError::BadHead);
         }
         if encoded && length.is_some() {
@@ -318,7 +350,7 @@ impl Parser {
             self.head.fields.extend(fields);
         }
         self.head.status = status;
-        self.state = if self.head_request || status == 204 || status == 304 {
+        self.state = if self.head_request || upgraded || status == 204 || status == 304 {
             State::Done
         } else if chunked {
             State::ChunkLine

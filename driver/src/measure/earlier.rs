@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Everything a run writes.
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
     "summary.json",
     "summary.json.part",
     "seconds.csv",
@@ -15,6 +15,9 @@ const FILES: [&str; 11] = [
     "service.hlog",
     "connect.hlog",
     "blocked.hlog",
+    "first_byte.hlog",
+    "first_event.hlog",
+    "gap.hlog",
     "steady.hlog",
 ];
 

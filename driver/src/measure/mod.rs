@@ -16,4 +16,4 @@ pub mod verdict;
 pub mod whole;
 pub mod writer;
 
-pub use slice::{Counts, Ended, ErrorKind, Outcome, Slice};
+pub use slice::{Counts, Ended, ErrorKind, Mark, Marked, Outcome, Slice};

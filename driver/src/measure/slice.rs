@@ -26,6 +26,10 @@ pub enum ErrorKind {
     Status2xx,
     /// A check of the body failed.
     Check,
+    /// An event stream or a WebSocket ended before the events or messages that the scenario waits for.
+    Event,
+    /// A call of gRPC ended with a status that the scenario does not accept.
+    Grpc,
     /// A value was not found in the body.
     Extract,
     /// A template needed a value that was not there.
@@ -35,7 +39,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 14] = [
+    pub const ALL: [ErrorKind; 16] = [
         ErrorKind::Connect,
         ErrorKind::Timeout,
         ErrorKind::Reset,
@@ -47,6 +51,8 @@ impl ErrorKind {
         ErrorKind::Status5xx,
         ErrorKind::Status2xx,
         ErrorKind::Check,
+        ErrorKind::Event,
+        ErrorKind::Grpc,
         ErrorKind::Extract,
         ErrorKind::Template,
         ErrorKind::Unfinished,
@@ -65,6 +71,8 @@ impl ErrorKind {
             ErrorKind::Status5xx => "status_5xx",
             ErrorKind::Status2xx => "status_2xx",
             ErrorKind::Check => "check",
+            ErrorKind::Event => "event",
+            ErrorKind::Grpc => "grpc",
             ErrorKind::Extract => "extract",
             ErrorKind::Template => "template",
             ErrorKind::Unfinished => "unfinished",
@@ -147,6 +155,31 @@ pub struct Ended {
     pub blocked: u64,
 }
 
+/// A time within a transaction that comes with each of its requests, events or messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Mark {
+    /// From the moment a request was due to the first byte of its response.
+    FirstByte,
+    /// From there to the first event or message that was waited for.
+    FirstEvent,
+    /// From one of those to the next.
+    Gap,
+}
+
+pub const MARKS: usize = 3;
+
+/// One of them, of a transaction that was due at `due`.
+#[derive(Clone, Copy, Debug)]
+pub struct Marked {
+    pub transaction: usize,
+    pub due: u64,
+    pub mark: Mark,
+    pub ns: u64,
+    /// It was given up: the time is at least so long.
+    pub censored: bool,
+}
+
 pub type Nanos = Histogram<u64>;
 
 const LOWEST: u64 = 64;
@@ -219,11 +252,14 @@ impl Times {
 }
 
 /// The times of a transaction: the name of their log, and what they are.
-pub const TIMES: [(&str, &str); 4] = [
+pub const TIMES: [(&str, &str); 7] = [
     ("response", "response time"),
     ("service", "service time"),
     ("connect", "time of connecting"),
     ("blocked", "time of waiting for connections"),
+    ("first_byte", "time to the first byte of a response"),
+    ("first_event", "time to the first event or message"),
+    ("gap", "time between events or messages"),
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -244,9 +280,21 @@ pub struct PerTransaction {
     pub connect: Times,
     /// Time spent waiting for connections.
     pub blocked: Times,
+    /// By [`Mark`], and the shortest one that was given up.
+    pub marks: [Times; MARKS],
+    pub censored_from: [Option<u64>; MARKS],
 }
 
 impl PerTransaction {
+    /// Takes in a time of a request, event or message.
+    pub fn mark(&mut self, marked: &Marked) {
+        let at = marked.mark as usize;
+        self.marks[at].record(marked.ns);
+        if marked.censored {
+            self.censored_from[at] = Some(self.censored_from[at].map_or(marked.ns, |ns| ns.min(marked.ns)));
+        }
+    }
+
     /// Takes in the outcome of one, with its times.
     pub fn book(&mut self, ended: &Ended) {
         self.count(ended);
@@ -285,12 +333,14 @@ impl PerTransaction {
 
     /// In the order of [`TIMES`].
     pub fn times(&self) -> [&Times; TIMES.len()] {
-        [&self.response, &self.service, &self.connect, &self.blocked]
+        let [first_byte, first_event, gap] = &self.marks;
+        [&self.response, &self.service, &self.connect, &self.blocked, first_byte, first_event, gap]
     }
 
     /// In the order of [`TIMES`].
     pub fn times_mut(&mut self) -> [&mut Times; TIMES.len()] {
-        [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked]
+        let [first_byte, first_event, gap] = &mut self.marks;
+        [&mut self.response, &mut self.service, &mut self.connect, &mut self.blocked, first_byte, first_event, gap]
     }
 
     /// Adds all but the times.
@@ -298,6 +348,9 @@ impl PerTransaction {
         self.counts.add(&other.counts);
         self.unanswered += other.unanswered;
         self.unanswered_from = [self.unanswered_from, other.unanswered_from].into_iter().flatten().min();
+        for (sum, part) in self.censored_from.iter_mut().zip(other.censored_from) {
+            *sum = [*sum, part].into_iter().flatten().min();
+        }
         for (sum, part) in self.errors.iter_mut().zip(&other.errors) {
             *sum += part;
         }
@@ -318,6 +371,7 @@ impl PerTransaction {
         self.counts = Counts::default();
         self.unanswered = 0;
         self.unanswered_from = None;
+        self.censored_from = [None; MARKS];
         self.errors = [0; ErrorKind::ALL.len()];
         self.statuses.clear();
         self.times_mut().into_iter().for_each(Times::clear);
@@ -345,6 +399,8 @@ pub struct Slice {
     pub transactions: Vec<PerTransaction>,
     /// Transactions that ended in this slice and were due before it.
     pub late: Vec<Ended>,
+    /// Times of requests of such.
+    pub late_marks: Vec<Marked>,
     /// When arrivals were due that are never started, in this slice or before it.
     pub dropped: Vec<u64>,
     /// Where every transaction is recorded: those that ended in this slice.
@@ -378,6 +434,7 @@ impl Slice {
             phase: Phase::RampUp,
             transactions: vec![PerTransaction::default(); transactions],
             late: Vec::new(),
+            late_marks: Vec::new(),
             dropped: Vec::new(),
             records: records.then(Vec::new),
             settled: 0,
@@ -403,9 +460,19 @@ impl Slice {
         }
     }
 
+    /// Counts a first byte or event where its transaction was due, and a gap, of which there may be any number, where
+    /// it ended.
+    pub fn mark(&mut self, marked: Marked) {
+        match marked.due >= self.start || marked.mark == Mark::Gap {
+            true => self.transactions[marked.transaction].mark(&marked),
+            false => self.late_marks.push(marked),
+        }
+    }
+
     pub fn clear(&mut self) {
         self.transactions.iter_mut().for_each(PerTransaction::clear);
         self.late.clear();
+        self.late_marks.clear();
         self.dropped.clear();
         self.records.iter_mut().for_each(Vec::clear);
         for times in [&mut self.lag, &mut self.timer, &mut self.reading] {

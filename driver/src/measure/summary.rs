@@ -1,7 +1,7 @@
 //! summary.json.
 
 use super::evidence::{self, Evidence};
-use super::slice::{ErrorKind, PerTransaction, Times};
+use super::slice::{ErrorKind, PerTransaction, Times, MARKS, TIMES};
 use super::writer::Totals;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::{Measure, Scenario};
@@ -22,6 +22,9 @@ pub struct LoopResult {
     pub sent: u64,
     /// Times that a request was sent again, which its server had not looked at.
     pub repeated: u64,
+    /// Events of streams, and messages of WebSockets, that came, and messages sent.
+    pub events: u64,
+    pub messages_sent: u64,
     /// Times that a user who was logged out logged in again.
     pub logins_again: u64,
     pub bytes_in: u64,
@@ -141,6 +144,8 @@ pub fn summary(inputs: &Inputs<'_>, run: &LoopResult, totals: &Totals, cpu: Cpu)
             "sent": run.sent,
             "repeated": run.repeated,
             "logins_again": run.logins_again,
+            "events": run.events,
+            "messages_sent": run.messages_sent,
             "bytes_in": run.bytes_in,
             "bytes_out": run.bytes_out,
             "connects": run.connects,
@@ -278,10 +283,26 @@ pub fn transaction(part: &PerTransaction, length: f64) -> Value {
         "unanswered": part.unanswered,
         "unanswered_from_ns": part.unanswered_from,
         "response_at_least": bounds,
+        "times_at_least": times_at_least(part),
+        "censored_from_ns": part.censored_from,
         "service_ms": latency(&part.service),
         "connect_ms": latency(&part.connect),
         "blocked_ms": latency(&part.blocked),
+        "first_byte_ms": latency(&part.marks[0]),
+        "first_event_ms": latency(&part.marks[1]),
+        "gap_ms": latency(&part.marks[2]),
     })
+}
+
+/// Figures of the times of requests and events that are only known to be at least so long.
+fn times_at_least(part: &PerTransaction) -> BTreeMap<&'static str, Vec<&'static str>> {
+    let marks = TIMES[TIMES.len() - MARKS..].iter().zip(&part.marks).zip(part.censored_from);
+    let bounds = marks.filter_map(|(((name, _), times), from)| {
+        let above = |name: &str, share: f64| name == "mean" || Some(times.quantile(share)) >= from;
+        let figures = FIGURES.into_iter().filter(|(name, share)| above(name, *share)).map(|(name, _)| name);
+        from.map(|_| (*name, figures.collect()))
+    });
+    bounds.collect()
 }
 
 /// All transactions together, and the arrivals that were never started.

@@ -20,8 +20,7 @@ pub struct Steady<'a> {
     pub own: Own<'a>,
 }
 
-/// Tags: `response/NAME`, `service/NAME`, `connect/NAME` and `blocked/NAME` of each transaction, `lag`, `timer`,
-/// `reading`.
+/// Tags: `response/NAME` and so on for all [`TIMES`] of each transaction, `lag`, `timer`, `reading`.
 pub fn write(directory: &Path, started: SystemTime, names: &[String], steady: &Steady<'_>) -> io::Result<()> {
     let mut output = BufWriter::new(File::create(directory.join(FILE))?);
     let mut serializer = V2DeflateSerializer::new();

@@ -4,7 +4,7 @@
 use super::intervals::{self, Log};
 use super::progress::{Line, Progress};
 use super::rows::{DriverRows, Own, Records, Rows, When};
-use super::slice::{Ended, PerTransaction, Slice, Times, Work, TIMES};
+use super::slice::{Ended, Marked, PerTransaction, Slice, Times, Work, TIMES};
 use crate::arrivals::{Phase, Phases};
 use crate::sys::process::lower_priority_of_thread;
 use crate::units::millis;
@@ -79,8 +79,9 @@ struct Open {
     transactions: Vec<PerTransaction>,
     times: Vec<[Vec<(u64, u64)>; TIMES.len()]>,
     dropped: u64,
-    /// Those that ended later.
+    /// Those that ended later, and times of their requests.
     late: Vec<Ended>,
+    late_marks: Vec<Marked>,
 }
 
 /// Runs until the sender is gone; what was measured, or why it could not be written.
@@ -177,7 +178,15 @@ impl Second {
         let times = self.transactions.iter().map(|part| part.times().map(Times::packed)).collect();
         let mut transactions = vec![PerTransaction::default(); self.transactions.len()];
         transactions.iter_mut().zip(&self.transactions).for_each(|(sum, part)| sum.tally(part));
-        Open { end: self.end, when, transactions, times, dropped: std::mem::take(&mut self.dropped), late: Vec::new() }
+        Open {
+            end: self.end,
+            when,
+            transactions,
+            times,
+            dropped: std::mem::take(&mut self.dropped),
+            late: Vec::new(),
+            late_marks: Vec::new(),
+        }
     }
 
     fn clear(&mut self) {
@@ -200,6 +209,7 @@ impl Open {
             }
         }
         self.late.iter().for_each(|ended| whole[ended.transaction].book(ended));
+        self.late_marks.iter().for_each(|marked| whole[marked.transaction].mark(marked));
     }
 }
 
@@ -227,6 +237,9 @@ impl Totals {
             if phases.at(ended.due) == Phase::Steady {
                 self.steady[ended.transaction].book(ended);
             }
+        }
+        for marked in slice.late_marks.iter().filter(|marked| phases.at(marked.due) == Phase::Steady) {
+            self.steady[marked.transaction].mark(marked);
         }
         self.dropped += slice.dropped.iter().filter(|due| phases.at(**due) == Phase::Steady).count() as u64;
         if slice.phase == Phase::Steady {
@@ -280,6 +293,12 @@ impl Outputs<'_, '_, '_> {
             assert!(at >= first, "second {at} was written before all its transactions were over");
             self.open[(at - first) as usize].late.push(*ended);
         }
+        for marked in &slice.late_marks {
+            match marked.due / SECOND {
+                at if at == second.index => second.transactions[marked.transaction].mark(marked),
+                at => self.open[(at - first) as usize].late_marks.push(*marked),
+            }
+        }
         for due in &slice.dropped {
             match due / SECOND {
                 at if at == second.index => second.dropped += 1,
@@ -313,7 +332,8 @@ impl Outputs<'_, '_, '_> {
             let (start, length) =
                 (Duration::from_nanos(open.when.start), Duration::from_nanos(open.end - open.when.start));
             for (part, name) in self.whole.iter().zip(self.files.names) {
-                if part.counts.total() > 0 || !part.statuses.is_empty() {
+                let marked = part.marks.iter().any(|times| times.get().is_some());
+                if part.counts.total() > 0 || !part.statuses.is_empty() || marked {
                     self.all.add(part);
                     self.rows.transaction(&open.when, name, part)?;
                     self.rows.outcomes(&open.when, name, part)?;

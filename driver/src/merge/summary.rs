@@ -45,6 +45,10 @@ pub fn add_counts(parts: &[Part], names: &[String], transactions: &mut [PerTrans
             sum.unanswered += count("unanswered")?;
             let from = stated[name]["unanswered_from_ns"].as_u64();
             sum.unanswered_from = [sum.unanswered_from, from].into_iter().flatten().min();
+            for (at, known) in sum.censored_from.iter_mut().enumerate() {
+                let from = stated[name]["censored_from_ns"][at].as_u64();
+                *known = [*known, from].into_iter().flatten().min();
+            }
         }
     }
     Ok(())

@@ -3,20 +3,25 @@
 use super::node::Problems;
 use super::scope::{plain, Scope};
 use super::{Checks, Extract, LoggedOut, Pick, Source};
+use crate::grpc;
 use crate::pattern::{compile, Pattern};
 use crate::select::{Css, Pointer};
 use crate::template::Names;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::Node;
 
-pub(super) const CHECK_KEYS: [&str; 7] = ["status", "skip_status", "contains", "lacks", "matches", "header", "json"];
+pub(super) const CHECK_KEYS: [&str; 8] =
+    ["status", "skip_status", "grpc_status", "contains", "lacks", "matches", "header", "json"];
 pub(super) const EXTRACT_KEYS: [&str; 6] = ["regex", "json", "css", "header", "attribute", "pick"];
 
 pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Checks {
+    let node = request.get_node("check");
+    node.map(|node| read_check(problems, scope, node, "check", &CHECK_KEYS)).unwrap_or_default()
+}
+
+pub(super) fn read_check(problems: &mut Problems, scope: &Scope, node: &Node, what: &str, keys: &[&str]) -> Checks {
     let mut checks = Checks::default();
-    let Some(mapping) = request.get_node("check").and_then(|n| problems.mapping(n, "check", &CHECK_KEYS)) else {
-        return checks;
-    };
+    let Some(mapping) = problems.mapping(node, what, keys) else { return checks };
     for (key, node) in mapping.iter() {
         match key.as_str() {
             "header" => {
@@ -40,6 +45,7 @@ pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &Mark
             match key.as_str() {
                 "status" => checks.status.extend(problems.value(item, "status", status)),
                 "skip_status" => checks.skip_status.extend(problems.value(item, "skip_status", status)),
+                "grpc_status" => checks.grpc_status.extend(problems.value(item, "grpc_status", grpc::status)),
                 "contains" => checks.contains.extend(scope.template(problems, item, "contains")),
                 "lacks" => checks.lacks.extend(scope.template(problems, item, "lacks")),
                 "matches" => checks.matches.extend(problems.value(item, "matches", compile)),

@@ -9,6 +9,7 @@ mod populations;
 pub mod read;
 mod scope;
 mod transaction;
+mod wait;
 
 use crate::feeds::Feed;
 use crate::pattern::Pattern;
@@ -16,9 +17,11 @@ use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
 pub use limits::{Limit, Measure};
 pub use populations::{Population, Populations};
+use prost_reflect::{MessageDescriptor, MethodDescriptor};
 use regex::bytes::Regex;
 use std::rc::Rc;
 pub use transaction::MOST_TIMES;
+pub use wait::Wait;
 
 /// The JSON schema (draft 2020-12) of a scenario file.
 pub const SCHEMA: &str = include_str!("schema.json");
@@ -151,8 +154,24 @@ pub enum WhenMissing {
     Skip,
 }
 
+/// What a step of a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A request, and its response.
+    Http,
+    /// Opens the session's WebSocket.
+    Connect,
+    /// Sends its body as a message.
+    Send,
+    /// Waits for messages.
+    Await,
+    /// Says good-bye with a code.
+    Close(u16),
+}
+
 #[derive(Debug)]
 pub struct Request {
+    pub step: Step,
     pub method: Method,
     pub path: Template,
     pub headers: Vec<(String, Template)>,
@@ -162,17 +181,18 @@ pub struct Request {
     pub follow: Option<u32>,
     /// Fetch what the page embeds, over at most so many connections.
     pub embedded: Option<u32>,
+    /// The response is a stream of events, of which some are waited for, or messages are.
+    pub wait: Option<Wait>,
+    /// It calls this method of gRPC.
+    pub method_of: Option<MethodDescriptor>,
 }
 
 impl Request {
     /// Whether the body of the response is looked at.
     pub fn needs_body(&self) -> bool {
         self.extract.iter().any(|e| !matches!(e.source, Source::Header(_)))
-            || !self.checks.json.is_empty()
             || self.embedded.is_some()
-            || !self.checks.contains.is_empty()
-            || !self.checks.lacks.is_empty()
-            || !self.checks.matches.is_empty()
+            || self.checks.needs_body()
     }
 
     /// Whether the body of the response is read as JSON.
@@ -182,15 +202,33 @@ impl Request {
 
     /// Whether headers of the response are looked at.
     pub fn needs_headers(&self) -> bool {
-        !self.checks.headers.is_empty() || self.extract.iter().any(|e| matches!(e.source, Source::Header(_)))
+        self.method_of.is_some()
+            || !self.checks.headers.is_empty()
+            || self.extract.iter().any(|e| matches!(e.source, Source::Header(_)))
     }
 }
 
 impl Scenario {
+    /// The longest time that a step waits for events or messages; 0 where none does.
+    pub fn longest_wait(&self) -> u64 {
+        let waits = self.transactions.iter().flat_map(|t| &t.requests).filter_map(|request| request.wait.as_ref());
+        waits.filter_map(Wait::longest).max().unwrap_or(0)
+    }
+
     /// Most connections one session opens at once.
     pub fn connections(&self) -> u32 {
         let requests = self.transactions.iter().flat_map(|t| &t.requests);
-        requests.filter_map(|request| request.embedded).max().unwrap_or(1)
+        requests.filter_map(|request| request.embedded).max().unwrap_or(1) + u32::from(self.has_sockets())
+    }
+
+    /// Whether sessions call methods of gRPC.
+    pub fn has_calls(&self) -> bool {
+        self.transactions.iter().flat_map(|t| &t.requests).any(|request| request.method_of.is_some())
+    }
+
+    /// Whether sessions open WebSockets.
+    pub fn has_sockets(&self) -> bool {
+        self.transactions.iter().flat_map(|t| &t.requests).any(|request| request.step == Step::Connect)
     }
 }
 
@@ -238,6 +276,8 @@ pub enum Body {
     Form(Vec<(String, Template)>),
     Json(Template),
     Text(Template),
+    /// Messages of gRPC as JSON.
+    Grpc(Vec<Template>, MessageDescriptor),
 }
 
 #[derive(Debug, Default)]
@@ -246,6 +286,8 @@ pub struct Checks {
     pub status: Vec<u16>,
     /// Status codes that make the transaction skipped instead of failed.
     pub skip_status: Vec<u16>,
+    /// Accepted statuses of gRPC; empty for OK.
+    pub grpc_status: Vec<u32>,
     pub contains: Vec<Template>,
     pub lacks: Vec<Template>,
     pub matches: Vec<Regex>,
@@ -253,6 +295,13 @@ pub struct Checks {
     pub headers: Vec<(String, Regex)>,
     /// A place in a JSON body and the text of its value.
     pub json: Vec<(Pointer, Template)>,
+}
+
+impl Checks {
+    /// Whether it looks at the body.
+    pub fn needs_body(&self) -> bool {
+        !self.contains.is_empty() || !self.lacks.is_empty() || !self.matches.is_empty() || !self.json.is_empty()
+    }
 }
 
 #[derive(Debug)]

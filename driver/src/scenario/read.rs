@@ -6,12 +6,14 @@ use super::node::Problems;
 use super::populations::read_populations;
 use super::scope::{plain, Scope};
 use super::transaction::read_transaction;
-use super::{Arrive, Scenario};
+use super::{Arrive, Scenario, Step};
+use crate::grpc;
 use crate::nearest::hint;
 use crate::template::{Names, Template, Variable};
 use crate::textfile;
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::{LoadError, Node};
+use prost_reflect::DescriptorPool;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +21,7 @@ use yaml_rust2::parser::{Event, Parser};
 
 pub use super::node::Problem;
 
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 21] = [
     "scenario",
     "description",
     "parameters",
@@ -40,6 +42,7 @@ pub(super) const KEYS: [&str; 20] = [
     "follow",
     "max_body",
     "compression",
+    "protos",
 ];
 
 /// A scenario has one of these at least.
@@ -154,10 +157,14 @@ fn read_root(
     }
     problems.mapping(root, "the scenario", &KEYS)?;
     let parameters = read_parameters(problems, top, overrides);
-    let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new() };
+    let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new(), pools: Vec::new() };
     check_least(problems, top, &scope);
     let (feeds, files) = read_feeds(problems, top, &scope, folder);
     scope.feeds = feeds;
+    for node in top.get_node("protos").map(|node| problems.one_or_more(node)).unwrap_or_default() {
+        let pool = scope.fixed_value(problems, node, "protos", |text| grpc::pool(&folder.join(text)));
+        scope.pools.extend(pool);
+    }
     let assignments = read_variables(problems, top, &mut scope);
     let names = match top.get_node("transactions").map(|node| problems.any_mapping(node, "transactions")) {
         Some(found) => found?,
@@ -173,6 +180,10 @@ fn read_root(
             problems.add(key.span(), "a transaction's name is letters, digits, `-` and `_`, and not `all`");
         }
         transactions.extend(read_transaction(problems, &scope, key.as_str(), node));
+    }
+    let steps = || transactions.iter().flat_map(|transaction| &transaction.requests).map(|request| request.step);
+    if !steps().any(|step| step == Step::Connect) && steps().any(|step| step != Step::Http) {
+        problems.add(names.span(), "`send`, `await` and `close` need a `websocket` step");
     }
     let known: Vec<&str> = names.iter().map(|(key, _)| key.as_str()).collect();
     let name = match top.get_node("scenario") {
@@ -210,6 +221,7 @@ fn read_root(
         sha256: Sha256::new()
             .chain_update(text)
             .chain_update(&files)
+            .chain_update(scope.pools.iter().flat_map(DescriptorPool::encode_to_vec).collect::<Vec<u8>>())
             .finalize()
             .iter()
             .map(|b| format!("{b:02x}"))
@@ -236,7 +248,8 @@ fn read_parameters(
     top: &MarkedMappingNode,
     overrides: &[(String, String)],
 ) -> BTreeMap<String, String> {
-    let mut scope = Scope { parameters: BTreeMap::new(), variables: Vec::new(), feeds: Vec::new() };
+    let parameters = BTreeMap::new();
+    let mut scope = Scope { parameters, variables: Vec::new(), feeds: Vec::new(), pools: Vec::new() };
     if let Some(mapping) = top.get_node("parameters").and_then(|n| problems.any_mapping(n, "parameters")) {
         for (key, node) in mapping.iter() {
             let name = key.as_str();

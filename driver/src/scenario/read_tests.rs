@@ -100,6 +100,16 @@ fn mistakes_have_a_place_and_a_remedy() {
         ("post: /sell", "post: sell", "24:15: a path begins with `/`"),
         ("Accept:", "Host:", "10:12: header `Host` cannot be set"),
         ("session_length: 7", "session_length: 0", "6:"),
+        ("follow: 0", "events: { cuont: 2 }", "unknown key `cuont` in events; did you mean `count`?"),
+        ("follow: 0", "events: { count: 0 }", "23:26: count: `0` is not a number from 1 to 1000000"),
+        ("follow: 0", "events: { duration: 5 }", "23:29: duration: `5` has no unit: write 5ms or 5s"),
+        ("follow: 0", "events: { duration: 2s, end: true }", "not both"),
+        ("follow: 0", "events: { where: { status: 200 } }", "23:28: unknown key `status` in where"),
+        ("follow: 0", "send: hello", "21:12: a step has exactly one of get, head"),
+        ("- get: /mine", "- send: a\n        form: { b: c }", "`form` does not belong to `send`"),
+        ("- post: /sell", "- send: hello\n      - post: /sell", "need a `websocket` step"),
+        ("- get: /mine", "- close: 1001", "`1001` is not `normal`, 1000 or 3000 to 4999"),
+        ("- get: /mine", "- await: { type: x }", "unknown key `type` in await"),
         ("identities:", "least: { units: 3 }\nidentities:", "4:17: units is 2: at least 3 is needed here"),
         ("identities:", "least: { unit: 3 }\nidentities:", "no parameter `unit`; did you mean `units`?"),
     ] {
@@ -213,12 +223,13 @@ fn published(pointer: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_has_the_keys_that_are_read() {
-    use crate::scenario::{checks, feed, limits, populations, transaction};
+    use crate::scenario::{checks, feed, limits, populations, transaction, wait};
     for (pointer, keys) in [
         ("", &KEYS[..]),
         ("/$defs/transaction", &transaction::TRANSACTION_KEYS),
         ("/$defs/request", &transaction::REQUEST_KEYS),
         ("/$defs/check", &checks::CHECK_KEYS),
+        ("/$defs/wait", &wait::KEYS),
         ("/$defs/extract", &checks::EXTRACT_KEYS),
         ("/$defs/feed", &feed::KEYS),
         ("/$defs/limits", &limits::KEYS),

@@ -4,6 +4,7 @@ use super::node::Problems;
 use crate::feeds::Feed;
 use crate::template::{Names, Template, Variable};
 use marked_yaml::Node;
+use prost_reflect::DescriptorPool;
 use std::collections::BTreeMap;
 
 /// Names a template may use while the file is read.
@@ -11,6 +12,8 @@ pub(super) struct Scope {
     pub parameters: BTreeMap<String, String>,
     pub variables: Vec<String>,
     pub feeds: Vec<Feed>,
+    /// Methods of gRPC.
+    pub pools: Vec<DescriptorPool>,
 }
 
 impl Names for Scope {

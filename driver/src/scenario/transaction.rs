@@ -1,10 +1,12 @@
 //! Reads the transactions of a scenario.
 
-use super::checks::{read_checks, read_extracts};
+use super::checks::{read_check, read_checks, read_extracts};
 use super::limits::read_limits;
 use super::node::Problems;
 use super::scope::Scope;
-use super::{Body, Loop, Method, Request, Transaction, WhenMissing};
+use super::wait::{read_wait, Wait};
+use super::{Body, Checks, Loop, Method, Request, Step, Transaction, WhenMissing};
+use crate::grpc;
 use crate::template::{push_json_escaped, Template};
 use marked_yaml::types::MarkedMappingNode;
 use marked_yaml::Node;
@@ -25,10 +27,32 @@ const METHODS: [(&str, Method); 6] = [
 ];
 
 pub(super) const TRANSACTION_KEYS: [&str; 4] = ["requests", "when_missing", "ends_session", "limits"];
-pub(super) const REQUEST_KEYS: [&str; 14] = [
-    "get", "head", "post", "put", "patch", "delete", "headers", "form", "json", "text", "check", "extract", "follow",
+pub(super) const REQUEST_KEYS: [&str; 20] = [
+    "get",
+    "head",
+    "post",
+    "put",
+    "patch",
+    "delete",
+    "headers",
+    "form",
+    "json",
+    "text",
+    "check",
+    "extract",
+    "follow",
     "embedded",
+    "events",
+    "websocket",
+    "send",
+    "await",
+    "close",
+    "grpc",
 ];
+
+/// Steps of a WebSocket, and what belongs to each.
+const SOCKET_STEPS: [(&str, &[&str]); 4] =
+    [("websocket", &["headers", "check"]), ("send", &[]), ("await", &["check", "extract"]), ("close", &[])];
 
 pub(super) fn read_transaction(problems: &mut Problems, scope: &Scope, name: &str, node: &Node) -> Option<Transaction> {
     let (mut when_missing, mut ends_session, mut limits) = (WhenMissing::Fail, false, Vec::new());
@@ -105,19 +129,32 @@ fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<R
     let mapping = problems.mapping(node, "a request", &REQUEST_KEYS)?;
     let named: Vec<(Method, &Node)> =
         METHODS.iter().filter_map(|(word, method)| Some((*method, mapping.get_node(word)?))).collect();
-    let [(method, path)] = named[..] else {
-        problems.add(mapping.span(), "a request has exactly one of get, head, post, put, patch, delete: its path");
-        return None;
+    let steps: Vec<(&str, &[&str])> =
+        SOCKET_STEPS.into_iter().filter(|(word, _)| mapping.get_node(word).is_some()).collect();
+    let (method, path) = match (&named[..], &steps[..], mapping.get_node("grpc")) {
+        ([(method, path)], [], None) => (*method, *path),
+        ([], [], Some(path)) => return read_call(problems, scope, mapping, path),
+        ([], [(word, keys)], None) => return read_socket_step(problems, scope, mapping, word, keys),
+        _ => {
+            let words = "get, head, post, put, patch, delete, websocket, send, await, close, grpc";
+            problems.add(mapping.span(), format!("a step has exactly one of {words}"));
+            return None;
+        }
     };
     let before = problems.0.len();
-    let template = scope.template(problems, path, "path");
-    let link = template.as_ref().is_some_and(Template::begins_with_an_expression);
-    if !link && path.as_scalar().is_some_and(|text| !text.as_str().starts_with('/')) {
-        problems.add(path.span(), "a path begins with `/`");
+    let path = read_path(problems, scope, path);
+    if let Some(node) = mapping.get_node("check").and_then(Node::as_mapping).and_then(|m| m.get_node("grpc_status")) {
+        problems.add(node.span(), "`grpc_status` belongs to a `grpc` step");
+    }
+    if let (Some(_), Some(events)) = (mapping.get_node("embedded"), mapping.get_node("events")) {
+        problems.add(events.span(), "a request has `embedded` or `events`, not both");
     }
     let request = Request {
+        step: Step::Http,
         method,
-        path: template.unwrap_or_default(),
+        method_of: None,
+        wait: mapping.get_node("events").and_then(|node| read_wait(problems, scope, node, "events")),
+        path,
         headers: mapping.get_node("headers").map(|n| read_header_lines(problems, scope, n)).unwrap_or_default(),
         body: read_body(problems, scope, mapping),
         checks: read_checks(problems, scope, mapping),
@@ -137,6 +174,117 @@ fn read_request(problems: &mut Problems, scope: &Scope, node: &Node) -> Option<R
             })?
         }),
     };
+    (problems.0.len() == before).then_some(request)
+}
+
+fn read_path(problems: &mut Problems, scope: &Scope, node: &Node) -> Template {
+    let template = scope.template(problems, node, "path");
+    let link = template.as_ref().is_some_and(Template::begins_with_an_expression);
+    if !link && node.as_scalar().is_some_and(|text| !text.as_str().starts_with('/')) {
+        problems.add(node.span(), "a path begins with `/`");
+    }
+    template.unwrap_or_default()
+}
+
+/// A call of the method of gRPC that `node` names.
+fn read_call(problems: &mut Problems, scope: &Scope, mapping: &MarkedMappingNode, node: &Node) -> Option<Request> {
+    let before = problems.0.len();
+    for (key, _) in mapping.iter() {
+        if !["grpc", "json", "headers", "check", "extract", "events"].contains(&key.as_str()) {
+            problems.add(key.span(), format!("`{}` does not belong to `grpc`", key.as_str()));
+        }
+    }
+    let method = scope.fixed_value(problems, node, "grpc", |path| grpc::method(&scope.pools, path))?;
+    let json = mapping.get_node("json");
+    let nodes: Vec<&Node> = match json.and_then(Node::as_sequence) {
+        Some(list) if method.is_client_streaming() => list.iter().collect(),
+        _ => json.into_iter().collect(),
+    };
+    let mut messages = Vec::new();
+    for node in nodes {
+        let Body::Json(template) = read_json(problems, scope, node) else { continue };
+        let fixed = template.fixed().map(|text| grpc::frame(&method.input(), text.as_bytes(), &mut Vec::new()));
+        if let Some(Err(error)) = fixed {
+            problems.add(node.span(), error);
+        }
+        messages.push(template);
+    }
+    if messages.is_empty() && !method.is_client_streaming() {
+        messages.extend(Template::parse("{}", scope).ok());
+    }
+    let wait = match mapping.get_node("events") {
+        Some(node) => read_wait(problems, scope, node, "events"),
+        None => Some(Wait { count: 1, end: true, ..Wait::default() }),
+    };
+    if let (Some(node), true) = (mapping.get_node("events"), wait.as_ref().is_some_and(|wait| wait.kind.is_some())) {
+        problems.add(node.span(), "`type` belongs to server-sent events");
+    }
+    let path = node.as_scalar().map(|path| path.as_str().replace("$$", "$")).unwrap_or_default();
+    let request = Request {
+        step: Step::Http,
+        method: Method::Post,
+        path: Template::parse(&path, scope).unwrap_or_default(),
+        headers: mapping.get_node("headers").map(|n| read_header_lines(problems, scope, n)).unwrap_or_default(),
+        body: Body::Grpc(messages, method.input()),
+        checks: read_checks(problems, scope, mapping),
+        extract: read_extracts(problems, scope, mapping),
+        follow: None,
+        embedded: None,
+        wait,
+        method_of: Some(method),
+    };
+    (problems.0.len() == before).then_some(request)
+}
+
+/// A step of a WebSocket, named by `word`, to which `keys` belong.
+fn read_socket_step(
+    problems: &mut Problems,
+    scope: &Scope,
+    mapping: &MarkedMappingNode,
+    word: &str,
+    keys: &[&str],
+) -> Option<Request> {
+    let before = problems.0.len();
+    for (key, _) in mapping.iter().filter(|(key, _)| key.as_str() != word && !keys.contains(&key.as_str())) {
+        problems.add(key.span(), format!("`{}` does not belong to `{word}`", key.as_str()));
+    }
+    let node = mapping.get_node(word)?;
+    let mut request = Request {
+        step: Step::Await,
+        method: Method::Get,
+        path: Template::default(),
+        headers: mapping.get_node("headers").map(|n| read_header_lines(problems, scope, n)).unwrap_or_default(),
+        body: Body::None,
+        checks: match (mapping.get_node("check"), word) {
+            (Some(node), "websocket") => read_check(problems, scope, node, "check", &["header"]),
+            (Some(node), _) => read_check(problems, scope, node, "check", &["contains", "lacks", "matches", "json"]),
+            (None, _) => Checks::default(),
+        },
+        extract: read_extracts(problems, scope, mapping),
+        follow: None,
+        embedded: None,
+        wait: None,
+        method_of: None,
+    };
+    match word {
+        "websocket" => (request.step, request.path) = (Step::Connect, read_path(problems, scope, node)),
+        "send" => {
+            request.step = Step::Send;
+            request.body = match node.as_scalar() {
+                Some(_) => scope.template(problems, node, "send").map_or(Body::None, Body::Text),
+                None => read_json(problems, scope, node),
+            };
+        }
+        "await" => request.wait = read_wait(problems, scope, node, "await"),
+        _ => {
+            let code = |text: &str| match (text, text.parse::<u16>()) {
+                ("normal", _) => Ok(1000),
+                (_, Ok(code)) if code == 1000 || (3000..5000).contains(&code) => Ok(code),
+                _ => Err(format!("`{text}` is not `normal`, 1000 or 3000 to 4999")),
+            };
+            request.step = Step::Close(problems.value(node, "close", code).unwrap_or(1000));
+        }
+    }
     (problems.0.len() == before).then_some(request)
 }
 
@@ -169,18 +317,19 @@ fn read_body(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode
         return Body::Form(fields.collect());
     }
     if let Some(node) = request.get_node("json") {
-        let mut text = String::new();
-        write_json(problems, scope, node, &mut text);
-        return problems
-            .value(&Node::from(marked_yaml::types::MarkedScalarNode::new(*node.span(), text.as_str())), "json", |t| {
-                Template::parse(t, scope)
-            })
-            .map_or(Body::None, Body::Json);
+        return read_json(problems, scope, node);
     }
     match request.get_node("text") {
         Some(node) => scope.template(problems, node, "text").map_or(Body::None, Body::Text),
         None => Body::None,
     }
+}
+
+fn read_json(problems: &mut Problems, scope: &Scope, node: &Node) -> Body {
+    let mut text = String::new();
+    write_json(problems, scope, node, &mut text);
+    let text = Node::from(marked_yaml::types::MarkedScalarNode::new(*node.span(), text.as_str()));
+    scope.template(problems, &text, "json").map_or(Body::None, Body::Json)
 }
 
 /// The YAML value as the text of a JSON template. Plain numbers, booleans and null stay bare, `${number:...}` too.

@@ -2,7 +2,9 @@
 
 mod arrivals;
 mod browsers;
+mod calls;
 mod embedded;
+mod events;
 mod flows;
 mod fuzzed;
 mod hostile;
@@ -15,6 +17,7 @@ mod results;
 mod sessions;
 mod shared;
 mod shared_h2;
+mod sockets;
 mod support;
 mod transport;
 mod verdicts;

@@ -78,7 +78,7 @@ impl Engine<'_> {
                 let (resumed, two) = socket.tls().map_or((false, false), |tls| (tls.resumed(), tls.is_h2()));
                 self.measurement.result.tls_handshakes += 1;
                 self.measurement.result.tls_resumed += u64::from(resumed);
-                if self.settings.transport.http == Http::Two && !two {
+                if self.settings.transport.http == Http::Two && !two && self.line(line).web.is_none() {
                     self.fail(line, ErrorKind::Connect, "the server does not offer HTTP/2 (ALPN)", now);
                     return;
                 }
@@ -107,7 +107,7 @@ impl Engine<'_> {
         }
         let connection = self.line(line);
         let plain = connection.socket.as_ref().is_some_and(|socket| socket.tls().is_none());
-        if if plain { known } else { connection.spoke_h2 } {
+        if connection.web.is_none() && if plain { known } else { connection.spoke_h2 } {
             self.begin_streams(line, now);
             return;
         }

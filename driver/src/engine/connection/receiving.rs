@@ -50,13 +50,38 @@ impl Engine<'_> {
                 }
                 continue;
             }
+            if self.line(line).is_socket() {
+                self.feed_socket(line, count, now);
+                let connection = self.line(line);
+                if all || connection.generation != generation || connection.web.is_none() {
+                    return;
+                }
+                continue;
+            }
             let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
             if connection.awaited.is_none() {
                 connection.close(); // bytes nobody asked for
                 return;
             }
-            match connection.parser.feed(&self.connections.read_buffer[..count]) {
+            if !connection.parser.started() {
+                self.first_byte(line);
+            }
+            let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
+            let fed = connection.parser.feed(&self.connections.read_buffer[..count]);
+            if connection.parser.has_events() && self.take_events(line, now) {
+                return;
+            }
+            let connection = named(&mut self.slots, &mut self.connections.extra, &mut self.connections.shared_h2, line);
+            match fed {
                 Ok(Some(used)) => {
+                    if connection.parser.head.status == 101 {
+                        let rest = self.connections.read_buffer[used..count].to_vec();
+                        self.upgraded(line, &rest, now);
+                        if all || self.line(line).generation != generation || !self.line(line).is_socket() {
+                            return;
+                        }
+                        continue;
+                    }
                     if used < count {
                         self.fail(line, ErrorKind::Protocol, "more bytes than the response announced", now);
                         return;
@@ -120,6 +145,8 @@ impl Engine<'_> {
         }
         if self.line(line).resource.is_some() {
             self.fetched(line, now);
+        } else if self.line(line).web.is_some() {
+            self.not_upgraded(line, now);
         } else {
             self.answered(line, now);
         }
@@ -134,6 +161,8 @@ impl Engine<'_> {
             self.lost_streams(line, kind, now);
         } else if connection.awaited.is_none() {
             connection.close();
+        } else if connection.is_socket() {
+            self.socket_ended(line, kind, "the connection was closed", now);
         } else if connection.was_reset {
             self.lost(line, kind, now);
         } else if !connection.parser.started() {
@@ -156,6 +185,10 @@ impl Engine<'_> {
             return;
         }
         let reused = connection.reused;
+        if connection.is_socket() && connection.awaited.is_some() {
+            self.socket_ended(line, kind, "the connection was reset", now);
+            return;
+        }
         connection.close();
         if connection.awaited.is_none() {
             return;

@@ -73,6 +73,10 @@ impl Fields<'_> {
             return Err(ParseError::BadHead);
         }
         if self.trailers {
+            if self.parser.keep_headers {
+                let name = String::from_utf8_lossy(name).into_owned();
+                self.parser.head.fields.push((name, value.to_vec()));
+            }
             return Ok(());
         }
         match name {
@@ -85,6 +89,7 @@ impl Fields<'_> {
             }
             b"location" => head.location = Some(value.to_vec()),
             b"content-encoding" => head.codings.extend(Encoding::list(value)),
+            b"content-type" => self.parser.content_type(value),
             b"set-cookie" => head.cookies.push(value.to_vec()),
             _ => {}
         }

@@ -43,6 +43,10 @@ pub struct Broken {
 /// What became of a stream; `line` is what [`Client::open`] was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
+    /// The response begins.
+    Begun { line: u32, stream: u32 },
+    /// Events are in the parser of the line.
+    Part { line: u32, stream: u32 },
     /// A complete response is in the parser of the line.
     Complete { line: u32, stream: u32 },
     /// The response is no valid one.

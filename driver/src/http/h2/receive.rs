@@ -81,6 +81,9 @@ impl Client {
         }
         let parser = responses.parser(stream.line);
         let result = parser.stream_data(content);
+        if parser.has_events() {
+            events.push(Event::Part { line: stream.line, stream: stream.id });
+        }
         self.settle(at, last, result, responses, events);
         Ok(())
     }
@@ -139,7 +142,11 @@ impl Client {
         let decoded = match at {
             None => self.decoder.decode(&block, MOST_FIELDS, LONGEST_BLOCK, |_, _| {}),
             Some(at) => {
-                let parser = responses.parser(self.streams[at].line);
+                let (line, stream) = (self.streams[at].line, self.streams[at].id);
+                let parser = responses.parser(line);
+                if !parser.started() {
+                    events.push(Event::Begun { line, stream });
+                }
                 let mut head = parser.stream_head();
                 let decoded = self.decoder.decode(&block, MOST_FIELDS, LONGEST_BLOCK, |n, v| head.field(n, v));
                 if decoded.is_ok() {
