@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.columns import Model, fitted_with_strata, own_noise
@@ -17,9 +18,10 @@ from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.instances import planned_degrees
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
-from leadline.analysis.power import detectable
+from leadline.analysis.power import POWER, detectable
 from leadline.analysis.strata import Strata, innermost
 from leadline.analysis.table import Floats, Sample
+from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.within import planned_sample, within
 from leadline.model import distributions
 from leadline.model.plan import Plan
@@ -28,6 +30,8 @@ NO_NOISE = "the plan leaves nothing to estimate the noise from; add a replicate 
 NOT_KNOWN = "the plan does not determine any comparison"
 _MOST = 100_000  # times a plan is repeated at most
 _FEW = 300  # figures up to which it is looked at what a repetition adds; with more, all grows in proportion
+_DRAWS = 100  # of residuals, for what estimated degrees of freedom cost; with ``_MANY`` of them they cost nothing
+_MANY = 40.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Precision:
 
     ``errors`` (k): standard errors of the known comparisons, ``df`` of the noise, ``law`` of the largest |t|,
     ``rest``: figures of one plan less their groups, ``fixed``: degrees of freedom that do not grow with repetition.
-    ``own``: degrees of freedom of a comparison, whose levels have a noise of their own, of which ``lent`` do not grow.
+    ``own``: degrees of freedom of a comparison, whose levels have a noise of their own, of which ``lent`` do not grow;
+    fewer where they are estimated with the noise, so that a t test with ``own`` finds as much.
     """
 
     errors: Floats
@@ -133,10 +138,14 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
         return precision
     if fitted.separate:  # by how a contrast varies between worlds
         return replace(precision, own=float(groups - 1), lent=-1.0)
-    own_df, lent = min(_own(sample, model, fitted, strata), precision.own), 0.0
+    alone, effects = _alone(sample, model, fitted, strata)
+    own_df, lent = min(_own(alone, effects), precision.own), 0.0
+    precision = replace(precision, own=own_df)
     if sample.size <= _FEW:
-        twice = _fitted(_repeated(plan))
-        lent = own_df - (_own(*twice) - own_df) / (twice[2].df - fitted.df) * fitted.df
+        twice = _alone(*_fitted(_repeated(plan)))
+        lent = own_df - (_own(*twice) - own_df) / (twice[0].df - alone.df) * alone.df
+        cost = own_df - _found_with(precision, alone, effects) if own_df < _MANY else 0.0
+        own_df, lent = own_df - cost, lent - cost
     return replace(precision, own=own_df, lent=lent)
 
 
@@ -146,14 +155,49 @@ def _fitted(plan: Plan) -> tuple[Sample, Model, Fit, Strata]:
     return sample, *fitted_with_strata(table, sample, sample.values, False)
 
 
-def _own(sample: Sample, model: Model, fitted: Fit, strata: Strata) -> float:
-    """Degrees of freedom that the median comparison has where every level has a noise of its own."""
-    if strata.mixed:
-        return float(fitted.df)
-    alone = replace(own_noise(model, sample, sample.values, strata, replace(fitted, sigma=1.0)), planned=True)
+def _alone(sample: Sample, model: Model, fitted: Fit, strata: Strata) -> tuple[UnequalFit, Floats]:
+    """The fit in which every level has a noise of its own, and the effects (k, p) that it determines."""
     effects = np.array([model.effect(main) for main in model.mains])
-    estimable = effects[fitted.estimable(effects)]
-    return float(np.median(alone.together(estimable)[1] if len(estimable) > 1 else alone.degrees(estimable)))
+    alone = own_noise(model, sample, sample.values, strata, replace(fitted, sigma=1.0))
+    return alone, effects[fitted.estimable(effects)]
+
+
+def _own(alone: UnequalFit, effects: Floats) -> float:
+    """Degrees of freedom of the median of ``effects`` (k, p) where all levels have the same noise."""
+    planned = replace(alone, planned=True)
+    return float(np.median(planned.together(effects)[1] if len(effects) > 1 else planned.degrees(effects)))
+
+
+def _found_with(precision: Precision, alone: UnequalFit, effects: Floats) -> float:
+    """Degrees of freedom with which a t test finds with 80 % power what the analysis does. Its variances of levels and
+    the degrees of freedom that it estimates from them are averaged over drawn residuals.
+    """
+    if alone.left_over is None:
+        return precision.own
+    middle = int(np.argsort(precision.errors, kind="stable")[len(precision.errors) // 2])
+    effect, tail = effects[[middle]], distributions.norm.sf(precision.law.quantile(precision.level, KNOWN))
+    bounds = np.empty(_DRAWS)  # of the estimate, in its true standard errors
+    rests = np.random.default_rng(1).standard_normal((_DRAWS, len(alone.residuals))) @ alone.left_over
+    for place, (rest, sigma) in enumerate(zip(rests, np.sqrt(np.sum(rests**2, axis=1) / alone.df), strict=True)):
+        drawn = replace(alone, residuals=rest / sigma, sigma=float(sigma))
+        errors, degrees = drawn.together(effect)
+        alike = drawn.errors(effect) * distributions.t.isf((1 - precision.level) / 2, drawn.degrees(effect))
+        bounds[place] = float(np.maximum(errors * distributions.t.isf(tail, degrees), alike)[0])
+    bounds /= precision.errors[middle]
+    shift = scipy.optimize.brentq(
+        lambda shift: float(np.mean(distributions.norm.sf(bounds - shift))) - POWER, 0.0, 5 + bounds.max()
+    )
+
+    def gain(df: float) -> float:
+        return t_power(shift, df, replace(precision, own=df).critical) - POWER
+
+    return (
+        precision.own
+        if gain(precision.own) <= 0
+        else float(scipy.optimize.brentq(gain, 1.0, precision.own))
+        if gain(1.0) < 0
+        else 1.0
+    )
 
 
 def _repeated(plan: Plan) -> Plan:

@@ -59,8 +59,9 @@ def test_the_smallest_effect_is_what_the_analysis_reports() -> None:
         assert float(np.median(told)) == pytest.approx(percent(smallest), rel=0.15)
 
 
-@pytest.mark.parametrize(("kind", "replicates"), [("one-at-a-time", 5), ("full-factorial", 3)])
+@pytest.mark.parametrize(("kind", "replicates"), [("one-at-a-time", 3), ("full-factorial", 2)])
 def test_the_predicted_power_is_what_simulated_studies_have(kind: str, replicates: int) -> None:
+    """Also where the analysis estimates degrees of freedom from few trials."""
     plan = make_plan(pseudo_factors(3), Design(kind=kind, replicates=replicates, sentinels=None))
     found = precision_of(plan)
     assert not isinstance(found, str)
@@ -69,11 +70,11 @@ def test_the_predicted_power_is_what_simulated_studies_have(kind: str, replicate
     assert effect is not None
     assert found.power(effect, sigma) == pytest.approx(0.8, abs=1e-3)
     hits = 0
-    for seed in range(200):
+    for seed in range(300):
         system = SimulatedSystem(effects={("pseudo2", "b"): math.exp(effect)}, cv=sigma)
         analysis = analyse(plan, system.run(plan, seed), ["throughput"]).responses[0]
         hits += any(each.factor == "pseudo2" and each.verdict is Verdict.BETTER for each in analysis.effects)
-    assert hits / 200 == pytest.approx(0.8, abs=3 * math.sqrt(0.16 / 200))
+    assert hits / 300 == pytest.approx(0.8, abs=3 * math.sqrt(0.16 / 300))
 
 
 def test_an_effect_needs_what_is_said() -> None:
@@ -101,7 +102,7 @@ def test_the_published_study_could_not_have_found_five_percent() -> None:
     assert found.comparisons == 33
     assert found.chance is not None
     assert found.chance < 0.1
-    assert found.smallest[0.8] == pytest.approx(25.4, abs=1.5)  # 14.7 if all settings had the same noise
+    assert found.smallest[0.8] == pytest.approx(27.8, abs=1.5)  # 14.7 if all settings had the same noise
 
 
 def test_a_forecast_says_what_would_halve_it_and_which_design_is_cheaper() -> None:
@@ -190,7 +191,8 @@ def test_a_repeated_plan_is_forecast_as_one_that_is_planned_so(factors: int, des
     assert not isinstance(small, str)
     assert not isinstance(large, str)
     found = small.repeated(2)
-    assert (found.df, found.own, found.error) == pytest.approx((large.df, large.own, large.error), rel=1e-6)
+    assert (found.df, found.error) == pytest.approx((large.df, large.error), rel=1e-6)
+    assert found.own == pytest.approx(large.own, rel=0.15)  # what its estimate costs is drawn
 
 
 def test_whole_plots_of_one_trial_are_trials() -> None:
