@@ -17,13 +17,14 @@ from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats, Sample, StudyTable
-from leadline.model.disturbance import FIGURES
+from leadline.model.disturbance import FIGURES, OTHERS
 from leadline.model.result import Covariate
 from leadline.model.units import signed
 
 MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates of all responses
 VARIES = 0.01  # standard deviation, of a share as it is, else of the mean: what varies less is the figure itself
 _LEAST = 4  # degrees of freedom that must be left
+_FULL = 0.98  # of all CPUs busy: from there on what others use is what the study leaves over, its effects included
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Checked:
 def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> Checked:
     """Which covariates may be used, before the response is looked at. ``values`` (n) only tell how many are fitted."""
     df = fitted_with_strata(table, sample, values, timed)[1].df
+    full = float(np.median([one.responses.get("host_cpu", 0.0) for one in table.observations])) >= _FULL
     used: list[int] = []
     covariates: list[Covariate] = []
     for number, name in enumerate(table.covariates):
@@ -46,6 +48,8 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
         reason, p_value = "", None
         if missing:
             reason = f"it was not recorded in {missing} of {len(column)} {what}"
+        elif name == OTHERS and full:
+            reason = "no CPU was idle, so that it is what the study's own programs left over"
         elif np.std(column) <= VARIES * (1.0 if FIGURES[name].share else float(np.abs(column).mean())):
             reason = f"it hardly varies between {what} (standard deviation below 1 %)"
         elif df - len(used) - 1 < _LEAST:

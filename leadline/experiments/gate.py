@@ -21,7 +21,7 @@ from leadline.trial.command import Command
 
 NAME, FACTOR, BASE, HEAD = "gate", "build", "base", "head"
 OF_COMMANDS = ("wall>10%", "cpu>3%")  # conditions where none are given
-OF_SERVERS = ("cpu>3%", "p90>10%")
+OF_SERVERS = ("steady_cpu>3%", "p90>10%")
 LOAD_RESPONSES = tuple(name for name in RESPONSES if name not in PROCESS_RESPONSES)
 _MOST_BLOCKS = 100
 _LONG_ENOUGH = 1.0  # seconds of a trial of a program: a shorter one runs several times

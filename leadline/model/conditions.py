@@ -22,7 +22,7 @@ EXAMPLES = "write cpu>3%, p99>10% or throughput<-5%"
 SHARES = ("errors", "dropped")  # of a load: their percents are shares, not changes
 LOAD_LIMITS = ("mean", "p50", "p90", "p95", "p99", "p999", "max", *SHARES, "throughput")
 SOAK_RESPONSES = ("throughput", "p99", "memory")
-_SHORT = {"cpu": "cpu_per_transaction", "p99.9": "p999"}
+_SHORT = {"cpu": "cpu_per_transaction", "steady_cpu": "steady_cpu_per_transaction", "p99.9": "p999"}
 _FORM = re.compile(r"([^<>=]*)([<>])=?(.*)")
 
 

@@ -49,6 +49,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("cpu_per_transaction", "ms", False, "CPU of server, database and web server for one transaction"),
         ResponseKind("user_cpu_per_transaction", "ms", False, "the same CPU in user mode"),
         ResponseKind("system_cpu_per_transaction", "ms", False, "the same CPU in the kernel"),
+        ResponseKind("steady_cpu_per_transaction", "ms", False, "the same CPU without the JIT compiler's"),
         ResponseKind("server_cpu_per_transaction", "ms", False, "CPU of the server for one transaction"),
         ResponseKind("application_cpu_per_transaction", "ms", False, "of the server's CPU that of application threads"),
         ResponseKind("collector_cpu_per_transaction", "ms", False, "of the server's CPU that of the garbage collector"),

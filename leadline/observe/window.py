@@ -195,8 +195,8 @@ class Recorded:
 
 def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
     """Milliseconds of CPU a transaction in some windows, by role, the driver's too, and of the services together: the
-    web server's too, where there was one. A window that is not known is as the others; a role that is not known leaves
-    the sum out.
+    web server's too, where there was one; the same without the JIT compiler's. A window that is not known is as the
+    others; a role that is not known leaves the sums out.
     """
     roles = _services(recorded.cpu)
     by_name = {}
@@ -208,7 +208,11 @@ def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float)
             share = sum(used for used, _ in measured) / sum(seconds for _, seconds in measured)
             by_name[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
     by_role = [by_name[name] for role in roles if (name := f"{role}_cpu_per_transaction") in by_name]
-    return by_name | ({"cpu_per_transaction": sum(by_role)} if len(by_role) == len(roles) else {})
+    if len(by_role) == len(roles):
+        by_name["cpu_per_transaction"] = together = sum(by_role)
+        compiled = by_name.get("compiler_cpu_per_transaction", 0.0)
+        by_name["steady_cpu_per_transaction"] = max(0.0, together - compiled)
+    return by_name
 
 
 def context_switches(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:

@@ -84,24 +84,15 @@ class Precision:
     def times_for(self, effect: float, sigma: float, power: float, whole: int = 1) -> float | None:
         """How often the plan must be repeated to find ``effect``; a multiple of 1/``whole``, None if beyond reason."""
         low, high = 0, 1
-        while not self._finds(high / whole, effect, sigma, power):
+        while self.repeated(high / whole).power(effect, sigma) < power:
             low, high = high, high * 2
             if high > _MOST * whole:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._finds(middle / whole, effect, sigma, power) else (middle, high)
+            finds = self.repeated(middle / whole).power(effect, sigma) >= power
+            low, high = (low, middle) if finds else (middle, high)
         return high / whole
-
-    def _finds(self, times: float, effect: float, sigma: float, power: float) -> bool:
-        grown = self.repeated(times)
-        if grown.df <= 0:
-            return False
-        # far on either side the exact figure is not needed
-        shift = effect / (sigma * grown.error)
-        if shift > 3 * (grown.critical + 8):
-            return True
-        return t_power(shift, grown.own, grown.critical) >= power
 
 
 def t_power(shift: float, df: float, critical: float) -> float:

@@ -218,7 +218,8 @@ class Model:
     def responses(self, levels: Mapping[str, Level]) -> dict[str, float]:
         """By name, ``cpu_per_transaction`` and ``startup`` among them."""
         by_name = {name: math.exp(value) for name, value in zip(RESPONSES, self.logs(levels), strict=True)}
-        return by_name | {"cpu_per_transaction": sum(by_name[name] for name in CPU), "startup": self.startup(levels)}
+        together = dict.fromkeys(("cpu_per_transaction", "steady_cpu_per_transaction"), sum(by_name[n] for n in CPU))
+        return by_name | together | {"startup": self.startup(levels)}
 
     def effect(self, factors: Sequence[Factor], factor: str, level: Level, response: str, crossed: bool) -> float:
         """The true effect of a level against its baseline level, percent.

@@ -108,7 +108,7 @@ def figures(means: Floats, failed: float) -> dict[str, float]:
     """Responses by name from the means of a window, shape (responses,)."""
     figures = {name: float(value) for name, value in zip(RESPONSES, means, strict=True)}
     ok = figures["throughput"]
-    figures["cpu_per_transaction"] = sum(figures[name] for name in CPU)
+    figures["cpu_per_transaction"] = figures["steady_cpu_per_transaction"] = sum(figures[name] for name in CPU)
     figures["errors"] = float(failed) / (ok + float(failed)) if ok + failed > 0 else 0.0
     return figures
 

@@ -50,6 +50,18 @@ def test_a_covariate_that_a_level_moves_is_not_used_and_the_report_says_so() -> 
         assert asked.effects == plain.effects
 
 
+def test_what_others_use_of_full_cpus_is_no_covariate() -> None:
+    """It is what the study leaves over: it would take most of an effect on CPU out."""
+    case = CASES["neighbour"]
+    rows = [
+        replace(row, responses={**row.responses, "host_cpu": 0.999})
+        for row in study(case, plan_of(case), np.random.default_rng(3))
+    ]
+    (covariate,) = analyse(plan_of(case), rows, [RESPONSE], covariates=("others_cpu",)).responses[0].covariates
+    assert not covariate.used
+    assert "no CPU was idle" in covariate.sentence
+
+
 def test_over_many_responses_no_level_moves_a_covariate_by_chance() -> None:
     """Null studies of six responses with two covariates: at most 5 % say that levels move one (the test has 1 %)."""
     case, studies, responses = CASES["neighbour"], 60, [f"response{number}" for number in range(6)]

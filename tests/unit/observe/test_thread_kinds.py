@@ -48,14 +48,15 @@ def test_a_kind_keeps_what_ended_threads_used_and_names_are_read_once() -> None:
 
 
 def test_they_become_responses(tmp_path: Path) -> None:
-    frames = []
+    frames, used = (
+        [],
+        {"application": 4 * 10**8, "application.delayed": 10**8, "collector": 10**8, "compiler": 5 * 10**7},
+    )
     for second in range(11):
         entries = {
             "constants": b"ticks 100\npage 4096\n",
             "server/7/stat": f"7 (java) S 1 1 1 0 -1 0 0 0 0 0 {50 * second} 0 0 0 20 0 9 0 5 0 10".encode(),
-            "server/7/kinds": (
-                f"application {4 * 10**8 * second}\napplication.delayed {10**8 * second}\ncollector {10**8 * second}\n"
-            ).encode(),
+            "server/7/kinds": "".join(f"{kind} {ns * second}\n" for kind, ns in used.items()).encode(),
         }
         frames.append(Frame(second, second * 10**9, second * 10**9, 0, 0, entries))
     decode(frames).write(tmp_path / "processes.parquet")
@@ -63,3 +64,5 @@ def test_they_become_responses(tmp_path: Path) -> None:
     assert responses["application_cpu_per_transaction"] == pytest.approx(4.0)
     assert responses["collector_cpu_per_transaction"] == pytest.approx(1.0)
     assert waits(Recorded(tmp_path), [(2.0, 8.0)], 100.0, 5.0) == {"run_delay": pytest.approx(1.0)}
+    assert responses["cpu_per_transaction"] == pytest.approx(5.0)
+    assert responses["steady_cpu_per_transaction"] == pytest.approx(4.5)
