@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leadline.checks.files.stack import check_java, read_stack
@@ -14,10 +14,13 @@ from leadline.checks.files.study import parse_study
 from leadline.checks.load import check_load
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
+from leadline.load.result import read_summary
 from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
-from leadline.model.knob import Knob, KnobOwner
+from leadline.model.knob import ApplyCost, Knob, KnobOwner, Level, Owner
 from leadline.model.ownstack import OwnFile
-from leadline.model.study import StackChoice
+from leadline.model.record import LoadSecond
+from leadline.model.study import StackChoice, Study
+from leadline.stack.assembly import Stack
 from leadline.stack.base import Settings
 from leadline.stack.own.artifact import Artifact, first_file, read_artifact
 from leadline.stack.own.wars import WARS
@@ -26,6 +29,10 @@ from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
 from leadline.trial.system import System
 
+_LOADED = 2.0  # seconds, and one for each live knob
+_MOST_CAUSES = 3
+_OF_IT = (Owner.APPLICATION, Owner.SERVER)
+_LETTERS = 20  # of a line that is told apart from others
 _LOAD = "{ users: 1, ramp_up: 0s, steady: 2s, ramp_down: 0s }"
 
 
@@ -82,9 +89,9 @@ def _check_server(found: Artifact, server: str | None) -> None:
 
 
 def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]) -> bool:
-    """Start the application once with its knobs at their defaults, load it for two seconds with one user, read every
-    knob back, run the audits, stop it and put everything back. ``on_step`` hears each step; returns whether a study
-    can run.
+    """Start the application once with its knobs at their defaults, read every knob back, load it for some seconds with
+    one user, set live knobs to another level and back under that load, run the audits, stop it and put everything back.
+    ``on_step`` hears each step; returns whether a study can run.
 
     Raises UsageError for what is wrong with the file.
     """
@@ -93,17 +100,12 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     began = time.monotonic()
     stack = read_stack(expanded(str(file)))
     check_java(stack)
-    keys = f"study: check\nquestion: Does it run?\nstack: {stack.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
-    parsed = parse_study(keys, str(file))
-    loads = stack.content.scenario is not None
-    if loads:
-        check_load(parsed)
-    study = parsed.study.model_copy(update={"observe": False})
-    on_step(
-        CheckStep("read the file", time.monotonic() - began, _counted(len(stack.content.knobs), "knob", " of its own"))
-    )
+    study, live = _study(stack, file)
+    counted = _counted(len(stack.content.knobs), "knob", " of its own")
+    on_step(CheckStep("read the file", time.monotonic() - began, counted))
     lab.mkdir(parents=True, exist_ok=True)
     host, steps = LocalHost(), _Steps(on_step)
+    host.declare(study.host_knobs)
     knobs = own_knobs(study.stack)
     levels = {
         knob.name: knob.default
@@ -122,8 +124,14 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             with steps.step("find what runs" if stack.content.attach else "start"):
                 system.start_database(levels, directory)
                 system.start_server(levels, directory)
-            _read_knobs(knobs, levels, system.owners()[0], stack, steps)
-            counts = _load(system, directory, steps) if loads else {}
+            running = system.owners()[0]
+            assert isinstance(running, Stack)
+            _read_knobs(knobs, levels, running, stack, steps)
+            _read_host(host, stack, steps)
+            changes = Changes(running, live)
+            loads = stack.content.scenario is not None
+            counts = _load(system, directory, study.workload.steady, changes, steps) if loads else {}
+            changes.rest(steps)
             if stack.content.audits:
                 with steps.step("audits") as step:
                     failed = [
@@ -151,18 +159,125 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
     return steps.good
 
 
+def _study(own: OwnFile, file: Path) -> tuple[Study, list[Knob]]:
+    """What is run, long enough for a change of each of its live knobs. Raises UsageError."""
+    keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
+    parsed = parse_study(keys, str(file))
+    if own.content.scenario is not None:
+        check_load(parsed)
+    knobs = stack_catalogue(parsed.study.stack)
+    live = [knob for knob in knobs if knob.apply_cost is ApplyCost.LIVE and knob.owner in _OF_IT]
+    workload = parsed.study.workload.model_copy(update={"steady": _LOADED + len(live)})
+    return parsed.study.model_copy(update={"observe": False, "workload": workload}), live
+
+
 def _counted(number: int, what: str, more: str = "") -> str:
     return f"{number} {what}{'' if number == 1 else 's'}{more}"
 
 
-def _load(system: System, directory: Path, steps: _Steps) -> dict[str, dict[str, int]]:
-    with steps.step("load of 2 s by one user") as step:
-        counts = {name: dict(counters) for name, counters in system.load(directory, 1, lambda _: None).counts.items()}
+def _read_host(host: LocalHost, own: OwnFile, steps: _Steps) -> None:
+    for name in own.content.host_knobs:
+        with steps.step(f"read {name}") as step:
+            if why := host.writable(name):
+                step.append(f"{line_of(own, 'knobs', name)}: {why}")
+            else:
+                steps.told = str(host.read_back(name))
+
+
+def _load(
+    system: System, directory: Path, seconds: float, changes: Changes, steps: _Steps
+) -> dict[str, dict[str, int]]:
+    with steps.step(f"load of {seconds:g} s by one user") as step:
+        counts = {name: dict(counters) for name, counters in system.load(directory, 1, changes).counts.items()}
         ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
         steps.told = f"{ok} transactions"
         if not ok or failed:
-            step.append(f"{ok} transactions succeeded, {failed} failed")
+            step.append(f"{ok} transactions succeeded, {failed} failed{_causes(directory / 'driver')}")
     return counts
+
+
+def _causes(out: Path) -> str:
+    """What the driver says of failed transactions, the most frequent first, each with an example."""
+    result = read_summary(out)
+    kinds = sorted(result.errors, key=lambda kind: -result.errors[kind])[:_MOST_CAUSES]
+    examples = {kind: "".join(f" ({text})" for text in result.error_samples.get(kind, ())[:1]) for kind in kinds}
+    return "".join(f"; {result.errors[kind]} x {kind}{examples[kind]}" for kind in kinds)
+
+
+@dataclass
+class Changes:
+    """Sets each live knob to another level and back, one in every second of the load that calls it."""
+
+    stack: Stack
+    knobs: list[Knob]
+    done: list[CheckStep] = field(default_factory=list)
+    errors: int = 0  # of the driver, when it was last heard
+
+    def __post_init__(self) -> None:
+        self._start = {_plain(line) for line in self.stack.server.words().splitlines()} - {""}
+
+    def __call__(self, second: LoadSecond) -> None:
+        if self.done and second.errors > self.errors and "transactions failed" not in self.done[-1].told:
+            told = f"{self.done[-1].told}; transactions failed meanwhile"
+            self.done[-1] = replace(self.done[-1], told=told)
+        self.errors = second.errors
+        if self.knobs:
+            self.done.append(self._changed(self.knobs.pop(0)))
+
+    def rest(self, steps: _Steps) -> None:
+        """Change those that are left without a load, and tell of all."""
+        self.done += [self._changed(knob) for knob in self.knobs]
+        for step in self.done:
+            steps.tell(step)
+
+    def _changed(self, knob: Knob) -> CheckStep:
+        began, server, step = time.monotonic(), self.stack.server, CheckStep(f"change {knob.name}", 0.0)
+        try:
+            before = self.stack.read_back(knob.name)
+        except LookupError as error:
+            return replace(step, told=f"not read: {error}")
+        level = another(knob, before)
+        if level is None:
+            return replace(step, told=f"no level but {knob.format(before)} is known")
+        told, wrong, spoken, pid = f"{knob.format(before)}, {knob.format(level)} and back", "", len(server.words()), 0
+        pid = server.process.pid
+        try:
+            self.stack.apply({knob.name: level})
+        except LeadlineError as error:
+            told = f"{knob.format(level)} is refused ({error}): write levels that it takes while it runs"
+        try:
+            self.stack.apply({knob.name: before})
+        except LeadlineError as error:
+            wrong = f"it is not put back to {knob.format(before)}: {error}"
+        again = [line for line in server.words()[spoken:].splitlines() if _plain(line) in self._start]
+        if not server.process.alive() or server.process.pid != pid:
+            wrong = f"its process ended when it was set to {knob.format(level)}: leave it out, or give other levels"
+        elif again:
+            told += f'; the application starts anew with it ("{again[0].strip()[:120]}"): sessions are lost,'
+            told += " so vary it between trials, not in slots"
+        return replace(step, seconds=time.monotonic() - began, told=told, wrong=wrong)
+
+
+def another(knob: Knob, level: Level) -> Level | None:
+    """A legal level near this one: half of a number, else twice; another choice. None where none is known."""
+    candidates: list[Level] = [choice for choice in knob.choices if choice != level]
+    if isinstance(level, bool):
+        candidates = [not level]
+    elif isinstance(level, int):
+        candidates = [level // 2, level * 2] if level > 1 else [level + 1]
+    elif isinstance(level, float):
+        candidates = [level / 2, level * 2]
+    for candidate in candidates:
+        with suppress(ValueError):
+            if (parsed := knob.parse(candidate)) != level and not knob.danger(parsed):
+                return parsed
+    return None
+
+
+def _plain(line: str) -> str:
+    """A line of a log without its digits; empty for one that is too short to be known again."""
+    text = re.sub(r"[\W\d_]+", " ", line).strip()
+    return text if len(text) >= _LETTERS else ""
 
 
 def _read_knobs(knobs: Sequence[Knob], levels: Settings, stack: KnobOwner, own: OwnFile, steps: _Steps) -> None:
@@ -212,6 +327,9 @@ class _Steps:
             lines.append(str(error))
             raise
         finally:
-            self.good = self.good and not lines
-            wrong = "; ".join(lines)
-            self._on_step(replace(step, seconds=time.monotonic() - begin, told=self.told, wrong=wrong))
+            self.tell(replace(step, seconds=time.monotonic() - begin, told=self.told, wrong="; ".join(lines)))
+
+    def tell(self, step: CheckStep) -> None:
+        """A step that is over."""
+        self.good = self.good and not step.wrong
+        self._on_step(step)

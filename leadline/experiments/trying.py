@@ -71,6 +71,8 @@ NEEDS = {
     "app.spring.jpa.open-in-view": "spring-orm",
 }
 _VIRTUAL_SINCE = 21
+_SLOW, _LONGER = 30.0, 4.0  # seconds of a start from which on its limit is so many times as long
+_OF_STARTS = 1.5  # starts that a trial takes beside its load: the start, the reset and the end
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class _Files:
 
     name: str
     notes: list[str] = field(default_factory=list)
+    start: float = 0.0  # seconds of the first start; 0: there was none
+    unread: list[str] = field(default_factory=list)  # settings that it does not tell
 
     def path(self, ending: str) -> Path:
         return Path(f"{self.name}.{ending}").absolute()
@@ -139,10 +143,10 @@ def _prepared(
         load = load or _placeholder(scratch, own)
     elif load is None or (made is not None and not made.exists()):
         with Scratch() as place:  # what cannot be planned is told before anything starts
-            _study(own, choice, load or _placeholder(place, own), made, budget, lab)
+            _study(own, choice, load or _placeholder(place, own), made, budget, lab, files)
         load = _first_start(own, choice, load, files, made, lab, message)
     archive = made if made is not None and (scratch is not None or made.exists()) else None
-    text, file, planned, dropped = _study(own, choice, load, archive, budget, lab)
+    text, file, planned, dropped = _study(own, choice, load, archive, budget, lab, files)
     if dropped:
         files.notes.append(f"left out, as they do not fit into {budget[0]}: {', '.join(dropped)}")
     path = files.path("try.study.yaml")
@@ -219,6 +223,14 @@ def _first_start(
             message(f"starting {files.name} once")
             seconds = stack.up({ARCHIVE_OPTION: _ARCHIVE_MADE} if archive else {}, directory)
             files.notes.append(f"it is up after {seconds:.1f} s")
+            files.start = seconds
+            of_stack = {knob.name for knob in stack_catalogue(choice)}
+            for name in of_stack & factors_of(own, choice, None).keys():
+                try:
+                    stack.read_back(name)
+                except LookupError as error:
+                    files.unread.append(name)
+                    files.notes.append(f"{name} is left out: it cannot be read back ({error})")
             if load is None:
                 load = _scenario(stack, files, directory, host)
         except TrialFailure as failure:
@@ -294,12 +306,18 @@ def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[l
 
 
 def _study(
-    own: OwnFile, choice: StackChoice, load: Path, archive: Path | None, budget: tuple[str, float], lab: Path
+    own: OwnFile,
+    choice: StackChoice,
+    load: Path,
+    archive: Path | None,
+    budget: tuple[str, float],
+    lab: Path,
+    files: _Files,
 ) -> tuple[str, StudyFile, Planned, list[str]]:
     """The largest of the sizes that fits into the budget (as it is written, and in seconds), with the settings that it
     leaves out. Raises UsageError.
     """
-    factors = factors_of(own, choice, archive)
+    factors = {name: levels for name, levels in factors_of(own, choice, archive).items() if name not in files.unread}
     if len(factors) < _FEWEST and own.content.restart is None and own.content.attach is not None:
         raise UsageError(f"{own.file}: it has {len(factors)} live knobs to try; a `restart` command would give more")
     live = own.content.attach is not None and own.content.restart is None
@@ -309,9 +327,12 @@ def _study(
         chosen_factors = dict(list(factors.items())[:number])
         for size in _LIVE_SIZES if live else _SIZES:
             text = _text(own, load, chosen_factors, size, budget[0], live)
+            if files.start > _SLOW:  # it may take longer beside other work, and with other levels
+                text += f"ready_timeout: {round(_LONGER * files.start)}s\n"
             parsed = parse_study(text, "the study that was written")
             planned = LocalTestbed(lab).plan(parsed)
-            needed = cost(parsed.study, planned.plan, subject_of(parsed.study).first_overhead())
+            overhead = max(subject_of(parsed.study).first_overhead(), _OF_STARTS * files.start)
+            needed = cost(parsed.study, planned.plan, overhead)
             if needed <= budget[1]:
                 return text, parsed, planned, list(factors)[number:]
     raise UsageError(f"--budget {budget[0]}: the smallest screening of {number} settings takes {needed / 60:.0f} min")

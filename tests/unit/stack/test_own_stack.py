@@ -6,6 +6,7 @@ import sys
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -16,12 +17,13 @@ from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
 from leadline.checks.machine import apart
-from leadline.experiments.stackfiles import CheckStep, check, first
+from leadline.experiments.stackfiles import Changes, CheckStep, another, check, first
 from leadline.host.local import LocalHost
-from leadline.model.errors import TrialFailure, UsageError
-from leadline.model.knob import ApplyCost
+from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.knob import ApplyCost, Kind, Knob, Level
 from leadline.model.ownparts import OwnKnob, level_read, terms, written
 from leadline.model.ownstack import OwnStack
+from leadline.model.record import LoadSecond
 from leadline.places.running import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.base import ServiceContext
@@ -357,6 +359,71 @@ def test_a_check_tells_a_mistake_once_and_with_its_line(
     steps.clear()
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     assert [step.wrong for step in steps if step.wrong] == ["toy.stack.yaml:2: no"]
+
+
+class Live:
+    """A running stack with one live knob, whose changes end as ``how`` says."""
+
+    def __init__(self, how: str) -> None:
+        self.how, self.level, self.log = how, 10, "10:00:01 The application has started\n10:00:02 GET /a\n"
+        self.server, self.process, self.pid = self, self, 7
+
+    def words(self) -> str:
+        return self.log
+
+    def alive(self) -> bool:
+        return self.how != "dies"
+
+    def read_back(self, name: str) -> int:
+        return self.level
+
+    def apply(self, levels: dict[str, int]) -> None:
+        (level,) = levels.values()
+        self.log += "10:00:03 GET /a\n"
+        if self.how == "refuses" and level < 10:
+            raise TrialFailure(FailureClass.CONFIGURATION, "below the minimum of 10")
+        if self.how == "stays" and level == 10:
+            raise TrialFailure(FailureClass.CONFIGURATION, "no")
+        self.level = level
+        self.log += "10:00:04 The application has started\n" if self.how == "restarts" else ""
+
+
+@pytest.mark.parametrize(
+    ("how", "told", "wrong"),
+    [
+        ("works", "10, 5 and back", ""),
+        ("refuses", "5 is refused (below the minimum of 10): write levels that it takes while it runs", ""),
+        ("restarts", "the application starts anew with it", ""),
+        ("stays", "10, 5 and back", "it is not put back to 10: no"),
+        ("dies", "10, 5 and back", "its process ended when it was set to 5"),
+    ],
+)
+def test_a_check_sets_a_live_knob_to_another_level_and_back(how: str, told: str, wrong: str) -> None:
+    knob = Knob("app.pool", Kind.INTEGER, ApplyCost.LIVE, "", minimum=1, maximum=64)
+    changes = Changes(Live(how), [knob])  # type: ignore[arg-type]
+    changes(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
+    (step,) = changes.done
+    assert (step.name, step.wrong[: len(wrong)]) == ("change app.pool", wrong)
+    assert bool(step.wrong) == bool(wrong)
+    assert told in step.told
+    changes(LoadSecond(2.0, "steady", 9.0, 1.0, 3))
+    assert changes.done[0].told.endswith("; transactions failed meanwhile")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "level", "other"),
+    [
+        (Kind.INTEGER, {"minimum": 8}, 10, 20),
+        (Kind.INTEGER, {}, 1, 2),
+        (Kind.INTEGER, {"minimum": 10, "maximum": 10}, 10, None),
+        (Kind.DURATION, {}, 30.0, 15.0),
+        (Kind.BOOLEAN, {}, True, False),
+        (Kind.CHOICE, {"choices": ("a", "b")}, "a", "b"),
+        (Kind.TEXT, {}, "a", None),
+    ],
+)
+def test_another_level_is_legal_and_near(kind: Kind, bounds: dict[str, Any], level: Level, other: Level | None) -> None:
+    assert another(Knob("k", kind, ApplyCost.LIVE, "", **bounds), level) == other
 
 
 def test_properties_of_a_spring_boot_jar_are_knobs(tmp_path: Path) -> None:
