@@ -9,6 +9,8 @@ from typing import Any
 from leadline.advice import Check, Finding, advise, checked
 from leadline.advice.check import CONFIRMED, checking_study, levels_set, status
 from leadline.advice.findings import Evidence, written
+from leadline.advice.why import why
+from leadline.conclude.frames import told_frames, told_waits
 from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest
@@ -85,10 +87,17 @@ def advice(
     trials = observed(record, read, knobs)
     findings = tuple(advise(trials, knobs or None))
     checks: dict[str, Sequence[Check]] = {}
-    answer = ""
+    answer, reasons = "", list[Finding]()
     if analyse is not None:
         analysis = analyse(record)
         answer = analysis.answer
+        reasons = why(
+            [
+                *(told_waits(analysis.waits) if analysis.waits is not None else ()),
+                *(told_frames(analysis.profile) if analysis.profile is not None else ()),
+            ],
+            knobs,
+        )
         wanted = {finding.knob for finding in findings if finding.testable}
         records = sorted({record_.id: record_ for record_ in (*others, record)}.values(), key=lambda one: one.id)
         bearing = [
@@ -104,7 +113,7 @@ def advice(
         name for name, made_checks in checks.items() if any(check.status == CONFIRMED for check in made_checks)
     }
     kept_findings = tuple(finding for finding in findings if not finding.disturbed or finding.name in confirmed)
-    return Advice(record, len(trials), kept_findings, knobs, checks, answer)
+    return Advice(record, len(trials), (*kept_findings, *reasons), knobs, checks, answer)
 
 
 def held(record: StudyRecord, finding: Finding) -> dict[str, Level]:
@@ -159,7 +168,8 @@ def lines(found: Advice, findings: Sequence[Finding], commands: Mapping[str, str
         if finding.layer != layer:
             layer = finding.layer
             text.append(f"{LAYER_NAMES[layer]}:")
-        text.append(f"  {finding.name}: {finding.title} ({_subject(finding)}{seen(finding)})")
+        where = seen(finding) if finding.example else f"compared in {words.plural(finding.trials, 'recording')}"
+        text.append(f"  {finding.name}: {finding.title} ({_subject(finding)}{where})")
         text.append(f"    {says(finding)}")
         text.append(f"    {evidence(finding)}")
         text.append(f"    {suggestion(finding, found)}")
@@ -185,7 +195,7 @@ def seen(one: Finding) -> str:
 
 
 def says(one: Finding) -> str:
-    return f"{one.says[0].upper()}{one.says[1:]} (trial {one.example})."
+    return f"{one.says[0].upper()}{one.says[1:]}{f' (trial {one.example})' if one.example else ''}."
 
 
 def evidence(one: Finding) -> str:
