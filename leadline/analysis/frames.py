@@ -207,9 +207,20 @@ class _Contrast:
         in_common = mean**2 * float(np.sum(self._weights**2))
         spread = max(0.0, float(np.median((variance - by_counting) / in_common)))
         expected = by_counting + spread * in_common
+        if measured.all():
+            return change, np.sqrt(variance), self._welch(rates, free)
         ratio, degrees = _moderated(variance / expected, free)
         ratio[measured], degrees[measured] = (variance / expected)[measured], free
         return change, np.sqrt(ratio * expected), degrees
+
+    def _welch(self, rates: Floats, free: float) -> Floats:
+        """Degrees of freedom of each row where both kinds may vary differently."""
+        sizes = [int((self._treated == kind).sum()) for kind in (False, True)]
+        if self._blocks > 1 or min(sizes) < 2:
+            return np.full(len(rates), free)
+        parts = [np.var(rates[:, self._treated == kind], axis=1, ddof=1) / sizes[kind] for kind in (False, True)]
+        spread = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+        return np.asarray(np.maximum((parts[0] + parts[1]) ** 2 / np.maximum(spread, 1e-300), min(sizes) - 1.0))
 
     def _variance(self, rates: Floats) -> tuple[Floats | None, float]:
         """Of the change by replicates, and its degrees of freedom: of differences of blocks, else of each kind."""

@@ -163,6 +163,7 @@ VALUES = {
     "names": "NAME",
     "older_than": "TIME",
     "out": "PATH",
+    "pprof": "FILE",
     "pattern": "PATTERN",
     "power": "PERCENT",
     "response": "RESPONSE",

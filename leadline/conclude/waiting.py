@@ -171,7 +171,7 @@ def explain_waits(
                 effects = frame_effects([_recording(*group, response) for group in groups], sampled=False)
             except ValueError:  # one of both levels tells nothing
                 continue
-            if not effects.pair:
+            if min(effects.recordings) > 1:
                 parts_alone = sum(path.change for path in effects.paths if len(path.path) == 1)
                 effects = replace(effects, methods=(), rest=effects.total.change - parts_alone)
                 sentence = frames.sentence(effects, unit_of(name, response))

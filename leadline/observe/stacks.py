@@ -1,4 +1,4 @@
-"""Recordings of a user's own: what they hold by stack, from flight recordings (JFR) or folded stacks."""
+"""Recordings of a user's own: what they hold by stack, from flight recordings (JFR), pprof or folded stacks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from leadline.host.received import lines_of, opened
+from leadline.host.received import lines_of, opened, read
 from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.received import ReceivedError
+from leadline.observe import pprof
 from leadline.observe.profile import events_of
 
 MOST_FILES = 200  # of both sides together
 _MOST_STACKS = 100_000  # of a file of folded stacks
 _MOST_FRAMES = 20_000_000  # of its stacks together
 _LARGEST = 1e15  # samples of a line
-_JFR, _GZIP = b"FLR\0", b"\x1f\x8b"
+_JFR, _GZIP = b"FLR\0", b"\x1f\x8b"  # how recordings and pprof's profiles begin
 
 
 class Kind(StrEnum):
@@ -40,11 +41,13 @@ class Stacks:
 
 
 def stacks_of(files: Sequence[Path], kind: Kind) -> list[Stacks]:
-    """What each of the files holds. Raises UsageError for a file that is none of the two, LeadlineError."""
+    """What each of the files holds. Raises UsageError for a file that is none of the three, LeadlineError."""
     if len(files) > MOST_FILES:
         raise UsageError(f"{len(files)} recordings; at most {MOST_FILES} can be compared at once")
-    flights = [file for file in files if _is_flight_recording(file)]
+    begins = {file: _begin(file) for file in files}
+    flights = [file for file, begin in begins.items() if begin == _JFR]
     by_file = dict(zip(flights, _flights(flights, kind), strict=True)) if flights else {}
+    by_file |= {file: _profile(file, kind) for file, begin in begins.items() if begin.startswith(_GZIP)}
     recordings = [by_file.get(file) or Stacks("folded stacks", 0, _folded(file)) for file in files]
     events = {recording.event: file for recording, file in zip(recordings, files, strict=True)}
     if len(events) > 1:
@@ -53,17 +56,32 @@ def stacks_of(files: Sequence[Path], kind: Kind) -> list[Stacks]:
     return recordings
 
 
-def _is_flight_recording(file: Path) -> bool:
+def _begin(file: Path) -> bytes:
     try:
         with opened(file) as stream:
-            begin = stream.read(4)
+            return stream.read(4)
     except (FileNotFoundError, ReceivedError) as error:
         raise UsageError(f"{file}: {getattr(error, 'why', 'there is no such file')}") from error
-    if begin.startswith(_GZIP):
-        raise UsageError(
-            f"{file} is packed by gzip, as pprof's profiles are: flight recordings (JFR) and folded stacks are read"
-        )
-    return begin == _JFR
+
+
+def _profile(file: Path, kind: Kind) -> Stacks:
+    try:
+        event, ns, values = pprof.decode(read(file, pprof.MOST_BYTES), _TYPES[kind], str(file))
+    except ReceivedError as error:
+        raise UsageError(f"{file} cannot be read as a profile of pprof: {error.why}") from error
+    unit = 1e-3 if event.endswith("/nanoseconds") else 1.0
+    if kind is Kind.CPU and event.endswith("/nanoseconds"):
+        ns = ns or 10_000_000
+        unit = 1 / ns
+    return Stacks(event, ns, {stack: value * unit for stack, value in values.items()})
+
+
+# Of the samples of pprof's profiles, the first that there is.
+_TYPES = {
+    Kind.CPU: ("samples", "cpu"),
+    Kind.ALLOCATION: ("alloc_space", "alloc"),
+    Kind.WAIT: ("delay", "lock"),
+}
 
 
 def _flights(files: Sequence[Path], kind: Kind) -> Iterator[Stacks]:

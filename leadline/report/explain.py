@@ -11,6 +11,7 @@ from leadline.analysis.frames import Recording, frame_effects
 from leadline.conclude.frames import Unit, sentence
 from leadline.model.errors import UsageError
 from leadline.model.frames import FrameEffects
+from leadline.observe import pprof
 from leadline.observe.stacks import Kind, Stacks, stacks_of
 from leadline.report import frames_text
 from leadline.report.ci import escaped, markdown_table
@@ -46,7 +47,14 @@ class Explanation:
 
     def folded(self) -> str:
         """Folded stacks with samples before and after."""
-        return frames_text.folded_difference(self.recordings)
+        rows = frames_text.difference(self.recordings).items()
+        return "".join(f"{stack} {before} {after}\n" for stack, (before, after) in rows)
+
+    def pprof(self) -> bytes:
+        """The same for pprof, with the change."""
+        rows = frames_text.difference(self.recordings).items()
+        types = [(name, "count") for name in ("before", "after", "change")]
+        return pprof.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
 
 
 def explain(

@@ -14,11 +14,12 @@ from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
 from leadline.model.result import AtLeast, Effect, ResponseAnalysis, StudyAnalysis
+from leadline.observe import pprof
 from leadline.report import view, words
 from leadline.report.document import document, with_simulated
 from leadline.report.view import View
 
-FORMATS = ("csv", "png", "svg", "json", "folded")
+FORMATS = ("csv", "png", "svg", "json", "folded", "pprof")
 
 
 def check_formats(formats: Iterable[str]) -> list[str]:
@@ -37,8 +38,8 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     ``csv``: trials.csv (a row a trial), effects.csv (a row an effect and response),
     interactions.csv (the same of pairs of levels, where the design has them), latency.csv (a row a treatment,
     transaction and percentile), readings.csv and, where trials have slots, slots.csv (a row a slot). ``json``:
-    study.json (docs/reference/json.md). ``png`` and ``svg``: the figures. ``folded``: the server's stacks of each
-    setting, where profiles were taken.
+    study.json (docs/reference/json.md). ``png`` and ``svg``: the figures. ``folded``, ``pprof``: the server's
+    stacks of each setting, where profiles were taken.
     Raises UsageError for an unknown format, OSError when ``out_dir`` cannot be written.
     """
     wanted = check_formats(formats)
@@ -48,9 +49,9 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
         path = out_dir / "study.json"
         path.write_text(json.dumps(document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         written.append(path)
-    if "folded" in wanted:
-        written += _folded(record, out_dir)
-    if set(wanted) - {"json", "folded"}:
+    if {"folded", "pprof"} & set(wanted):
+        written += _stacks(record, out_dir, wanted)
+    if set(wanted) - {"json", "folded", "pprof"}:
         content = view.gather(record, analysis, figures=bool({"png", "svg"} & set(wanted)))
         if "csv" in wanted:
             written += [
@@ -76,8 +77,8 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     return written
 
 
-def _folded(record: StudyRecord, out_dir: Path) -> list[Path]:
-    """``stacks-SETTING.folded``: lines of stack and CPU samples."""
+def _stacks(record: StudyRecord, out_dir: Path, formats: Sequence[str]) -> list[Path]:
+    """``stacks-SETTING.folded``: lines of stack and CPU samples; ``stacks-SETTING.pb.gz``: the same for pprof."""
     profiles = profiles_of(record)[0]
     settings: dict[str, Counter[str]] = {}
     for trial in record.trials:
@@ -87,9 +88,16 @@ def _folded(record: StudyRecord, out_dir: Path) -> list[Path]:
                 counts = settings.setdefault(words.treatment_text(record.study, record.plan, treatment), Counter())
                 counts.update({stack: round(samples) for stack, samples in stacks.items()})
     names = [re.sub(r"[^A-Za-z0-9._=-]+", "-", setting.replace(" = ", "=")) for setting in settings]
-    paths = [out_dir / f"stacks-{name}.folded" for name in names]
-    for path, counts in zip(paths, settings.values(), strict=True):
-        path.write_text("".join(f"{stack} {count}\n" for stack, count in sorted(counts.items())), encoding="utf-8")
+    paths = list[Path]()
+    for name, counts in zip(names, settings.values(), strict=True):
+        if "folded" in formats:
+            paths.append(out_dir / f"stacks-{name}.folded")
+            text = "".join(f"{stack} {count}\n" for stack, count in sorted(counts.items()))
+            paths[-1].write_text(text, encoding="utf-8")
+        if "pprof" in formats:
+            paths.append(out_dir / f"stacks-{name}.pb.gz")
+            rows = {stack: (count,) for stack, count in sorted(counts.items())}
+            paths[-1].write_bytes(pprof.encode(rows, [("samples", "count")]))
     return paths
 
 

@@ -1,4 +1,4 @@
-"""Effects of frames in words: one sentence, a table, Markdown, JSON, and folded stacks of the difference."""
+"""Effects of frames in words: one sentence, a table, Markdown, JSON, and stacks of the difference."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def document(effects: FrameEffects, unit: Unit) -> dict[str, Any]:
     }
 
 
-def folded_difference(recordings: Sequence[Recording]) -> str:
-    """Lines of stack, samples before and after, for differential flame graphs; the latter on the base of the former."""
+def difference(recordings: Sequence[Recording]) -> dict[str, tuple[int, int]]:
+    """By stack the samples before and after, the latter on the base of the former."""
     bases = [sum(recording.per for recording in recordings if recording.treated == kind) for kind in (False, True)]
     sums: dict[str, list[float]] = {}
     for recording in recordings:
         scale = bases[0] / bases[1] if recording.treated else 1.0
         for stack, samples in recording.stacks.items():
             sums.setdefault(stack, [0.0, 0.0])[recording.treated] += samples * scale
-    return "".join(f"{stack} {round(before)} {round(after)}\n" for stack, (before, after) in sorted(sums.items()))
+    return {stack: (round(before), round(after)) for stack, (before, after) in sorted(sums.items())}

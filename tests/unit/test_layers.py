@@ -272,6 +272,7 @@ RAW_ALLOWED = {  # each with its reason
     "store/database.py": "a copy of rows that store/rows.py checks when they are read",
     "load/series.py": "histograms: unpacked within bounds before they are decoded",
     "observe/frames.py": "unpacked within bounds",
+    "observe/pprof.py": "the same",
     "observe/gclog/files.py": "archives: members are counted and their declared sizes bounded before they are unpacked",
     "stack/provision.py": "distributions whose digest is pinned",
     "stack/applications/java.py": "an archive that this checkout built",

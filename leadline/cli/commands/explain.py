@@ -42,7 +42,7 @@ def explain(
     ctx: typer.Context,
     files: Annotated[
         list[Path],
-        typer.Argument(help="Recordings before a change, then -- and those after it: JFR, or folded stacks."),
+        typer.Argument(help="Recordings before a change, then -- and those after it: JFR, pprof or folded stacks."),
     ],
     kind: Annotated[Kind, typer.Option(help="CPU samples, allocation, or waiting for locks and parked.")] = Kind.CPU,
     count: Annotated[
@@ -56,6 +56,9 @@ def explain(
     folded: Annotated[
         Path | None, file_option("Write stacks with samples before and after, for differential flame graphs.")
     ] = None,
+    pprof: Annotated[
+        Path | None, file_option("Write them as a profile for pprof: values before, after and change.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Which frames carry the difference between recordings before and after a change, with intervals.
@@ -66,6 +69,8 @@ def explain(
     explanation = explanation_of(files, after, kind, count or [], paired)
     if folded is not None:
         folded.write_text(explanation.folded(), encoding="utf-8")
+    if pprof is not None:
+        pprof.write_bytes(explanation.pprof())
     if json:
         print_json(explanation.document())
     elif md:

@@ -126,7 +126,7 @@ def export(
     lab: LabOption = Path("lab"),
     out: Annotated[Path, directory_option("The directory to write to.")] = Path("export"),
     format_: Annotated[
-        list[str] | None, typer.Option("--format", help="Any of csv,png,svg,json,folded; csv,png if absent.")
+        list[str] | None, typer.Option("--format", help="Any of csv,png,svg,json,folded,pprof; csv,png if absent.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
