@@ -378,7 +378,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("record", "Write a scenario from what a browser does: a proxy on the loopback records it until Ctrl-C."),
     "scenario": (
         "scenario",
-        "Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
+        "Make a first scenario from a recording, an access log, copied requests or an OpenAPI description.",
     ),
     "explain": (
         "explain",

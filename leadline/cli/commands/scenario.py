@@ -13,7 +13,7 @@ from leadline.load.convert.formats import of_file
 from leadline.load.convert.write import Draft
 
 app = typer.Typer(
-    help="Make a first scenario from a recording (HAR) or an interface description (OpenAPI).",
+    help="Make a first scenario from a recording, an access log, copied requests or an OpenAPI description.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -38,7 +38,7 @@ def from_(
         str | None, typer.Option(metavar="<url>", help="Try every request at once against this server.")
     ] = None,
 ) -> None:
-    """A HAR file, as browsers save what they loaded, or an OpenAPI description."""
+    """HAR, OpenAPI, curl commands, Postman, .http, an access log: a first scenario."""
     write(of_file(file, resources), out, replay)
 
 
@@ -55,6 +55,10 @@ def write(draft: Draft, out: Path | None, url: str | None) -> None:
         typer.echo(draft.text(), nl=False)
     else:
         out.write_text(draft.text(), encoding="utf-8")
+        if draft.times:
+            times = out.with_suffix(".times")
+            times.write_text("".join(f"{seconds:.6f}\n" for seconds in draft.times), encoding="utf-8")
+            say(f"arrivals: --arrivals replay --replay {times}", to=errors)
     if failures is not None:
         lines = [f"failed: {line}" for line in failures]
         say(*(lines or [f"replayed: {result.requests} requests in {SESSIONS} sessions, none failed"]), to=errors)

@@ -106,7 +106,7 @@ def _typed(kind: str, own: str) -> dict[str, str]:
 
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
-_STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
+STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
 _HEADERS = ("accept", "accept-language", "x-requested-with")
 _DRIVERS = {"host", "connection", "content-length", "content-type", "transfer-encoding", "cookie"}  # sent by itself
 _BROWSERS = re.compile(
@@ -137,14 +137,20 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
     was asked most is kept; images, styles and scripts only with ``resources``. What requests send of earlier responses
     is extracted there. Raises UsageError for what is no HAR.
     """
-    entries = _entries(text)
+    return of_entries(_entries(text), name, resources)
+
+
+def of_entries(entries: Sequence[dict[str, Any]], name: str, resources: bool = False) -> Draft:
+    """As ``from_har``, from the entries of an archive."""
+    for entry in entries:
+        _typed_entry(entry)
     origin = Counter(_origin(entry) for entry in entries).most_common(1)[0][0]
     kept_entries = [entry for entry in entries if _origin(entry) == origin]
-    notes = [f"Made from a recording of {origin}: give that server (or another) as --url."]
+    notes = [f"Made from requests to {origin}: give that server (or another) as --url."]
     if len(kept_entries) < len(entries):
         notes.append(f"{len(entries) - len(kept_entries)} requests to other servers were left out.")
     dynamic = [
-        entry for entry in kept_entries if resources or not _STATIC.search(urlsplit(entry["request"]["url"]).path)
+        entry for entry in kept_entries if resources or not STATIC.search(urlsplit(entry["request"]["url"]).path)
     ]
     if len(dynamic) < len(kept_entries):
         notes.append(f"{len(kept_entries) - len(dynamic)} requests for images, styles and scripts were left out.")
@@ -202,13 +208,7 @@ def _entries(text: str) -> list[dict[str, Any]]:
         try:
             if urlsplit(str(entry["request"]["url"])).scheme not in ("http", "https"):
                 continue
-            str(entry["request"]["method"])
-            _headers(entry["request"])
-            body_of(entry["request"])
-            response = entry["response"] = entry.get("response") or {}
-            response["status"] = int(response.get("status") or 0)
-            _headers(response)
-            _content(entry)
+            _typed_entry(entry)
         except KeyError as error:
             raise UsageError(f"not a HAR file: entry {number} lacks {error}") from None
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -220,6 +220,17 @@ def _entries(text: str) -> list[dict[str, Any]]:
         return sorted(found, key=_seconds)
     except (KeyError, ValueError, OverflowError):
         return found
+
+
+def _typed_entry(entry: dict[str, Any]) -> None:
+    """Give an entry its response's status. Raises KeyError, TypeError or ValueError for what no HAR holds."""
+    str(entry["request"]["method"])
+    _headers(entry["request"])
+    body_of(entry["request"])
+    response = entry["response"] = entry.get("response") or {}
+    response["status"] = int(response.get("status") or 0)
+    _headers(response)
+    _content(entry)
 
 
 def _origin(entry: Mapping[str, Any]) -> str:
@@ -354,6 +365,8 @@ def _request(entry: Mapping[str, Any], values: Correlation) -> dict[str, Any]:
         request["headers"] = headers
     if response["status"] in _STATUSES:
         request["check"] = {"status": response["status"]}
+    if entry.get("extract"):
+        request["extract"] = entry["extract"]
     answered = _headers(response)
     if target := str(response.get("redirectURL") or answered.get("location") or ""):
         with suppress(ValueError):

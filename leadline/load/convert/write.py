@@ -24,6 +24,7 @@ class Draft:
 
     scenario: Mapping[str, Any]
     notes: Sequence[str]
+    times: Sequence[float] = ()  # seconds from the first arrival on, of a recorded load
 
     def text(self) -> str:
         """YAML, the notes as comments on top."""

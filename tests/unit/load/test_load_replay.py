@@ -216,3 +216,37 @@ def test_an_idempotency_key_is_another_one_in_each_request() -> None:
     requests, notes = converted(entry("POST", f"{SHOP}/pay", 0, None, headers=sent))
     assert requests[0]["headers"] == {"Idempotency-Key": "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"}
     assert "Idempotency-Key: each request sends a value of its own" in notes
+
+
+WRITTEN = """\
+@host = http://elsewhere.example
+
+# @name start
+GET {{host}}/
+###
+# @name csrf
+GET {{host}}/api/csrf
+###
+POST {{host}}/settings
+"""
+
+
+def test_what_was_written_down_is_replayed_too(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "desk.http").write_text(WRITTEN)
+    words = ["scenario", "from", str(tmp_path / "desk.http"), "--out", str(tmp_path / "a.yaml"), "--replay", desk.url]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("failed: POST /settings: status 400 (likely: a value that is sent stands as recorded")
+    assert [path for _, path, _ in desk.requests].count("/api/csrf") == 2
+
+
+def test_the_driver_takes_the_mix_of_a_log(desk: Desk, tmp_path: Path) -> None:
+    rows = [f'h - - [10/Oct/2024:13:55:36 +0000] "GET /?a={n}%20b HTTP/1.1" 200 1' for n in range(5)]
+    (tmp_path / "access.log").write_text("\n".join(rows))
+    words = ["scenario", "from", str(tmp_path / "access.log"), "--out", str(tmp_path / "a.yaml"), "--replay", desk.url]
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.exception) == (0, None)
+    load = ["load", str(tmp_path / "a.yaml"), "--url", desk.url, "--arrivals", "replay", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*load, "--replay", str(tmp_path / "a.times"), "--speed", "10"])
+    assert done.exit_code == 0
+    assert len(desk.requests) == 2 + 5
