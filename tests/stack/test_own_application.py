@@ -4,6 +4,7 @@ found, the data audited, everything put back.
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,71 @@ def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
     done = leadline("stack", "check", str(SHOP / "shop.stack.yaml"), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " failed " not in done.stdout
+    assert "change app.spring.datasource.hikari.maximum-pool-size: 10, 5 and back" in done.stdout
+
+
+BROKER = """\
+import socket, sys, time, threading
+delay = float(next((w[8:] for w in sys.argv if w.startswith("--delay=")), 1)) / 1000
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("delay=%g" % (delay * 1000), file=open("state.txt", "w"), flush=True)
+print("accepting connections", flush=True)
+def serve(c):
+    with c:
+        while c.recv(64):
+            time.sleep(delay)
+            c.sendall(b"ok\\n")
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+"""
+BROKER_LOAD = """\
+import json, socket, sys, time
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+end = time.time() + float(sys.argv[3]) + 1
+while time.time() < end:
+    start = time.time()
+    c.sendall(b"hello\\n"); c.recv(64)
+    print(json.dumps({"start": start, "duration": time.time() - start, "type": "publish"}))
+"""
+BROKER_STACK = """\
+stack: broker
+command: [PYTHON, broker.py, "${port}"]
+ready: { log: "^accepting", within: 30s }
+knobs:
+  app.delay:
+    levels: { quick: 1, slow: 40 }
+    argument: "--delay=${level}"
+    read_back: { file: state.txt, pattern: "delay=([0-9]+)" }
+"""
+BROKER_STUDY = """\
+study: broker
+question: Is it slower?
+stack: broker.stack.yaml
+workload:
+  generator: { name: lines, program: PYTHON, script: load.py, options: "${host} ${port} ${seconds}" }
+  ramp_up: 1s
+  steady: 3s
+  ramp_down: 0s
+factors: { app.delay: [quick, slow] }
+design: { replicates: 2, sentinels: null }
+responses: [throughput, p50]
+"""
+
+
+def test_a_broker_is_measured_by_a_load_of_its_own(tmp_path: Path) -> None:
+    files = {"broker.py": BROKER, "load.py": BROKER_LOAD, "broker.stack.yaml": BROKER_STACK, "b.yaml": BROKER_STUDY}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text.replace("PYTHON", sys.executable))
+    done = leadline("run", "b.yaml", "--json", cwd=tmp_path)
+    assert done.returncode in (0, 4), done.stderr
+    trials = json.loads(done.stdout)["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 4, trials
+    quick, slow = (
+        [trial["responses"]["p50"] for trial in trials if trial["planned"]["levels"]["app.delay"] == level]
+        for level in ("quick", "slow")
+    )
+    assert min(slow) > 40 > 0 < min(quick) < max(slow), (quick, slow)  # ms that the broker waits
+    assert (tmp_path / "load.py").read_text() == files["load.py"]
 
 
 @matrix("eight starts of the shop take minutes")

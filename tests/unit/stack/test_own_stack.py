@@ -132,6 +132,8 @@ def test_one_without_http_is_up_by_another_sign(tmp_path: Path, ready: str, late
     path = tmp_path / "broker.stack.yaml"
     text = "stack: broker\ncommand: [PYTHON, broker.py, '${port.broker}', '${port.admin}']\n"
     path.write_text(f"{text}ready: {{ {ready}, within: 60s }}\n".replace("PYTHON", sys.executable))
+    content = read_stack(path).content
+    assert OwnStack.model_validate_json(content.model_dump_json()) == content  # as a lab has it
     stack = Stack(choice_of(str(path)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
     stack.reset_data(tmp_path / "trial")
     stack.up({}, tmp_path / "trial")
