@@ -73,7 +73,7 @@ def why(levels: Iterable[LevelWaits | LevelProfile], knobs: Mapping[str, Knob]) 
                 layer=layer,
                 title=f"most of the change of {response.replace('_', ' ')} is {part}",
                 subject=name,
-                says=level.sentence.removesuffix("."),
+                says="of " + level.sentence.removesuffix("."),
                 example=0,
                 evidence=(Evidence(part, "ms", main.change * unit, low * unit, high * unit),),
                 treatments=(name if total.change > 0 else "baseline",),

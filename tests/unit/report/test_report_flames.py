@@ -1,12 +1,15 @@
 """Differential flame graphs, from the stacks that were sampled in a study."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from report_fixture import CACHE, NASTY, POOL, fake_study
 
+from leadline.analysis.frames import Recording, frame_effects
+from leadline.model.frames import CODE, CONNECTION_WAIT, LevelWaits, StudyWaits
 from leadline.report import view
-from leadline.report.flames import Flame, Flames
+from leadline.report.flames import Flame, Flames, waits
 from leadline.report.page import render
 
 DRIVER = "org.postgresql.core.v3.QueryExecutorImpl.execute"
@@ -70,3 +73,24 @@ def test_a_study_without_a_profile_says_how_to_take_one(tmp_path: Path) -> None:
     record, analysis = fake_study(tmp_path / "lab", replicates=1, profiled=False)
     assert analysis.profile is None
     assert "<code>profile: light</code> in the study file" in render(view.gather(record, analysis))
+
+
+def test_the_page_tells_what_response_times_consist_of(content: view.View) -> None:
+    recordings = [
+        Recording({f"{CONNECTION_WAIT};Orders.place": 30.0 * treated + at, CODE: 2.0}, treated)
+        for treated in (False, True)
+        for at in (1.0, 1.1, 0.9)
+    ]
+    effects = replace(frame_effects(recordings, sampled=False), methods=())
+    level = LevelWaits(POOL, 1, f"{POOL}=1", "p99", effects, f"{POOL}=1, p99: 30 ms {NASTY}.")
+    tables = waits(content.record, StudyWaits((level,), ("the slowest",), ("a note",)))
+    assert tables is not None
+    assert {name: [part.layer for part in bar] for name, bar in tables.bars.items()} == {
+        "baseline, p99": [CODE, CONNECTION_WAIT],
+        f"{POOL} = 1, p99": [CODE, CONNECTION_WAIT],
+    }
+    assert tables.levels[0].rows[0][3] == "response time"
+    text = render(replace(content, waits=tables)).replace("<wbr>", "")
+    for words in ("Where the time goes", "waiting for a connection in Orders.place", "the slowest", "a note"):
+        assert words in text
+    assert NASTY not in text
