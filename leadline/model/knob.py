@@ -453,6 +453,8 @@ class Catalogue:
             return self._knobs[name]
         near = next((knob.name for knob in self.called(name)), None) or nearest(name, list(self._knobs))
         hint = f"; did you mean {near}?" if near else "; see leadline knobs"
+        if not near and name.startswith(("net.", "vm.", "kernel.", "fs.")):
+            hint = f"; a study can declare it: knobs: {{ host.{name.rpartition('.')[2]}: {{ sysctl: {name} }} }}"
         raise UsageError(f"unknown knob {quoted(name)}{hint}")
 
     def matching(self, pattern: str) -> list[Knob]:

@@ -352,7 +352,12 @@ class Ready(Strict):
     @model_validator(mode="after")
     def _one_way(self) -> Ready:
         ways = [way for way in ("tcp", "command", "log") if getattr(self, way) is not None]
-        usual = {"path": "/", "port": None, "status": 200, "says": {}}  # also what a lab has of a file that says none
+        usual: dict[str, Any] = {
+            "path": "/",
+            "port": None,
+            "status": 200,
+            "says": {},
+        }  # also what a lab has of a file that says none
         ways += [key for key, value in usual.items() if ways and getattr(self, key) != value][:1]
         if len(ways) > 1:
             raise KeyedError((ways[1],), f"it says {' and '.join(ways)}; write one of path, tcp, command and log")

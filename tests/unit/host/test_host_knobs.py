@@ -282,6 +282,12 @@ def test_declared_settings_in_a_study_and_their_names_in_its_plan() -> None:
     testbed = SimulatedTestbed(parse_truth("truth: {}", "t"), Path("absent"))
     assert testbed.plan(file).plan.factors[0].levels == ("much", "little")
     assert type(file.study).model_validate_json(file.study.model_dump_json()) == file.study
+    with pytest.raises(
+        UsageError, match=re.escape("declare it: knobs: { host.max_user_watches: { sysctl: fs.inotify.max_user_watches")
+    ):
+        testbed.plan(
+            parse_study(text.replace("host.swap: [90, little]", "fs.inotify.max_user_watches: [1, 2]"), "s.yaml")
+        )
     for old, new, problem in (
         ("host.swap:", "vm.swap:", "s.yaml:5: 'vm.swap': name it host.swap"),
         ("much: 90", "much: 10", "s.yaml:5: two names have one level"),
