@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from leadline.model.bounds import DAY
+from leadline.model.guest import FORKS
 from leadline.model.result import Interval
 from leadline.model.units import format_duration, rounded
 from leadline.planning.between import Between
@@ -88,6 +90,11 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines.append(found.lasting)
     if found.effect is not None and found.chance is not None:
         lines.append(f"an effect of {figure(found.effect)} % is found with probability {found.chance:.2f}")
+    if (need := found.need) is not None and need.kind != FORKS and (need.seconds or math.inf) > DAY:
+        lines.append(
+            "real time finds it in a day at best; virtual time, whose instructions are counted, has no noise between "
+            "trials: `--set design.kind=forks`, of programs `leadline command --count` (docs/guides/virtual-time.md)"
+        )
     return lines
 
 

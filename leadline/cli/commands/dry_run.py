@@ -39,7 +39,8 @@ def print_plan(
     seconds, worst = cost(study, plan, overhead, hosts), worst_cost(study, plan, overhead, hosts)
     setup = setup_for(planned.design, study.workload, overhead, hosts)
     hosting = hosting_for(study, lab, hosts or 1)
-    outlook = forecast(plan, noise, setup, design=planned.design, hosts=hosting)
+    margins = [one.margin for one in study.conditions if one.response == noise.response and one.margin]
+    outlook = forecast(plan, noise, setup, effect=min(margins, default=None), design=planned.design, hosts=hosting)
     layouts = compare_layouts(study, planned, lab, noise, overhead) if pool is None else None
     subject = subject_of(study)
     here = pool is None and study.under_load and study.stack.is_here

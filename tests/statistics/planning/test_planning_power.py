@@ -281,3 +281,10 @@ def test_more_hosts_find_less_where_effects_differ_than_the_same_blocks_on_one()
 def test_one_host_has_nothing_to_differ_from() -> None:
     with pytest.raises(ValueError, match="1 host: nothing can differ"):
         over_hosts(plan_of(4), SIGMA, Hosting(1), (0.8,))
+
+
+@pytest.mark.parametrize(("effect", "proposed"), [(0.1, True), (20.0, False)])
+def test_what_real_time_cannot_find_is_for_the_counted_lane(effect: float, proposed: bool) -> None:
+    noise = assumed("throughput", 4.3, "given")
+    lines = forecast_lines(forecast(plan_of(4), noise, SETUP, effect=effect))
+    assert any("design.kind=forks" in line for line in lines) is proposed
