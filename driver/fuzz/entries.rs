@@ -93,7 +93,8 @@ fn streamed(data: &[u8], size: usize) -> Streamed {
             break;
         }
     }
-    assert!(events.len() + client.active().count() == 3, "every stream ends once: {events:?}");
+    let ended = events.iter().filter(|event| !matches!(event, Event::Begun { .. })).count();
+    assert!(ended + client.active().count() == 3, "every stream ends once: {events:?}");
     assert!(client.unsent().len() < 600_000);
     let answers = lines.0.iter().map(|parser| (parser.head.status, parser.body.clone())).collect();
     for parser in &lines.0 {

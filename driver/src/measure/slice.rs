@@ -460,10 +460,10 @@ impl Slice {
         }
     }
 
-    /// Counts a first byte or event where its transaction was due, and a gap, of which there may be any number, where
-    /// it ended.
+    /// Counts a first byte or event, and a gap that was given up, where its transaction was due, and another gap, of which
+    /// there may be any number, where it ended.
     pub fn mark(&mut self, marked: Marked) {
-        match marked.due >= self.start || marked.mark == Mark::Gap {
+        match marked.due >= self.start || (marked.mark == Mark::Gap && !marked.censored) {
             true => self.transactions[marked.transaction].mark(&marked),
             false => self.late_marks.push(marked),
         }
