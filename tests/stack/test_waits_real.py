@@ -56,8 +56,13 @@ def test_what_is_planted_is_named_as_the_right_part(tmp_path: Path, factors: str
     assert trial["state"] == "done", trial["failure_message"]
     measured = [slot["responses"] for slot in trial["slots"] if slot["responses"]]
     assert all("statement_time" in responses and "driver_wait" in responses for responses in measured)
-    waits = document["analysis"]["waits"] or {"levels": []}  # a busy neighbour may leave too few slots of a level
-    for level in (level for level in waits["levels"] if level["response"] == "mean"):
+    shown = leadline("show", "planted-waits", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    waits = document["analysis"]["waits"]
+    levels = [level for level in waits["levels"] if level["response"] == "mean"] if waits else []
+    if not levels:
+        pytest.skip("host: a busy neighbour left too few slots of a level")
+    for level in levels:
         print(level["answer"])
         part, code, least = PLANTED[level["factor"]]
         change = {tuple(path["path"]): path["change"] for path in level["paths"]}
@@ -65,5 +70,3 @@ def test_what_is_planted_is_named_as_the_right_part(tmp_path: Path, factors: str
         assert change[part, code] > least, level["answer"]
         parts = sum(path["change"] for path in level["paths"] if len(path["path"]) == 1)
         assert parts + level["rest"] == pytest.approx(level["total"]["change"])
-    shown = leadline("show", "planted-waits", cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr

@@ -90,9 +90,8 @@ def _draft(name: str, lines: list[_Line], omitted: Counter[str]) -> Draft:
     omitted["requests of rarer kinds"] += len(lines) - sum(mix.values())
     notes = [f"Made from {len(lines):,} requests of an access log: the mix is theirs; give the server as --url."]
     notes += [f"{count:,} {what} were left out." for what, count in omitted.most_common() if count]
-    notes += (
-        [f"{fewer} transactions have only their {_MOST_PATHS} most frequent paths, equally often."] if fewer else []
-    )
+    if fewer:
+        notes.append(f"Only the {_MOST_PATHS} most frequent paths are taken, equally often, of transactions: {fewer}.")
     times = _times(lines)
     if times:
         notes.append(

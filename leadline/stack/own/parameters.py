@@ -139,7 +139,7 @@ class Parameters(JavaServer):
         try:
             if ready.log is not None:
                 return "" if re.search(ready.log, self.words(), re.MULTILINE) else f"no line fits {ready.log}"
-            if ready.command is not None:
+            if ready.command:
                 words = [self._filled(word) for word in full(self._own, ready.command)]
                 done = here.run(words, timeout=self.prompt, cwd=Path(self._own.file).parent)
                 last = f"{done.stdout}{done.stderr}".strip().splitlines()[-1:]
