@@ -192,7 +192,8 @@ class Correlation:
             for pointer, value in _leaves(document, ""):
                 *above, key = [part for part in pointer.split("/")[1:] if not part.isdecimal()] or [""]
                 stems = _stems(key) or _stems(above[-1] if above else "") | _stems(resource)
-                if _is_telling(value) or {part.lower() for part in _PART.findall(key)[-1:]} & _IDENTIFIERS:
+                last = {part.lower() for part in _PART.findall(key)[-1:]}
+                if _is_telling(value) or SECRETS.search(key) or last & _IDENTIFIERS:
                     certain = not any(part.isdecimal() for part in pointer.split("/"))
                     fresh = _CHANGING.search(key) is not None
                     rule = {"json": pointer}

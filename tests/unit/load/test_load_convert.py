@@ -191,6 +191,17 @@ def test_an_encoded_token_is_extracted() -> None:
     assert found["a"][0]["form"] == {"_csrf": "${_csrf}", "ids": "1"}
 
 
+@pytest.mark.parametrize("token", ["abc/DEF+gh=", "secret", "RXXhyQckrCVodmvG+/="])
+def test_a_short_token_without_a_digit_is_extracted_by_its_name(token: str) -> None:
+    answer = json.dumps({"csrfToken": token, "page": 1})
+    sent = [{"name": "X-CSRF-Token", "value": token}]
+    found, _ = converted(
+        entry("GET", f"{SHOP}/f", 0, None, text=answer), entry("DELETE", f"{SHOP}/a", 1, None, headers=sent)
+    )
+    assert found["f"][0]["extract"] == {"csrfToken": {"json": "/csrfToken"}}
+    assert found["a"][0]["headers"] == {"X-Csrf-Token": "${csrfToken}"}
+
+
 def test_a_repeated_field_is_kept_in_a_text() -> None:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     request, _ = posted(mimeType=FORM, text="ids=1&ids=2&a=%24")

@@ -84,7 +84,7 @@ def test_many_different_segments_are_values(tmp_path: Path) -> None:
     ]
     draft = of(tmp_path, lines)
     assert read(draft)["mix"] == {"shoes-sizes": 64}
-    assert "1 transactions have only their 20 most frequent paths" in " ".join(draft.notes)
+    assert "Only the 20 most frequent paths are taken, equally often, of transactions: 1." in " ".join(draft.notes)
 
 
 def test_lines_of_another_form_are_counted_and_other_files_refused(tmp_path: Path) -> None:
