@@ -24,6 +24,7 @@ _VALUED = (
     *("-cp", "-classpath", "--class-path", "-p", "--module-path"),
     *("--add-exports", "--add-modules", "--add-opens", "--add-reads"),
 )
+_SMALL = 8  # members of a group, each of which is asked for its children at every sample
 _OTHERS_EVERY = 3  # samples between two looks at the processes that are none of the study's
 
 
@@ -32,8 +33,9 @@ class ProcessObserver:
 
     ``context.processes`` is looked at anew for every sample, so a role may join late (the driver). What costs a read
     per thread is copied only every ``threads_every``-th sample. A group's members are asked for, which is a walk over
-    all processes of the host, every ``members_every``-th; in between a group grows by the children of its parents.
-    CPU of a member that is found late is counted whole when it is found. See ``process_series.UNITS``.
+    all processes of the host, every ``members_every``-th; in between a group grows by the children of its parents, a
+    small one by those of every member. CPU of a member that is found late is counted whole when it is found. See
+    ``process_series.UNITS``.
     """
 
     name = "processes"
@@ -156,6 +158,8 @@ class ProcessObserver:
         else:
             born = {child for parent in self._parents[role] for child in self._children(parent)}
             pids = sorted(born.union(pids))
+        if len(pids) <= _SMALL:
+            self._parents[role] = pids
         self._members[role] = pids
         return pids
 

@@ -266,6 +266,33 @@ def test_a_group_grows_by_children_between_two_lookups(tmp_path: Path) -> None:
     assert f"server/{os.getpid()}/stat" in last_files
 
 
+def test_what_a_lone_process_starts_belongs_to_its_role_at_once(tmp_path: Path) -> None:
+    """As a load generator: the process of the role starts the tool, which may start another."""
+    import subprocess
+    import sys
+
+    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', {}])"
+    tool = again.format(repr("import os; print(os.getpid(), flush=True); input()"))
+    observer = ProcessObserver(LocalFiles(), members_every=1000)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", f"input(); {again.format(repr(tool))}"], text=True, **pipes) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        if not Path(f"/proc/{first.pid}/task/{first.pid}/children").exists():
+            pytest.skip("host: this kernel does not list the children of a thread")
+        role = {"driver": FakeProcess("driver", lambda: [first.pid])}
+        observer.start(ObserverContext(tmp_path, role, interval=0.01))
+        while len(list(read_frames(tmp_path / "raw" / "processes.frames"))) < 2:
+            pass
+        first.stdin.write("\n")
+        first.stdin.flush()
+        wanted = f"driver/{int(first.stdout.readline())}/stat"
+        while not any(wanted in frame.files for frame in read_frames(tmp_path / "raw" / "processes.frames")):
+            pass
+        first.communicate("\n")
+    observer.stop()
+
+
 def test_processes_of_trials_side_by_side_are_no_strangers_to_each_other(tmp_path: Path) -> None:
     import subprocess
     import sys
