@@ -35,7 +35,7 @@ def test_help_names_values_and_no_type_of_the_code(name: str) -> None:
         (["knobs", "vm.dirty_r"], {"vm.dirty_ratio"}),
         (["run", "x", "--factor", "vm.dirty_r"], {"vm.dirty_ratio="}),
         (["run", "x", "--set", "stack.s"], {"stack.server="}),
-        (["power", "x", "--response", "thr"], {"throughput"}),
+        (["power", "x", "--response", "thro"], {"throughput"}),
     ],
 )
 def test_words_complete(words: list[str], found: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ FILES = (
     ("stack", "init", "none", "--out"),
     ("soak", "none", "--for", "1m", "--out"),
     ("explain", "none", "--", "none", "--folded"),
+    ("explain", "none", "--", "none", "--pprof"),
 )
 LOAD = ("load", "none", "--url", "http://127.0.0.1:9")
 FILES += ((*LOAD, "--html"),)

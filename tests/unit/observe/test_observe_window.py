@@ -233,6 +233,11 @@ def test_the_drivers_cpu_is_told_beside_that_of_the_services(tmp_path: Path) -> 
 def test_one_rule_gives_cpu_per_transaction(series_dir: Path) -> None:
     found = cpu_per_transaction(Recorded(series_dir), [(100, 102)], 100.0)
     assert found == pytest.approx(
-        {"server_cpu_per_transaction": 5.0, "database_cpu_per_transaction": 1.0, "cpu_per_transaction": 6.0}
+        {
+            "server_cpu_per_transaction": 5.0,
+            "database_cpu_per_transaction": 1.0,
+            "cpu_per_transaction": 6.0,
+            "steady_cpu_per_transaction": 6.0,  # no compiler is told of
+        }
     )
     assert cpu_per_transaction(Recorded(series_dir), [(100, 102)], 0.0) == {}
