@@ -80,6 +80,18 @@ class Target:
         return mutated(self.seeds, rng, self.binary) if number >= len(self.seeds) else self.seeds[number]
 
 
+_REQUESTS = [  # of people: curl, Postman, .http, access logs
+    b"curl 'http://a/b?c=1' -X PUT -H 'Authorization: Bearer x.y.z' --data-raw $'{\"d\": 1}' --compressed -b 'e=f'\n"
+    b"curl -F g=@h http://a/i",
+    b'{"info": {"schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json", "name": "a"}, '
+    b'"variable": [{"key": "b", "value": "http://c"}], "item": [{"name": "d", "request": {"method": "POST", "url": '
+    b'{"raw": "{{b}}/e"}, "header": [{"key": "f", "value": "g"}], "body": {"mode": "raw", "raw": "{}"}}}]}',
+    b"@a = http://b\n### one\nPOST {{a}}/c HTTP/1.1\nContent-Type: application/json\n\n{}\n\n###\nGET {{a}}/e\n",
+    b'127.0.0.1 - - [29/Nov/2026:10:00:01 +0000] "GET /item/7?a=b HTTP/1.1" 200 12 "-" "x"\n'
+    b'127.0.0.1 - u [29/Nov/2026:10:00:02 +0000] "POST /buy HTTP/1.1" 302 - "-" "x"\n',
+]
+
+
 def _seeds(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((HERE / "seeds").glob(f"{name}*"))]
 
@@ -155,12 +167,8 @@ def _stack(data: bytes, _folder: Path) -> None:
     settings_of(choice_of(name), settings)
 
 
-def _har(data: bytes, folder: Path) -> None:
-    scenario_command.har(_written(data, folder, "in.har"), folder / "out.yaml", resources=True)
-
-
-def _openapi(data: bytes, folder: Path) -> None:
-    scenario_command.openapi(_written(data, folder, "in.yaml"), folder / "out.yaml")
+def _converted(data: bytes, folder: Path) -> None:
+    scenario_command.from_(_written(data, folder, "in"), folder / "out.yaml", resources=True)
 
 
 def _journal(data: bytes, folder: Path) -> None:
@@ -381,8 +389,9 @@ def targets() -> Mapping[str, Callable[[], Target]]:
         "stack": lambda: Target(
             _stack, [b"liberty/orm\njvm.heap=512m", b"tomcat\nserver.threads.max=20", b"tomee/session"]
         ),
-        "har": lambda: Target(_har, _seeds("har")),
-        "openapi": lambda: Target(_openapi, _seeds("openapi")),
+        "har": lambda: Target(_converted, _seeds("har")),
+        "openapi": lambda: Target(_converted, _seeds("openapi")),
+        "requests": lambda: Target(_converted, _REQUESTS),
         "journal": lambda: Target(_journal, [_journal_seed()]),
         "lab": lambda: Target(_lab, _lab_seeds(), binary=True),
         "archive": lambda: Target(_archive, _archive_seeds(), binary=True),
