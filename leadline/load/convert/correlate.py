@@ -219,7 +219,7 @@ class Correlation:
             if self._last.get(value, 0) <= self._number or value in self._sources or not rest:
                 continue
             before = re.search(r"[^<>\n]*<?[^<>\n]*$", text[max(0, match.start() - _CONTEXT) : match.start()])
-            context = before[0] if before else ""
+            context = before[0].lstrip("0123456789") if before else ""  # a number of any length is quadratic
             near = re.search(r"([A-Za-z][\w-]*)[^\w]{1,4}$", context)
             if len(context) < 2 or not (_is_telling(value) or (value.isdecimal() and near)):
                 continue

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 from leadline.load.convert.har import of_entries
 from leadline.load.convert.write import Draft
@@ -53,6 +53,10 @@ class _Requests:
         pairs = [{"name": name.strip(), "value": self.filled(value.strip())} for name, value in headers]
         kind = next((pair["value"] for pair in pairs if pair["name"].lower() == "content-type"), "")
         url = re.sub(r"[^\x21-\x7e\ue000\ue001]+", lambda match: quote(match[0]), url)
+        try:
+            urlsplit(url)
+        except ValueError as error:
+            raise UsageError(f"{where}: {quoted(url, 80)} is no URL: {error}") from None
         request: dict[str, Any] = {"method": method.upper(), "url": url, "headers": pairs}
         if body:
             request["postData"] = {"mimeType": kind, "text": body}

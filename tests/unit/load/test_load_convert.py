@@ -202,6 +202,12 @@ def test_a_short_token_without_a_digit_is_extracted_by_its_name(token: str) -> N
     assert found["a"][0]["headers"] == {"X-Csrf-Token": "${csrfToken}"}
 
 
+def test_a_value_behind_a_long_number_is_found_by_the_words_between() -> None:
+    page = "7" * 40_000 + " order=ab12cd34ef"
+    found, _ = converted(entry("GET", f"{SHOP}/f", 0, None, text=page), entry("GET", f"{SHOP}/a/ab12cd34ef", 1, None))
+    assert found["f"][0]["extract"] == {"order": {"regex": r" order=([\w.~+%-]+=*)"}}
+
+
 def test_a_repeated_field_is_kept_in_a_text() -> None:
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     request, _ = posted(mimeType=FORM, text="ids=1&ids=2&a=%24")

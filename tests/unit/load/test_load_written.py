@@ -58,6 +58,8 @@ def test_curl_commands(tmp_path: Path) -> None:
         ("curl http://a/\ncurl http://a/ --proxy-ntlmm", "line 2: '--proxy-ntlmm' is not read here"),
         ("curl http://a/ --data-ra x", "'--data-ra' is not read here; did you mean --data-raw?"),
         ("curl http://a/\nwget http://a/", "line 2: 'wget' is no curl command"),
+        ("curl 'http://[a]/b'", "line 1: 'http://[a]/b' is no URL: 'a' does not appear to be an IPv4 or IPv6 address"),
+        ("GET http://[a/\n", "line 1: 'http://[a/' is no URL: Invalid IPv6 URL"),
         ("curl http://a/ \\\n  -H 'a: b", "line 2: the quotation mark ' is not closed"),
         ("curl -H 'a: b'", "line 1: the command has no URL"),
         ("GET http://a/\n### a\nGET\n", "line 3: 'GET' is no request: METHOD URL"),
