@@ -59,11 +59,8 @@ def why(levels: Iterable[LevelWaits | LevelProfile], knobs: Mapping[str, Knob]) 
         layer, remedy = _REMEDIES[main.path[0]]
         if main.path[0] == DRIVER and any("prepare" in name.lower() or "parse" in name.lower() for name in main.path):
             remedy = f"a statement cache: raise {STATEMENTS}; {{code}} prepares what was prepared before"
-        part, unit, response = (
-            main.path[0].strip("()"),
-            getattr(level, "ms", 1.0),
-            getattr(level, "response", "cpu_per_transaction"),
-        )
+        part = main.path[0].strip("()")
+        response, unit = (level.response, 1.0) if isinstance(level, LevelWaits) else ("cpu_per_transaction", level.ms)
         low, high = (main.interval.low, main.interval.high) if main.interval else (main.change, main.change)
         name = level.sentence.partition(":")[0].partition(", ")[0]
         findings.append(

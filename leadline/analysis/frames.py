@@ -3,8 +3,9 @@
 A method's effect is that of its own samples, on whatever path it ran: the effects of all methods sum to the total's. A
 path's effect is that of everything below it. Methods and paths are one family. Half of the error rate goes to the
 total and from a claimed path down to those it calls, half to all paths and methods alike, so that a frame may be named
-where the total is too noisy (the inheritance of Bretz, Maurer, Brannath and Posch, 2009). Named frames are wrong in at
-most ``ALPHA`` of studies, whatever their dependence.
+where the total is too noisy (the inheritance of Bretz, Maurer, Brannath and Posch, 2009). The comparisons of a study
+share the error rate alike (Bonferroni). Named frames are wrong in at most ``ALPHA`` of studies, whatever their
+dependence.
 
 Variances are those of replicates. They are few, so each is drawn towards what counting gives plus a spread in common
 (Smyth, 2004), but for a frame whose own is larger than that explains.
@@ -48,9 +49,10 @@ class Recording:
     block: int | None = None
 
 
-def frame_effects(recordings: Sequence[Recording], sampled: bool = True) -> FrameEffects:
+def frame_effects(recordings: Sequence[Recording], sampled: bool = True, comparisons: int = 1) -> FrameEffects:
     """Effects of the second kind of recordings against the first. Blocks without both kinds are left out. Not
-    ``sampled``: stacks hold times, so every frame stands by its own variance, and may be below zero.
+    ``sampled``: stacks hold times, so every frame stands by its own variance, and may be below zero. ``comparisons``
+    are made in the study, this one included.
 
     Raises ValueError where a kind has no recording, or none has a sample.
     """
@@ -76,7 +78,8 @@ def frame_effects(recordings: Sequence[Recording], sampled: bool = True) -> Fram
     p_values = None
     if error is not None:
         plain = 2 * distributions.t.sf(np.abs(change) / np.maximum(error, 1e-300), degrees)
-        p_values = _inherited(np.where(change == 0, 1.0, plain), _below(tree, paths, place), int(place[0]))
+        adjusted = _inherited(np.where(change == 0, 1.0, plain), _below(tree, paths, place), int(place[0]))
+        p_values = np.minimum(1.0, comparisons * adjusted)
     means = contrast.baseline(family)
 
     def effect(row: int, path: tuple[str, ...]) -> FrameEffect:

@@ -120,7 +120,7 @@ def explain(
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
         groups = grouped(profiled, factor.name, comparison.level, factor.baseline)
         try:
-            effects = frame_effects([_recording(*group, ms) for group in groups])
+            effects = frame_effects([_recording(*group, ms) for group in groups], comparisons=len(plan.comparisons))
         except ValueError:  # one of both levels has no profile
             continue
         if not effects.pair:

@@ -160,15 +160,17 @@ def explain_waits(
     ]
     if any(len(unit.parts) > 1 for unit in units):  # whose waits were recorded
         units = [unit for unit in units if len(unit.parts) > 1]
+    responses = [name for name in ("mean", *_BANDS) if any(name in unit.parts for unit in units)]
     levels = []
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
-        for response in ("mean", *_BANDS):
+        for response in responses:
             of_response = [unit for unit in units if response in unit.parts]
             groups = grouped(of_response, factor.name, comparison.level, factor.baseline)
             try:
-                effects = frame_effects([_recording(*group, response) for group in groups], sampled=False)
+                recordings = [_recording(*group, response) for group in groups]
+                effects = frame_effects(recordings, sampled=False, comparisons=len(plan.comparisons) * len(responses))
             except ValueError:  # one of both levels tells nothing
                 continue
             if min(effects.recordings) > 1:
@@ -262,6 +264,8 @@ def _slow(
         carried = sorted(
             (part for part in more if more[part] >= _SHARE * (times[1] - times[0])), key=lambda part: -more[part]
         )
+        if not carried:
+            continue
         parts = ", ".join(f"{more[part]:.1f} ms {' in '.join(part.split(';'))}" for part in carried)
         what = f"requests that wait in {kind}" if kind else "requests that wait for nothing"
         sentences.append(

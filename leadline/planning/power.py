@@ -182,13 +182,9 @@ def _found_with(precision: Precision, alone: UnequalFit, effects: Floats) -> flo
     def gain(df: float) -> float:
         return t_power(shift, df, replace(precision, own=df).critical) - POWER
 
-    return (
-        precision.own
-        if gain(precision.own) <= 0
-        else float(scipy.optimize.brentq(gain, 1.0, precision.own))
-        if gain(1.0) < 0
-        else 1.0
-    )
+    if gain(precision.own) <= 0:
+        return precision.own
+    return float(scipy.optimize.brentq(gain, 1.0, precision.own)) if gain(1.0) < 0 else 1.0
 
 
 def _repeated(plan: Plan) -> Plan:

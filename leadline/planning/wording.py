@@ -92,8 +92,8 @@ def forecast_lines(found: Forecast) -> list[str]:
         lines.append(f"an effect of {figure(found.effect)} % is found with probability {found.chance:.2f}")
     if (need := found.need) is not None and need.kind != FORKS and (need.seconds or math.inf) > DAY:
         lines.append(
-            "real time finds it in a day at best; virtual time, whose instructions are counted, has no noise between "
-            "trials: `--set design.kind=forks`, of programs `leadline command --count` (docs/guides/virtual-time.md)"
+            "in real time that takes more than a day; in virtual time instructions are counted, without noise between "
+            "forks: `--set design.kind=forks`, of programs `leadline command --count` (docs/guides/virtual-time.md)"
         )
     return lines
 

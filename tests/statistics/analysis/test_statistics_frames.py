@@ -86,3 +86,26 @@ def test_intervals_hold() -> None:
                 covered += effect.interval.contains(true)
                 intervals += 1
     assert 0.93 <= covered / intervals <= 0.99
+
+
+def test_comparisons_of_one_study_share_the_error_rate() -> None:
+    """Three levels against one baseline, each by three response times that consist of the same parts."""
+    rng, studies, levels, responses = np.random.default_rng(7), 150, 3, 3
+    parts = ["code", "waiting;A.b", "waiting;C.d", "parked;E.f", "driver", "network"]
+    means = np.array([2.0, 1.0, 0.5, 0.3, 0.2, 0.4])
+    named = 0
+    for _ in range(studies):
+        rows = {(block, level): means * np.exp(rng.normal(0, 0.25, 6)) for block in range(8) for level in range(4)}
+        effects = []
+        for level in range(1, levels + 1):
+            for _ in range(responses):
+                recordings = [
+                    Recording(
+                        dict(zip(parts, row * np.exp(rng.normal(0, 0.1, 6)), strict=True)), of == level, block=block
+                    )
+                    for (block, of), row in rows.items()
+                    if of in (0, level)
+                ]
+                effects.append(frame_effects(recordings, sampled=False, comparisons=levels * responses))
+        named += any(effect.named or effect.total.named for effect in effects)
+    assert named <= stats.binom.ppf(0.995, studies, 0.05)
