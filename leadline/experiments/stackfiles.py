@@ -129,9 +129,16 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             _read_knobs(knobs, levels, running, stack, steps)
             _read_host(host, stack, steps)
             changes = Changes(running, live)
-            loads = stack.content.scenario is not None
-            counts = _load(system, directory, study.workload.steady, changes, steps) if loads else {}
-            changes.rest(steps)
+            counts: dict[str, dict[str, int]] = {}
+            try:
+                if stack.content.scenario is None:
+                    steps.tell(CheckStep("load", 0.0, "none: the stack file names no scenario"))
+                else:
+                    counts = _load(system, directory, study.workload.steady, changes, steps)
+                changes.rest()
+            finally:
+                for change in changes.done:
+                    steps.tell(change)
             if stack.content.audits:
                 with steps.step("audits") as step:
                     failed = [
@@ -224,11 +231,9 @@ class Changes:
         if self.knobs:
             self.done.append(self._changed(self.knobs.pop(0)))
 
-    def rest(self, steps: _Steps) -> None:
-        """Change those that are left without a load, and tell of all."""
+    def rest(self) -> None:
+        """Change those that are left without a load."""
         self.done += [self._changed(knob) for knob in self.knobs]
-        for step in self.done:
-            steps.tell(step)
 
     def _changed(self, knob: Knob) -> CheckStep:
         began, server, step = time.monotonic(), self.stack.server, CheckStep(f"change {knob.name}", 0.0)
@@ -239,8 +244,8 @@ class Changes:
         level = another(knob, before)
         if level is None:
             return replace(step, told=f"no level but {knob.format(before)} is known")
-        told, wrong, spoken, pid = f"{knob.format(before)}, {knob.format(level)} and back", "", len(server.words()), 0
-        pid = server.process.pid
+        told, wrong = f"{knob.format(before)}, {knob.format(level)} and back", ""
+        pid, spoken = server.process.pid, len(server.words())
         try:
             self.stack.apply({knob.name: level})
         except LeadlineError as error:

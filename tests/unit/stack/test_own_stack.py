@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import zipfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.files.tuning import parse_tuning
 from leadline.checks.machine import apart
+from leadline.experiments import stackfiles
 from leadline.experiments.stackfiles import Changes, CheckStep, another, check, first
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -337,6 +339,7 @@ def test_a_check_starts_it_once_and_tells_every_step(
     told = {step.name: step.wrong or step.told for step in steps}
     assert told["read app.size"] == "4"
     assert told["read app.wait"] == "250ms"
+    assert told["load"] == "none: the stack file names no scenario"
     assert told["audits"].startswith("toy.stack.yaml:17: counted: the driver counted no transaction 'item'")
     assert [step.name for step in steps if step.wrong] == ["audits"]
     assert [step.name for step in steps][-2:] == ["stop", "put the host back"]
@@ -410,6 +413,27 @@ def test_a_check_sets_a_live_knob_to_another_level_and_back(how: str, told: str,
     assert told in step.told
     changes(LoadSecond(2.0, "steady", 9.0, 1.0, 3))
     assert changes.done[0].told.endswith("; transactions failed meanwhile")
+
+
+def test_a_change_that_ends_the_load_is_told(stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(LocalHost, "lease", lambda _: nullcontext())
+    scenario = "scenario: toy\nmix: { up: 1 }\ntransactions:\n  up:\n    - get: /up\n"
+    stack_file.with_name("toy.scenario.yaml").write_text(scenario)
+    knob = Knob("app.pool", Kind.INTEGER, ApplyCost.LIVE, "")
+    of_file = stackfiles._study
+    monkeypatch.setattr(stackfiles, "_study", lambda own, file: (of_file(own, file)[0], [knob]))
+    step = CheckStep("change app.pool", 0.1, wrong="its process ended when it was set to 5")
+    monkeypatch.setattr(Changes, "_changed", lambda *_: step)
+
+    def load(_system: object, _directory: Path, _seed: int, on_load: Callable[[LoadSecond], None]) -> None:
+        on_load(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, "the server ended")
+
+    monkeypatch.setattr("leadline.places.real.RealSystem.load", load)
+    steps: list[CheckStep] = []
+    assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
+    assert [step.name for step in steps if step.wrong] == ["load of 2 s by one user", "change app.pool"]
 
 
 @pytest.mark.parametrize(
