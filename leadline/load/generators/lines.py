@@ -41,13 +41,13 @@ class Lines:
 
     def read(self, job: Job) -> Findings:
         begun = (job.raw / "started").stat().st_mtime
-        samples = list(_samples(job.raw / _FILE, begun - _EARLY))
-        due = [sample for sample in samples if sample.response_ms > sample.service_ms]
-        return Findings("", _DUE if due else Meaning("send", "unknown", SENT.format(name="the program")), samples)
+        rows = list(_rows(job.raw / _FILE, begun - _EARLY))
+        sent = Meaning("send", "unknown", SENT.format(name="the program"))
+        return Findings("", _DUE if all(due for _, due in rows) else sent, [sample for sample, _ in rows])
 
 
-def _samples(path: Path, earliest: float) -> Iterator[Sample]:
-    """Raises ReceivedError with the line."""
+def _rows(path: Path, earliest: float) -> Iterator[tuple[Sample, bool]]:
+    """Each piece of work, and whether its line says when it was due. Raises ReceivedError with the line."""
     for at, line in enumerate(lines_of(path), 1):
         if at > MOST_ROWS:
             raise ReceivedError(str(path), f"it has more than {MOST_ROWS:,} lines")
@@ -68,7 +68,7 @@ def _samples(path: Path, earliest: float) -> Iterator[Sample]:
             if not isinstance(word, str) or not 0 < len(word) <= _LONGEST_WORD or not word.isprintable():
                 raise ReceivedError(what, f"{key} is {quoted(word)}, not a word of at most {_LONGEST_WORD} characters")
         error = "" if outcome == "ok" else outcome
-        yield Sample(kind, start + seconds, (start + seconds - due) * 1000, seconds * 1000, error)
+        yield Sample(kind, start + seconds, (start - due + seconds) * 1000, seconds * 1000, error), "due" in row
 
 
 GENERATOR: Generator = Lines()

@@ -440,6 +440,25 @@ def test_a_program_that_prints_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dues", "measured_from"),
+    [((None, None), "send"), ((4e9 + 0.1, 4e9 + 0.2), "intended start"), ((4e9, None), "send")],
+)
+def test_lines_are_measured_from_their_due_times_where_all_say_them(
+    tmp_path: Path, dues: tuple[float | None, float | None], measured_from: str
+) -> None:
+    (tmp_path / "started").touch()
+    rows = [
+        {"start": 4e9 + 0.1 * at, "duration": 0.1 * at} | ({"due": due} if due else {})
+        for at, due in enumerate(dues, 1)
+    ]
+    (tmp_path / "lines.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    findings = results_of(lines.GENERATOR, job(tmp_path))
+    assert findings.meaning.measured_from == measured_from
+    if None in dues[:1]:
+        assert [sample.response_ms for sample in findings.samples] == [sample.service_ms for sample in findings.samples]
+
+
+@pytest.mark.parametrize(
     ("line", "problem"),
     [
         ("no JSON", ":2"),
