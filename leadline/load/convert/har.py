@@ -10,12 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from leadline.load.convert.correlate import Correlation
-from leadline.load.convert.write import Draft, Names, converted, literal
+from leadline.load.convert.write import Draft, Names, literal
 from leadline.model.errors import UsageError
 from leadline.model.received import from_json
 
@@ -125,11 +124,6 @@ _LONGEST = 256 << 20  # characters of a recording, which is held in memory some 
 _PASSWORD = re.compile("passw|pwd|passphrase|^pass$", re.IGNORECASE)  # names of fields
 _PASSWORD_INPUT = re.compile(r"""<input\b[^<>]*\btype\s*=\s*["']?password""", re.IGNORECASE)
 _PROMPT = 2.0  # seconds in which a browser follows a redirect; a later request for its target is a visit of its own
-
-
-def of_har(file: Path, resources: bool = False) -> Draft:
-    """A scenario from a HAR file; with images, styles and scripts if ``resources``. Raises UsageError."""
-    return converted(file, lambda text, name: from_har(text, name, resources))
 
 
 def from_har(text: str, name: str, resources: bool = False) -> Draft:

@@ -149,6 +149,7 @@ _SHORT = {"-X": "--request", "-H": "--header", "-d": "--data", "-F": "--form", "
 _SHORT |= {"-A": "--user-agent", "-e": "--referer", "-G": "--get", "-I": "--head"}
 _TAKE = {"--request", "--header", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json"}
 _TAKE |= {"--form", "--form-string", "--cookie", "--user", "--user-agent", "--referer", "--url"}
+_VARIABLE = r"\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}"
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "0": "\0"}
 
 
@@ -190,6 +191,10 @@ def _request(requests: _Requests, options: Sequence[tuple[str, str]], where: str
     for option, value in options:
         name, mark, rest = value.partition("=")
         if option == "--url":
+            if url:
+                raise UsageError(
+                    f"{where}: two URLs, {quoted(url, 80)} and {quoted(value, 80)}: write a command for each"
+                )
             url = value
         elif option == "--request":
             method = value
@@ -227,38 +232,53 @@ def _request(requests: _Requests, options: Sequence[tuple[str, str]], where: str
 
 
 def _commands(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and words of each command, as bash splits them. Raises UsageError for what is not closed."""
+    """Line and words of each command, as bash splits them, without where its output goes. Raises UsageError for what
+    is not closed.
+    """
     words: list[str] = []
     word: list[str] | None = None
-    line = first = 1
+    line, first, piped = 1, 1, False
     pieces = re.compile(
         r"\\\r?\n|\\(?P<one>.)|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|'(?P<plain>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\""
-        r"|(?P<end>[\n;&]+)|(?P<space>\s+)|(?P<comment>(?<!\S)#[^\n]*)|(?P<text>[^\s'\"\\;&$]+|\$)|(?P<open>.)",
+        r"|(?P<aside>\d?>{1,2}\s*&?[^\s;|]+|(?<!\S)#[^\n]*)|(?P<pipe>\|[|&]?\s*)|(?P<end>[\n;&]+)|(?P<space>\s+)"
+        rf"|(?P<variable>{_VARIABLE})|(?P<text>[^\s'\"\\;&|$>]+|\$)|(?P<open>.)",
         re.DOTALL,
     )
     for piece in pieces.finditer(text):
         kind, value = piece.lastgroup, piece[0]
         if kind == "open":
             raise UsageError(f"line {line}: the quotation mark {value} is not closed")
-        if kind in ("end", "space"):
+        if kind in ("end", "pipe", "space"):
             words += [] if word is None else ["".join(word)]
             word = None
-            if kind == "end" and words:
-                yield first, words
-                words = []
-        elif kind not in (None, "comment"):
+            if kind != "space":
+                if words and not piped:
+                    yield first, words
+                words, piped = [], kind == "pipe"
+        elif kind not in (None, "aside"):  # where the output goes, a comment
             first = first if words or word is not None else line
             word = word or []
             content = piece[kind]
             if kind == "ansi":
                 content = re.sub(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{1,2}|.)", _ansi, content, flags=re.DOTALL)
             elif kind == "double":
-                content = re.sub(r"\\\n", "", re.sub(r'\\(["\\$`])', r"\1", content))
+                content = re.sub(rf'\\\n|\\(["\\$`])|({_VARIABLE})', _double, content)
+            elif kind == "variable":
+                content = _named(content)
             word.append(content)
         line += value.count("\n")
     words += [] if word is None else ["".join(word)]
-    if words:
+    if words and not piped:
         yield first, words
+
+
+def _double(match: re.Match[str]) -> str:
+    return _named(match[2]) if match[2] else match[1] or ""
+
+
+def _named(variable: str) -> str:
+    """A variable of the shell as a parameter of the scenario."""
+    return f"{{{{{variable.strip('${}')}}}}}"
 
 
 def _ansi(match: re.Match[str]) -> str:

@@ -53,8 +53,29 @@ def test_curl_commands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "curl http://a/b | jq '.c | .d'\ncurl http://a/e",
+        "curl http://a/b 2>/dev/null > out && curl http://a/e>>out 2>&1 || exit 1",
+        'curl $A/b; curl "${A}/e" |& tail -1 | wc',
+    ],
+)
+def test_where_the_output_of_curl_goes_is_no_request(tmp_path: Path, text: str) -> None:
+    assert of(tmp_path, text)[0] == [{"get": "/b"}, {"get": "/e"}]
+
+
+def test_variables_of_the_shell_are_parameters(tmp_path: Path) -> None:
+    text = r"""curl "http://a/$ID" -H "X: \$a ${TOKEN}" -H 'Y: $b' -d $DATA"""
+    requests, scenario, _ = of(tmp_path, text)
+    assert requests[0]["post"] == "/${ID}"
+    assert requests[0]["headers"] == {"X": "$$a ${TOKEN}", "Y": "$$b"}
+    assert scenario["parameters"] == {"ID": "", "TOKEN": "", "DATA": ""}
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("curl http://a/b http://a/c", "line 1: two URLs, 'http://a/b' and 'http://a/c': write a command for each"),
         ("curl http://a/\ncurl http://a/ --proxy-ntlmm", "line 2: '--proxy-ntlmm' is not read here"),
         ("curl http://a/ --data-ra x", "'--data-ra' is not read here; did you mean --data-raw?"),
         ("curl http://a/\nwget http://a/", "line 2: 'wget' is no curl command"),
