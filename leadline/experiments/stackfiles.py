@@ -128,17 +128,8 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             assert isinstance(running, Stack)
             _read_knobs(knobs, levels, running, stack, steps)
             _read_host(host, stack, steps)
-            changes = Changes(running, live)
-            counts: dict[str, dict[str, int]] = {}
-            try:
-                if stack.content.scenario is None:
-                    steps.tell(CheckStep("load", 0.0, "none: the stack file names no scenario"))
-                else:
-                    counts = _load(system, directory, study.workload.steady, changes, steps)
-                changes.rest()
-            finally:
-                for change in changes.done:
-                    steps.tell(change)
+            seconds = study.workload.steady if stack.content.scenario is not None else 0.0
+            counts = _load(system, directory, seconds, Changes(running, live), steps)
             if stack.content.audits:
                 with steps.step("audits") as step:
                     failed = [
@@ -194,12 +185,21 @@ def _read_host(host: LocalHost, own: OwnFile, steps: _Steps) -> None:
 def _load(
     system: System, directory: Path, seconds: float, changes: Changes, steps: _Steps
 ) -> dict[str, dict[str, int]]:
-    with steps.step(f"load of {seconds:g} s by one user") as step:
-        counts = {name: dict(counters) for name, counters in system.load(directory, 1, changes).counts.items()}
-        ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
-        steps.told = f"{ok} transactions"
-        if not ok or failed:
-            step.append(f"{ok} transactions succeeded, {failed} failed{_causes(directory / 'driver')}")
+    """Tells every change, also where the load fails. Without ``seconds`` there is no load."""
+    counts: dict[str, dict[str, int]] = {}
+    try:
+        with steps.step(f"load of {seconds:g} s by one user" if seconds else "load") as step:
+            steps.told = "none: the stack file names no scenario"
+            if seconds:
+                counts = {name: dict(counters) for name, counters in system.load(directory, 1, changes).counts.items()}
+                ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
+                steps.told = f"{ok} transactions"
+                if not ok or failed:
+                    step.append(f"{ok} transactions succeeded, {failed} failed{_causes(directory / 'driver')}")
+        changes.rest()
+    finally:
+        for change in changes.done:
+            steps.tell(change)
     return counts
 
 
