@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 
 from leadline.host.paths import cache_dir
 from leadline.host.process import one_blas_thread
+from leadline.model.errors import TrialFailure
 
 one_blas_thread()  # before any test imports numpy
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, whose children would ignore it too
@@ -211,12 +212,14 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI a test that is skipped for want of a program fails."""
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a test that is skipped for want of a program fails. A failed trial shows its evidence."""
     report = yield
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
     if report.skipped and os.environ.get("CI") == "true" and not SKIPS_IN_CI.search(reason):
         report.outcome, report.longrepr = "failed", f"skipped in CI, where .ci/run installs what is needed: {reason}"
+    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, TrialFailure):
+        report.sections.append(("evidence of the failed trial", call.excinfo.value.evidence))
     return report
 
 

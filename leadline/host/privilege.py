@@ -15,9 +15,11 @@ import os
 import pwd
 import random
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,9 @@ _SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")
 _FOR_ROOT = ("TMPDIR", "TMP", "TEMP", "MAIL", "MAVEN_OPTS", "SSH_AUTH_SOCK", "SUDO_COMMAND")
 _FOR_ROOT_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 _IPC_REMOVE = 0
+# Numbers that were given away and that no process may run as yet: held by the kernel against other leadlines, for as
+# long as this process lives or until so many more were given away.
+_reserved: deque[socket.socket] = deque(maxlen=64)
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,10 @@ class User:
 
 
 def new_user() -> User | None:
-    """A user that nothing on this host uses; None where leadline is not root. Raises UsageError."""
+    """A user that nothing on this host uses and no other call is given; None where leadline is not root.
+
+    Raises UsageError.
+    """
     if os.geteuid() != 0:
         return None
     if not _mapped():
@@ -104,9 +112,23 @@ def new_user() -> User | None:
         )
     used = {uid for pid in procfs.all_processes() for uid in procfs.users(pid)} | _owners()
     for uid in random.SystemRandom().sample(USERS, len(USERS)):
-        if uid not in used and not _known(uid):
+        if uid not in used and not _known(uid) and _reserve(uid):
             return User(uid)
     raise UsageError(f"all users from {USERS.start} to {USERS.stop - 1} are in use; end what runs as them")
+
+
+def _reserve(uid: int) -> bool:
+    """By an abstract socket's name, which the kernel gives once in a network namespace and takes back at any death."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0leadline-user-{uid}")
+    except OSError:
+        name.close()
+        return False
+    if len(_reserved) == _reserved.maxlen:
+        _reserved.popleft().close()
+    _reserved.append(name)
+    return True
 
 
 def user_of(pid: int) -> User | None:

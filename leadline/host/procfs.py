@@ -154,11 +154,7 @@ def carries_mark(pid: int, token: str) -> bool:
     A program may write over its environment (PostgreSQL's children show their titles there), so descent from a
     marked process counts as well: see ``family``.
     """
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-            return f"{MARK}={token}".encode() in file.read().split(b"\0")
-    except OSError:
-        return False
+    return f"{MARK}={token}".encode() in _marks(pid)
 
 
 def shows_nothing(pid: int) -> bool:
@@ -181,18 +177,28 @@ def users(pid: int) -> set[int]:
 
 
 def runs_as(pid: int, user: int | None, token: str) -> bool:
-    """Whether a process runs as a user that was made for ``token``'s, and not under the mark of another.
+    """Whether a process runs as a user that was made for ``token``'s, and neither it nor what started it as that user
+    bears the mark of another.
 
     Who may not look at other users' processes (a root without CAP_SYS_PTRACE) knows them by this alone.
     """
     if user is None or user not in users(pid):
         return False
+    while user in users(pid):
+        if marks := _marks(pid):
+            return f"{MARK}={token}".encode() in marks
+        stat = read_stat(pid)
+        pid = stat.parent if stat is not None else 0
+    return True
+
+
+def _marks(pid: int) -> list[bytes]:
+    """Marks in the environment of a process; none where it is closed, or was written over."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-            marks = [word for word in file.read().split(b"\0") if word.startswith(f"{MARK}=".encode())]
+            return [word for word in file.read().split(b"\0") if word.startswith(f"{MARK}=".encode())]
     except OSError:
-        return True
-    return not marks or f"{MARK}={token}".encode() in marks
+        return []
 
 
 def family(table: dict[int, ProcessStat], seeds: Collection[int]) -> set[int]:

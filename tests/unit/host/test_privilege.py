@@ -117,6 +117,52 @@ def test_after_kill_9_its_processes_and_files_are_found_by_the_user(tmp_path: Pa
 
 
 @root_only
+def test_a_user_is_given_once_though_nothing_runs_as_it_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; from leadline.host import privilege; privilege.USERS = range({0}, {0} + 2); "
+    code += "print(privilege.new_user().uid, flush=True); sys.stdin.read()"
+    first = privilege.USERS.stop - 3
+    monkeypatch.setattr(privilege, "USERS", range(first, first + 2))
+    with subprocess.Popen(
+        [sys.executable, "-c", code.format(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        uid = int(other.stdout.readline())
+        user = privilege.new_user()
+        assert user is not None
+        assert {uid, user.uid} == {first, first + 1}
+        with pytest.raises(UsageError, match="are in use"):
+            privilege.new_user()
+        other.communicate()
+    again = privilege.new_user()
+    assert again is not None
+    assert again.uid == uid, "its holder has ended"
+
+
+@root_only
+def test_a_process_without_a_mark_is_its_parents() -> None:
+    """PostgreSQL's children write over theirs: a user's number alone does not make them another study's."""
+    uid = privilege.USERS.stop - 1
+    argv = ["/bin/sh", "-c", "/usr/bin/env -i /bin/sleep 60 & echo $!; wait"]
+    env = {**os.environ, procfs.MARK: "theirs"}
+    with subprocess.Popen(
+        argv, env=env, cwd="/", stdout=subprocess.PIPE, user=uid, group=uid, extra_groups=[]
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            deadline = time.monotonic() + 20
+            while not procfs.shows_nothing(child):
+                assert time.monotonic() < deadline
+            assert procfs.marked("ours", user=uid) == set()
+            assert procfs.marked("theirs", user=uid) == {parent.pid, child}
+            parent.kill()
+            parent.wait()
+            assert procfs.marked("ours", user=uid) == {child}, "nobody else's"
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@root_only
 def test_files_of_others_are_never_handed_over(tmp_path: Path) -> None:
     foreign, own = tmp_path / "foreign", tmp_path / "own"
     foreign.mkdir()
