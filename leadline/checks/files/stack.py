@@ -19,6 +19,7 @@ from leadline.stack.own.compose import no_service
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import configured, war_server
 from leadline.stack.own.words import artifact, beside, command_files, keep_secrets, line_of, referred
+from leadline.stack.registry import SERVERS
 
 
 def is_stack_file(reference: str) -> bool:
@@ -60,7 +61,9 @@ def put_stack_file(tree: CommentedMap, source: str) -> None:
     if path is None:
         folder = candidates[0].parent
         near = nearest(candidates[0].name, [path.name for path in folder.glob("*.yaml")] if folder.is_dir() else [])
-        hint = f"; did you mean {near}?" if near else "; it is looked for beside this file and in the directory of now"
+        hint = f"; did you mean {near}?" if near else "; it is looked for beside this file and in the working directory"
+        if name in SERVERS:
+            hint = f"; did you mean the server, {{ server: {name} }}?"
         raise UsageError(f"{where}: stack: there is no stack file {quoted(name, 200)}{hint}")
     stack = read_stack(path)
     line = tree.lc.key("stack")

@@ -217,6 +217,8 @@ def test_studies_and_tunings_take_it_with_its_scenario(stack_file: Path) -> None
 def test_a_stack_file_that_is_not_there_is_named_with_the_nearest(stack_file: Path) -> None:
     with pytest.raises(UsageError, match=r"study.yaml:3: stack: there is no stack file 'toi.stack.yaml'; did you mean"):
         parse_study("study: s\nquestion: q?\nstack: toi.stack.yaml\n", str(stack_file.with_name("study.yaml")))
+    with pytest.raises(UsageError, match=r"no stack file 'tomcat'; did you mean the server, { server: tomcat }\?"):
+        parse_study("study: s\nquestion: q?\nstack: tomcat\n", str(stack_file.with_name("study.yaml")))
 
 
 def test_the_example_of_the_reference_is_one() -> None:
