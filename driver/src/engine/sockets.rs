@@ -161,22 +161,19 @@ impl Engine<'_> {
             running.first_byte.get_or_insert(now);
             running.asked = Some(running.next_due.take().unwrap_or(now));
         }
-        let mut unsent = 0;
         if let (Some(line), Ok(())) = (line, &rendered) {
             if let Some(socket) = self.web(line).and_then(|web| web.socket.as_mut()) {
                 socket.send(&text);
                 self.measurement.result.messages_sent += 1;
             }
             self.write_messages(line);
-            let socket = self.web(line).and_then(|web| web.socket.as_ref());
-            unsent = socket.map_or(0, |socket| socket.unsent().len());
         }
         self.scratch = text;
-        let (kind, message) = match rendered {
-            Err(error) => (ErrorKind::Template, error.to_string()),
-            Ok(()) if unsent > MOST_UNSENT => (ErrorKind::Protocol, "the server does not read what it is sent".into()),
-            Ok(()) => return true,
+        let failure = match rendered {
+            Err(error) => Some((ErrorKind::Template, error.to_string())),
+            Ok(()) => self.unusable(line),
         };
+        let Some((kind, message)) = failure else { return true };
         self.end(slot, Outcome::Failed(kind), &message, now);
         false
     }
@@ -236,10 +233,27 @@ impl Engine<'_> {
         }
     }
 
-    /// Puts the messages that came over `line` where steps find them; nobody waits for those between transactions.
+    /// Messages that came for the transaction in `slot`, which is over, are for no other.
+    pub(super) fn pass_over(&mut self, slot: u32) {
+        let Some(line) = self.socket_line(slot) else { return };
+        if let Some(web) = self.web(line) {
+            web.inbox.clear();
+            web.bytes = 0;
+        }
+    }
+
+    /// The step under way in `slot`.
+    fn step(&self, slot: u32) -> Option<Step> {
+        let running = self.slots[slot as usize].session.running.as_ref()?;
+        Some(self.scenario.transactions[running.transaction].requests[running.step].step)
+    }
+
+    /// Puts the messages that came over `line` where steps find them; nobody waits for those between transactions, or
+    /// for further ones while a good-bye is. Nothing more is read where none will come.
     fn sort(&mut self, line: u32, now: u64) {
-        let slot = self.owner(line) as usize;
-        let wanted = self.slots[slot].session.running.is_some();
+        let step = self.step(self.owner(line));
+        let wanted = step.is_some_and(|step| !matches!(step, Step::Close(_)));
+        let waits = self.line(line).awaited.is_some();
         let arrived = self.connections.arrived.min(now);
         let mut events = 0;
         let Some(web) = self.web(line) else { return };
@@ -251,7 +265,7 @@ impl Engine<'_> {
                         web.bytes += data.len();
                         web.inbox.push_back((arrived, data));
                     }
-                    if web.inbox.len() > MOST_MESSAGES || web.bytes > MOST_BYTES {
+                    if !waits && (web.inbox.len() > MOST_MESSAGES || web.bytes > MOST_BYTES) {
                         let message = "more than 10,000 messages or 64 MiB of them that no step waits for";
                         web.over = Some((ErrorKind::Protocol, message.into()));
                     }
@@ -266,18 +280,20 @@ impl Engine<'_> {
         }
         self.measurement.result.events += events;
         self.write_messages(line);
+        if self.web(line).is_some_and(|web| web.over.is_some()) {
+            self.line(line).close();
+        }
     }
 
     /// Whether what came over `line` is what the current step waits for.
     fn look_through(&mut self, line: u32, now: u64) -> State {
         let slot = self.owner(line);
         let session = &self.slots[slot as usize].session;
-        let Some(running) = &session.running else { return State::Waits };
-        let step = self.scenario.transactions[running.transaction].requests[running.step].step;
-        if matches!(step, Step::Close(_)) {
-            return self.closed(slot, line);
-        }
-        let (Step::Await, Some(wait)) = (step, session.wait(self.scenario)) else { return State::Waits };
+        let wait = match (self.step(slot), session.wait(self.scenario)) {
+            (Some(Step::Close(_)), _) => return self.closed(slot, line, now),
+            (Some(Step::Await), Some(wait)) => wait,
+            _ => return State::Waits,
+        };
         while let Some((arrived, data)) = self.web(line).and_then(|web| web.inbox.pop_front()) {
             if let Some(web) = self.web(line) {
                 web.bytes -= data.len();
@@ -298,9 +314,19 @@ impl Engine<'_> {
         State::Ended
     }
 
-    fn closed(&mut self, slot: u32, line: u32) -> State {
-        if self.unusable(Some(line)).is_none() {
-            return State::Waits;
+    /// Whether the server answered the good-bye, or went without.
+    fn closed(&mut self, slot: u32, line: u32, now: u64) -> State {
+        match self.unusable(Some(line)) {
+            None => return State::Waits,
+            Some((ErrorKind::Protocol, message)) => {
+                self.end(slot, Outcome::Failed(ErrorKind::Protocol), &message, now);
+                return State::Ended;
+            }
+            Some(_) => {}
+        }
+        let arrived = self.connections.arrived.min(now);
+        if let Some(running) = &mut self.slots[slot as usize].session.running {
+            running.last_byte = running.last_byte.max(Some(arrived));
         }
         self.drop_socket(slot);
         State::Done
@@ -367,7 +393,11 @@ impl Engine<'_> {
                 }
             }
         }
+        let flooded = web.unsent().len() > MOST_UNSENT;
         self.measurement.result.bytes_out += sent;
+        if let (true, Some(web)) = (flooded, self.web(line)) {
+            web.over.get_or_insert((ErrorKind::Protocol, "the server does not read what it is sent".into()));
+        }
     }
 
     /// Closes the WebSocket of the session in `slot`, if it has one; who gets one with the login logs in again.

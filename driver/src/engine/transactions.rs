@@ -201,6 +201,7 @@ impl Engine<'_> {
         if matches!(outcome, Outcome::Failed(_)) {
             self.drop_socket(slot);
         }
+        self.pass_over(slot);
         let login = self.population(slot).login;
         let session = &mut self.slots[slot as usize].session;
         let Some(running) = session.running.take() else { return };

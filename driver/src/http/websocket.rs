@@ -175,6 +175,9 @@ mod tests {
     fn a_message_has_a_bound() {
         let mut socket = Socket::new(3, b"\x81\x04long");
         assert!(socket.read().is_err_and(|text| text.contains("too long")), "a frame above the limit");
-        assert!(Socket::new(3, b"\x83\x00").read().is_err(), "a reserved opcode");
+        assert!(Socket::new(3, b"\x01\x02lo\x80\x02ng").read().is_err(), "in pieces");
+        for wrong in [&b"\x83\x00"[..], b"\x81\x81\0\0\0\0x", b"\xc1\x01x"] {
+            assert!(Socket::new(3, wrong).read().is_err(), "a reserved opcode, a mask, a compressed message");
+        }
     }
 }

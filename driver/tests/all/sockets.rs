@@ -150,6 +150,97 @@ fn missing_messages_fail_by_how_they_are_missed() {
     assert!(long.error("protocol") > 0 && long.output.contains("too long"), "{}", long.output);
 }
 
+const TALK: &str = "scenario: one\nheaders: { X-Own: a }\npause: { shape: fixed, mean: 5ms }\nmix: { ask: 1 }\n";
+
+/// Answers each message with these bytes, at once.
+fn writing(bytes: Vec<u8>) -> String {
+    server(move |stream| {
+        let writer = stream.try_clone().expect("a second handle");
+        chat(stream, &Log::default(), |_| {
+            let _ = (&writer).write_all(&bytes);
+            Vec::new()
+        });
+    })
+}
+
+#[test]
+fn messages_that_no_step_took_go_with_their_transaction() {
+    let text = format!(
+        "{TALK}login: open\ntransactions:\n  open: [{{ websocket: / }}]\n  \
+         ask: [{{ send: x }}, {{ await: {{ count: 1 }}, check: {{ contains: first }} }}]\n"
+    );
+    let url = writing(b"\x81\x05first\x81\x06second".to_vec());
+    let run = run(&url, &text, "--users 1 --steady 300ms");
+    assert!(run.code == 0 && run.total("ask", "ok") > 3, "{}", run.output);
+}
+
+#[test]
+fn many_small_messages_that_a_step_waits_for() {
+    let text = format!(
+        "{TALK}transactions:\n  ask: [{{ websocket: / }}, {{ send: x }}, {{ await: {{ count: 25000 }} }}, {{ close: normal }}]\n"
+    );
+    let url = writing(b"\x81\x01x".repeat(25_000));
+    let run = run(&url, &text, "--users 1 --steady 300ms");
+    assert!(run.code == 0 && run.total("ask", "ok") > 0, "{}", run.output);
+}
+
+#[test]
+fn a_server_that_never_stops_is_left() {
+    let talk = |step: &str| format!("{TALK}transactions:\n  ask: [{{ websocket: / }}, {{ send: x }}, {step}]\n");
+    let most = Arc::new(AtomicU64::new(0));
+    let noted = Arc::clone(&most);
+    let url = server(move |stream| {
+        let writer = stream.try_clone().expect("a second handle");
+        let noted = Arc::clone(&noted);
+        chat(stream, &Log::default(), move |_| {
+            let mut sent = (&writer).write_all(b"\x88\x02\x03\xe8");
+            let junk = b"\x82\x7e\xff\xf6".iter().copied().chain([0; 65_526]).collect::<Vec<u8>>();
+            for _ in 0..1024 {
+                sent = sent.and_then(|()| (&writer).write_all(&junk));
+                noted.fetch_add(u64::from(sent.is_ok()), Ordering::Relaxed);
+            }
+            Vec::new()
+        });
+    });
+    let text = format!(
+        "{TALK}login: open\ntransactions:\n  open: [{{ websocket: / }}, {{ send: x }}]\n  ask: [{{ get: / }}]\n"
+    );
+    let idle = run(&url, &text.replace("5ms", "1s"), "--users 1 --steady 1s --timeout 1s");
+    let count = most.load(Ordering::Relaxed);
+    assert!(idle.total("open", "ok") == 1 && count < 256, "{count} of 1024 times 64 KiB after the last word");
+    let url = server(|stream| {
+        let writer = stream.try_clone().expect("a second handle");
+        chat(stream, &Log::default(), move |_| {
+            let pings = [&b"\x89\x7d"[..], &[b'x'; 125]].concat().repeat(1000);
+            while (&writer).write_all(&pings).is_ok() {}
+            Vec::new()
+        });
+    });
+    let deaf = run(&url, &talk("{ await: { within: 20s } }"), "--users 1 --steady 300ms");
+    assert!(deaf.error("protocol") > 0 && deaf.output.contains("does not read"), "{}", deaf.output);
+}
+
+#[test]
+fn closing_takes_its_time_and_may_fail() {
+    let text = format!("{TALK}transactions:\n  ask: [{{ websocket: / }}, {{ close: normal }}]\n");
+    let slow = server(|stream: TcpStream| {
+        let Ok(mut socket) = tungstenite::accept(stream) else { return };
+        let _ = socket.read();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        while socket.read().is_ok() {}
+    });
+    let slow = run(&slow, &text, "--users 1 --steady 300ms");
+    assert!(slow.code == 0 && mean(&slow, "response") >= 100.0, "{}{}", slow.output, slow.summary);
+    let wrong = server(|stream: TcpStream| {
+        let mut writer = stream.try_clone().expect("a second handle");
+        let Ok(mut socket) = tungstenite::accept(stream) else { return };
+        let _ = socket.get_mut().read(&mut [0; 64]);
+        let _ = writer.write_all(&[0xff; 64]);
+    });
+    let wrong = run(&wrong, &text, "--users 1 --steady 200ms");
+    assert!(wrong.error("protocol") > 0, "{}", wrong.output);
+}
+
 #[test]
 fn what_is_no_websocket() {
     let text = "scenario: one\npause: { shape: fixed, mean: 5ms }\nmix: { ask: 1 }\ntransactions:\n  \
