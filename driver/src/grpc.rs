@@ -7,7 +7,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDes
 use serde_json::Deserializer;
 use std::path::Path;
 
-/// Bytes of a file of descriptors.
+/// Bytes of a file that `protos` names.
 const LARGEST: u64 = 64 << 20;
 
 const STATUSES: [&str; 17] = [
@@ -35,11 +35,11 @@ const STATUSES: [&str; 17] = [
 pub fn pool(path: &Path) -> Result<DescriptorPool, String> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let bytes = textfile::read(path, LARGEST).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     if path.extension().is_some_and(|extension| extension == "proto") {
         let set = protox::compile([path], [folder]).map_err(|error| one_line(format!("{error:?}")))?;
         return DescriptorPool::from_file_descriptor_set(set).map_err(|error| one_line(error.to_string()));
     }
-    let bytes = textfile::read(path, LARGEST).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     DescriptorPool::decode(&bytes[..]).map_err(|error| one_line(format!("no set of descriptors: {error}")))
 }
 
@@ -120,6 +120,8 @@ mod tests {
         std::fs::write(&file, PROTO.replace("Query query", "").replace("(Query)", "(Qery)")).expect("a file");
         let error = pool(&file).expect_err("a name that is not there");
         assert!(error.contains("Qery") && !error.contains('\n'), "{error}");
+        std::fs::File::create(&file).and_then(|file| file.set_len(LARGEST + 1)).expect("a file");
+        assert!(pool(&file).is_err_and(|text| text.ends_with("larger than 64 MiB")));
         std::fs::remove_dir_all(&folder).expect("removed");
         compiled
     }

@@ -43,8 +43,10 @@ impl Engine<'_> {
         let Some(running) = &mut session.running else { return (now, now.saturating_add(longest)) };
         let due = running.next_due.take().unwrap_or(now);
         if own {
-            (running.since, running.asked) = (due, Some(due));
             running.waited = Waited::default();
+            if running.redirects == 0 {
+                (running.since, running.asked) = (due, Some(due));
+            }
         }
         (due, now.saturating_add(longest))
     }
@@ -71,11 +73,10 @@ impl Engine<'_> {
         self.measurement.result.events += ready.len() as u64;
         let Some(wait) = self.slots[slot as usize].session.wait(self.scenario) else { return false };
         let called = self.slots[slot as usize].session.answers(self.scenario);
-        for event in ready {
-            let kind = event.kind().to_vec();
+        for mut event in ready {
             let data = match &called {
                 Some(method) => grpc::json(method, &event.data),
-                None => Ok(event.data),
+                None => Ok(std::mem::take(&mut event.data)),
             };
             let data = match data {
                 Ok(data) => data,
@@ -84,7 +85,7 @@ impl Engine<'_> {
                     return true;
                 }
             };
-            match self.count(slot, wait, &kind, data) {
+            match self.count(slot, wait, event.kind(), data) {
                 Ok(reached) if reached && !wait.goes_on() => {
                     self.leave_stream(line);
                     self.complete(line, now);
@@ -134,7 +135,9 @@ impl Engine<'_> {
             connection.close();
             return;
         };
-        if let Some(client) = &mut self.line(host).h2 {
+        let connection = self.line(host);
+        connection.reused = true;
+        if let Some(client) = &mut connection.h2 {
             client.cancel(stream);
             self.write_streams(host);
         }

@@ -45,6 +45,16 @@ impl EventStream {
         EventStream { grpc, most, line, after_return: false, begun: false, kind, data, ready }
     }
 
+    /// Forgets what came.
+    pub fn begin(&mut self) {
+        *self = EventStream::new(self.most, self.grpc);
+    }
+
+    /// A message has begun and not ended.
+    pub fn is_cut(&self) -> bool {
+        self.grpc && !self.line.is_empty()
+    }
+
     /// Whether a body of this type is one.
     pub fn is_of(&self, kind: &[u8]) -> bool {
         match self.grpc {

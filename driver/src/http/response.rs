@@ -124,6 +124,15 @@ impl Parser {
         self.head.event_stream = self.events.as_ref().is_some_and(|events| events.is_of(kind));
     }
 
+    /// Bytes its body may have: a stream of events ends when it ends.
+    pub(super) fn most(&self) -> u64 {
+        if self.head.event_stream {
+            u64::MAX
+        } else {
+            self.limits.body
+        }
+    }
+
     /// Gets ready for the response to one request.
     pub fn begin(&mut self, head_request: bool, keep_body: bool) {
         self.state = State::Head;
@@ -136,6 +145,9 @@ impl Parser {
         self.started = false;
         self.trailer_bytes = 0;
         self.forget_head();
+        if let Some(events) = &mut self.events {
+            events.begin();
+        }
         self.body.clear();
         if self.body.capacity() > 256 << 10 {
             self.body.shrink_to(256 << 10);
@@ -359,7 +371,7 @@ impl Parser {
         } else {
             match length {
                 Some(0) => State::Done,
-                Some(number) if number > self.limits.body => return Err(ParseError::BodyTooLong),
+                Some(number) if number > self.most() => return Err(ParseError::BodyTooLong),
                 Some(number) => State::Length(number),
                 None => State::UntilClose,
             }
@@ -406,7 +418,7 @@ impl Parser {
             State::ChunkLine => {
                 let digits = line.split(|b| *b == b';').next().unwrap_or_default().trim_ascii_end();
                 let size = parse_hex(digits).ok_or(ParseError::BadChunk)?;
-                if size > self.limits.body.saturating_sub(self.received) {
+                if size > self.most().saturating_sub(self.received) {
                     return Err(ParseError::BodyTooLong);
                 }
                 self.state = if size == 0 { State::Trailers } else { State::Chunk(size) };

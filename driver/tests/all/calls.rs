@@ -84,6 +84,9 @@ async fn answer(
         stream.send_data(Bytes::copy_from_slice(two), false)?;
         log.fetch_add(1, Ordering::Relaxed);
     }
+    if symbol == "CUT" {
+        stream.send_data(Bytes::from_static(b"\0\0\0\0\x09\x0a"), false)?;
+    }
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", if symbol == "BUSY" { "14" } else { "0" }.parse().expect("a value"));
     stream.send_trailers(trailers)
@@ -154,6 +157,8 @@ fn statuses_and_what_is_missing() {
     assert!(busy.error("grpc") > 0 && busy.output.contains("UNAVAILABLE"), "{}", busy.output);
     let none = calls(&url, "[{ grpc: /shop.Quotes/Watch, json: { count: 0, symbol: x } }]");
     assert!(none.code == 0 || none.error("event") > 0, "{}", none.output);
+    let cut = get("CUT", "");
+    assert!(cut.error("protocol") > 0 && cut.total("ask", "ok") == 0, "{}", cut.output);
     let few = calls(&url, "[{ grpc: /shop.Quotes/Watch, json: { count: 2 }, events: { count: 3 } }]");
     assert!(few.error("event") > 0 && few.output.contains("2 of 3 events"), "{}", few.output);
 }

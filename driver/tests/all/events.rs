@@ -85,6 +85,31 @@ fn events_of_a_type() {
 }
 
 #[test]
+fn a_stream_may_be_longer_than_any_event() {
+    let (url, acknowledged) = live(&["data: 0123456789\n\n", "data: 0123456789\n\n", "data: id-3\n\n"], 1, true);
+    let text = format!("max_body: 20\n{}", scenario("{ end: true, count: 3 }"));
+    let run = run(&url, &text, "--users 1 --steady 200ms");
+    assert_eq!(run.code, 0, "{}{}", run.errors, run.output);
+    assert!(run.total("watch", "ok") > 0 && run.total("watch", "ok") == acknowledged.load(Ordering::Relaxed));
+}
+
+#[test]
+fn the_wait_began_before_a_redirect() {
+    let url = crate::support::answering(|request| {
+        std::thread::sleep(Duration::from_millis(60));
+        match request.path() {
+            "/live" => page("302 Found", "Location: /there\r\nContent-Type: text/event-stream\r\n", "data: id-7\n"),
+            "/there" => page("200 OK", "Content-Type: text/event-stream\r\n", "data: id-1\n\n"),
+            _ => page("200 OK", "", ""),
+        }
+    });
+    let text = scenario("{ count: 1, where: { lacks: id-7 } }").replace("[0-9]+", "1");
+    let run = run(&url, &text, "--users 1 --steady 400ms");
+    assert_eq!(run.code, 0, "{}{}", run.errors, run.output);
+    assert!(mean(&run, "first_event") >= 120.0, "{}", run.summary);
+}
+
+#[test]
 fn to_the_end_and_the_connection_stays() {
     let (url, acknowledged) = live(THREE, 1, true);
     let run = run(&url, &scenario("{ end: true, count: 3 }"), "--users 1 --steady 300ms");
@@ -162,4 +187,45 @@ fn streams_of_http2_are_left_and_the_connection_stays() {
     assert_eq!(run.code, 0, "{}{}", run.errors, run.output);
     assert!(run.total("watch", "ok") > 3 && count(&run, "connects") == 1, "{}", run.summary);
     assert!(mean(&run, "first_byte") > 0.0 && mean(&run, "first_event") > 0.0);
+}
+
+const LEFT: &str = "scenario: live\npause: { shape: fixed, mean: 5ms }\nmix: { watch: 1 }\ntransactions:\n  \
+                    watch: [{ get: /live, events: { count: 1 } }]\n";
+
+fn event_head(id: u32) -> Vec<u8> {
+    head(4, id, &[&[0x0f, 0x10, 17][..], b"text/event-stream"].concat())
+}
+
+#[test]
+fn what_was_on_its_way_as_a_stream_was_left_ends_no_connection() {
+    let url = server(|stream| {
+        let mut frames = Frames::new(stream);
+        let rest = b": 012345\n".repeat(1800);
+        let mut sent = 0;
+        while let Some(id) = frames.request() {
+            let mut bytes = if sent == 0 { greeting() } else { Vec::new() };
+            sent += 1;
+            bytes.extend([event_head(id), frame(0, 0, id, b"data: id-1\n\n")].concat());
+            bytes.extend(frame(0, 0, id, &rest).repeat(100));
+            if !frames.send(&bytes) {
+                return;
+            }
+        }
+    });
+    let run = run(&url, LEFT, "--users 1 --steady 1s --http 2");
+    assert!(run.code == 0 && run.total("watch", "ok") > 12, "{}{}", run.errors, run.output);
+    assert_eq!(count(&run, "connects"), 1);
+}
+
+#[test]
+fn a_connection_of_streams_that_were_left_may_close() {
+    let url = server(|stream| {
+        let mut frames = Frames::new(stream);
+        let Some(id) = frames.request() else { return };
+        frames.send(&[greeting(), event_head(id), frame(0, 0, id, b"data: id-1\n\n")].concat());
+        frames.request();
+    });
+    let run = run(&url, LEFT, "--users 1 --steady 200ms --http 2");
+    assert!(run.code == 0 && run.total("watch", "ok") > 1, "{}{}", run.errors, run.output);
+    assert!(count(&run, "repeated") > 0, "{}", run.summary);
 }

@@ -124,7 +124,7 @@ impl Fields<'_> {
         parser.head.keep_alive = true;
         let empty = parser.head_request || matches!(parser.head.status, 204 | 304);
         parser.announced = if empty { Some(0) } else { self.length };
-        if self.length.is_some_and(|length| !empty && length > parser.limits.body) {
+        if self.length.is_some_and(|length| !empty && length > parser.most()) {
             return Err(ParseError::BodyTooLong);
         }
         parser.state = State::UntilClose;
@@ -158,6 +158,9 @@ impl Parser {
         }
         if self.announced.is_some_and(|length| self.received != length) {
             return Err(ParseError::BadLength);
+        }
+        if self.events.as_ref().is_some_and(|events| events.is_cut()) {
+            return Err(ParseError::Truncated);
         }
         self.state = State::Done;
         Ok(())

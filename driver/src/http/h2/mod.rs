@@ -104,7 +104,7 @@ pub struct Client {
     greeted: bool,
     leaving: bool,
     idle: u32,
-    /// Bytes for streams that are over, since the last response.
+    /// Bytes for streams that are over, since the last one ended.
     late: u32,
 }
 
@@ -228,6 +228,7 @@ impl Client {
     pub fn cancel(&mut self, stream: u32) {
         if let Some(at) = self.position(stream) {
             self.streams.swap_remove(at);
+            self.late = 0;
             frame::reset(&mut self.out, stream, Code::Cancel);
         }
     }
