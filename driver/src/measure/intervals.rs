@@ -1,6 +1,6 @@
 //! HdrHistogram interval logs (format 1.3): histograms of nanoseconds by interval and tag, maxima in ms.
 
-use super::slice::{Nanos, Times};
+use super::times::{Nanos, Times};
 use base64::prelude::{Engine as _, BASE64_STANDARD};
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriter, IntervalLogWriterBuilder, LogEntry, Tag,

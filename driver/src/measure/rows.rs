@@ -1,6 +1,8 @@
 //! The tables of the run: a row a second, flushed as it ends.
 
-use super::slice::{Ended, ErrorKind, Outcome, PerTransaction, Times, Work};
+use super::outcome::{ErrorKind, Outcome};
+use super::slice::{Ended, PerTransaction, Work};
+use super::times::Times;
 use crate::arrivals::Phase;
 use crate::units::millis;
 use std::fs::File;

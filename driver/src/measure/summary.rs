@@ -1,7 +1,9 @@
 //! summary.json.
 
 use super::evidence::{self, Evidence};
-use super::slice::{ErrorKind, PerTransaction, Times, MARKS, TIMES};
+use super::outcome::ErrorKind;
+use super::slice::{PerTransaction, MARKS, TIMES};
+use super::times::Times;
 use super::writer::Totals;
 use crate::arrivals::{Model, Phases};
 use crate::scenario::{Measure, Scenario};

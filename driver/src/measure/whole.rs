@@ -3,7 +3,8 @@
 
 use super::intervals;
 use super::rows::Own;
-use super::slice::{PerTransaction, Times, TIMES};
+use super::slice::{PerTransaction, TIMES};
+use super::times::Times;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

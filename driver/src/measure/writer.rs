@@ -4,7 +4,8 @@
 use super::intervals::{self, Log};
 use super::progress::{Line, Progress};
 use super::rows::{DriverRows, Own, Records, Rows, When};
-use super::slice::{Ended, Marked, PerTransaction, Slice, Times, Work, TIMES};
+use super::slice::{Ended, Marked, PerTransaction, Slice, Work, TIMES};
+use super::times::Times;
 use crate::arrivals::{Phase, Phases};
 use crate::sys::process::lower_priority_of_thread;
 use crate::units::millis;

@@ -3,7 +3,7 @@
 use crate::support;
 use crate::support::{answering, finish, page, start};
 use leadline_load::measure::intervals::Reader;
-use leadline_load::measure::slice::Times;
+use leadline_load::measure::times::Times;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
