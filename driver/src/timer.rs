@@ -60,12 +60,13 @@ impl Timers {
 }
 
 /// Requests, each mostly with a moment no earlier than that of the one before: as nearly all have the same time-out,
-/// they expire in the order they were sent, and a queue does what a heap would do at a fraction of the cost. Answered
-/// requests are dropped lazily.
+/// they expire in the order they were sent, and a queue does what a heap would do at a fraction of the cost. A heap has
+/// those that expire before one that was sent earlier. Answered requests are dropped lazily.
 #[derive(Default, Debug)]
 pub struct Requests {
     queue: VecDeque<(u64, u32, u64)>,
-    /// Answered requests are dropped everywhere when the queue is longer than this.
+    sooner: BinaryHeap<Reverse<(u64, u32, u64)>>,
+    /// Answered requests are dropped everywhere when there are more than this.
     bound: usize,
 }
 
@@ -75,25 +76,39 @@ impl Requests {
 
     pub fn set(&mut self, at: u64, slot: u32, request: u64) {
         match self.queue.back() {
-            Some((last, ..)) if *last > at => {
-                let place = self.queue.partition_point(|(other, ..)| *other <= at);
-                self.queue.insert(place, (at, slot, request));
-            }
+            Some((last, ..)) if *last > at => self.sooner.push(Reverse((at, slot, request))),
             _ => self.queue.push_back((at, slot, request)),
+        }
+    }
+
+    /// The first one, and whether it is in the heap.
+    fn first(&self) -> Option<((u64, u32, u64), bool)> {
+        match (self.queue.front(), self.sooner.peek()) {
+            (front, Some(Reverse(sooner))) if front.is_none_or(|front| sooner < front) => Some((*sooner, true)),
+            (front, _) => front.map(|front| (*front, false)),
+        }
+    }
+
+    fn pop(&mut self, sooner: bool) {
+        if sooner {
+            self.sooner.pop();
+        } else {
+            self.queue.pop_front();
         }
     }
 
     /// The moment of the first request for which `live` holds.
     pub fn next(&mut self, live: impl Fn(u32, u64) -> bool) -> Option<u64> {
-        if self.queue.len() > self.bound {
+        if self.queue.len() + self.sooner.len() > self.bound {
             self.queue.retain(|(_, slot, request)| live(*slot, *request));
-            self.bound = Self::MOST_ANSWERED + 2 * self.queue.len();
+            self.sooner.retain(|Reverse((_, slot, request))| live(*slot, *request));
+            self.bound = Self::MOST_ANSWERED + 2 * (self.queue.len() + self.sooner.len());
         }
-        while let Some((at, slot, request)) = self.queue.front() {
-            if live(*slot, *request) {
-                return Some(*at);
+        while let Some(((at, slot, request), sooner)) = self.first() {
+            if live(slot, request) {
+                return Some(at);
             }
-            self.queue.pop_front();
+            self.pop(sooner);
         }
         None
     }
@@ -103,7 +118,9 @@ impl Requests {
         if self.next(live)? > now {
             return None;
         }
-        self.queue.pop_front().map(|(_, slot, request)| (slot, request))
+        let ((_, slot, request), sooner) = self.first()?;
+        self.pop(sooner);
+        Some((slot, request))
     }
 }
 
@@ -191,6 +208,22 @@ mod tests {
         assert_eq!(deadlines.pop_expired(15, live), None);
         assert_eq!(deadlines.pop_expired(20, live), Some((0, 2)));
         assert_eq!(deadlines.pop_expired(20, live), None);
+    }
+
+    #[test]
+    fn requests_with_other_time_outs_expire_between_them() {
+        let mut deadlines = Requests::default();
+        for request in 1..=30_000_u64 {
+            deadlines.set(request + [60_000, 10, 500][request as usize % 3], 7, request);
+        }
+        assert_eq!(deadlines.queue.len(), 10_002, "the first two, and those before which others expire");
+        let mut moments = Vec::new();
+        while let Some(at) = deadlines.next(|_, request| request % 7 > 0) {
+            moments.push(at);
+            deadlines.pop_expired(at, |_, _| true);
+        }
+        assert!(moments.is_sorted() && moments.len() == 30_000 - 30_000 / 7, "{}", moments.len());
+        assert_eq!(deadlines.first(), None);
     }
 
     #[test]
