@@ -189,7 +189,7 @@ def _load(
     counts: dict[str, dict[str, int]] = {}
     try:
         with steps.step(f"load of {seconds:g} s by one user" if seconds else "load") as step:
-            steps.told = "none: the stack file names no scenario"
+            steps.told = "" if seconds else "none: the stack file names no scenario"
             if seconds:
                 counts = {name: dict(counters) for name, counters in system.load(directory, 1, changes).counts.items()}
                 ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))

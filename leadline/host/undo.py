@@ -82,7 +82,7 @@ def write_setting(path: Path, value: str) -> None:
     """Write an existing file in one go, as kernel settings want it. Raises OSError, also when it does not exist."""
     handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
     try:
-        os.write(handle, value.encode())
+        os.write(handle, (value or "\n").encode())  # no bytes are no write
     finally:
         os.close(handle)
 

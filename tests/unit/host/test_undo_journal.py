@@ -60,6 +60,13 @@ def test_restore_writes_the_first_original_of_many_changes(journal: UndoJournal)
     assert journal.restore() == []
 
 
+def test_an_empty_original_is_written_as_an_empty_line(journal: UndoJournal) -> None:
+    path = setting(journal.root, "ip_local_reserved_ports", "")
+    change(journal, path, "8080")
+    assert journal.restore() == [f"{path}: put back to ''"]
+    assert path.read_text() == "\n"  # the kernel takes no write of no bytes
+
+
 def test_two_entries_for_one_target_end_at_the_first_original(journal: UndoJournal) -> None:
     path = setting(journal.root, "swappiness", "60")
     journal.record("file", str(path), {str(path): "60"}, values=["10"])
