@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,14 +47,25 @@ class Row:
     kind: ResponseKind | None = None
 
     def number(self, column: str) -> float:
-        text = self.cells[column]
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise UsageError(f"{self.place}: {column} is {text!r}, not a number")
-        return value
+        return finite(self.cells[column], self.place, column)
+
+
+def finite(value: Any, place: str, what: str) -> float:
+    """A number, or the text of one. Raises UsageError."""
+    number = math.nan
+    with suppress(ValueError, TypeError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)
+    if not math.isfinite(number):
+        raise UsageError(f"{place}: {what} is {quoted(str(value))}, not a number")
+    return number
+
+
+def document_of(text: str, source: str) -> Any:
+    """A JSON text. Raises UsageError."""
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise UsageError(f"{source}: not JSON: {error}") from error
 
 
 def rows_of_csv(text: str, source: str, response: str | None = None) -> list[Row]:
@@ -86,10 +98,7 @@ def numbered(text: str, delimiter: str = ",") -> list[tuple[int, list[str]]]:
 
 def rows_of_json(text: str, source: str, response: str | None = None) -> list[Row]:
     """The first list of objects with a system and results in a JSON text, wherever it stands. Raises UsageError."""
-    try:
-        document = from_json(text)
-    except ValueError as error:
-        raise UsageError(f"{source}: not JSON: {error}") from error
+    document = document_of(text, source)
     if is_jmh(document):
         return rows_of_jmh(document, source)
     objects = _find(document, response)

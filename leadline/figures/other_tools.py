@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.figures.foreign import COLUMNS, numbered
+from leadline.figures.foreign import COLUMNS, document_of, finite, numbered
 from leadline.model.errors import UsageError, nearest, quoted
-from leadline.model.received import from_json
 
 _PERCENTILES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999"}
 _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
@@ -77,10 +76,7 @@ def results_of(
 
 
 def _of_json(text: str, source: str) -> Results:
-    try:
-        document = from_json(text)
-    except ValueError as error:
-        raise UsageError(f"{source}: not JSON: {error}") from error
+    document = document_of(text, source)
     for tool, fits, read in _JSON:
         try:
             if fits(document):
@@ -88,18 +84,6 @@ def _of_json(text: str, source: str) -> Results:
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UsageError(f"{source}: as a result of {tool} it lacks {error}, or has it in another form") from error
     raise UsageError(f"{source}: unknown JSON format; results of JMH, hyperfine, k6, oha and Gatling are read")
-
-
-def _number(value: Any, source: str, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UsageError(f"{source}: {what} is {quoted(str(value))}, not a number")
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise UsageError(f"{source}: {what} is {quoted(str(value))}, not a number")
-    return number
 
 
 def _jmh(document: Any, source: str) -> Results:
@@ -111,7 +95,7 @@ def _jmh(document: Any, source: str) -> Results:
         if any(response in fork for fork in forks[:1]):
             response += f" ({benchmark['mode']})"
         for at, iterations in enumerate(metric["rawData"]):
-            values = [_number(value, source, "an iteration") for value in iterations]
+            values = [finite(value, source, "an iteration") for value in iterations]
             if not values:
                 raise UsageError(f"{source}: a fork of {response} without an iteration")
             if at == len(forks):
@@ -136,14 +120,14 @@ def _k6(document: Any, source: str) -> Results:
     metrics = {name: metric.get("values", metric) for name, metric in document["metrics"].items()}
     succeeded = metrics.get("http_req_duration{expected_response:true}")
     duration = succeeded or metrics["http_req_duration"]
-    responses = {ours: _number(duration[k6], source, k6) for k6, ours in _K6.items() if k6 in duration}
+    responses = {ours: finite(duration[k6], source, k6) for k6, ours in _K6.items() if k6 in duration}
     failed = metrics.get("http_req_failed", {})
     share = failed.get("rate", failed.get("value"))
     if share is None:
         return Results("k6", [Run("", responses)], [f"{source} does not say how many requests failed: it has no rate"])
-    responses["errors"] = _number(share, source, "http_req_failed")
+    responses["errors"] = finite(share, source, "http_req_failed")
     if "http_reqs" in metrics:
-        responses["throughput"] = _number(metrics["http_reqs"]["rate"], source, "http_reqs") * (1 - responses["errors"])
+        responses["throughput"] = finite(metrics["http_reqs"]["rate"], source, "http_reqs") * (1 - responses["errors"])
     notes = [f"{source}: {_MIXED}"] if share and not succeeded else []
     return Results("k6", [Run("", responses)], notes)
 
@@ -151,16 +135,16 @@ def _k6(document: Any, source: str) -> Results:
 def _oha(document: Any, source: str) -> Results:
     """To oha every answer is a success, whatever its status."""
     summary, percentiles = document["summary"], document.get("latencyPercentiles") or {}
-    responses = {"mean": 1000 * _number(summary["average"], source, "average")}
+    responses = {"mean": 1000 * finite(summary["average"], source, "average")}
     for name, value in percentiles.items():
         ours = name.replace(".", "")
         if value is not None and ours in _PERCENTILES.values():
-            responses[ours] = 1000 * _number(value, source, name)
-    statuses = {int(code): _number(count, source, code) for code, count in document["statusCodeDistribution"].items()}
+            responses[ours] = 1000 * finite(value, source, name)
+    statuses = {int(code): finite(count, source, code) for code, count in document["statusCodeDistribution"].items()}
     good = sum(count for code, count in statuses.items() if code < _REFUSED)
-    succeeded = _number(summary["successRate"], source, "successRate") * good / (sum(statuses.values()) or 1)
+    succeeded = finite(summary["successRate"], source, "successRate") * good / (sum(statuses.values()) or 1)
     responses["errors"] = 1 - succeeded
-    responses["throughput"] = _number(summary["requestsPerSec"], source, "requestsPerSec") * succeeded
+    responses["throughput"] = finite(summary["requestsPerSec"], source, "requestsPerSec") * succeeded
     refused = good < sum(statuses.values())
     return Results("oha", [Run("", responses)], [f"{source}: {_MIXED}"] if refused else [])
 
@@ -168,15 +152,15 @@ def _oha(document: Any, source: str) -> Results:
 def _gatling(document: Any, source: str) -> Results:
     stats = document.get("stats", document)
     responses = {
-        ours: _number(stats[name]["ok"], source, name)
+        ours: finite(stats[name]["ok"], source, name)
         for name, ours in _GATLING.items()
         if str(stats.get(name, {}).get("ok", "-")) != "-"
     }
     rate = stats["meanNumberOfRequestsPerSecond"]
-    responses["throughput"] = _number(rate["ok"], source, "meanNumberOfRequestsPerSecond")
-    total = _number(stats["numberOfRequests"]["total"], source, "numberOfRequests")
+    responses["throughput"] = finite(rate["ok"], source, "meanNumberOfRequestsPerSecond")
+    total = finite(stats["numberOfRequests"]["total"], source, "numberOfRequests")
     if total:
-        responses["errors"] = _number(stats["numberOfRequests"]["ko"], source, "numberOfRequests") / total
+        responses["errors"] = finite(stats["numberOfRequests"]["ko"], source, "numberOfRequests") / total
     return Results("Gatling", [Run("", responses)], ["times are those of requests that succeeded"])
 
 
@@ -209,14 +193,14 @@ def _of_wrk(text: str, source: str) -> Results:
 
     def first(pattern: str) -> float:
         match = re.search(pattern, text, re.MULTILINE)
-        return _number(match[1], source, match[0].strip()) if match else 0.0
+        return finite(match[1], source, match[0].strip()) if match else 0.0
 
     responses: dict[str, float] = {}
     for percent, value, unit in re.findall(r"^\s+([\d.]+)%\s+([\d.]+)(us|ms|s|m)\s*$", text, re.MULTILINE):
-        if name := _PERCENTILES.get(_number(percent, source, "a percentile")):
-            responses[name] = _number(value, source, name) * _MS[unit]
+        if name := _PERCENTILES.get(finite(percent, source, "a percentile")):
+            responses[name] = finite(value, source, name) * _MS[unit]
     if mean := re.search(r"^\s+Latency\s+([\d.]+)(us|ms|s|m)\s", text, re.MULTILINE):
-        responses["mean"] = _number(mean[1], source, "Latency") * _MS[mean[2]]
+        responses["mean"] = finite(mean[1], source, "Latency") * _MS[mean[2]]
     answers, refused = first(r"^\s*(\d+) requests in"), first(r"Non-2xx or 3xx responses: (\d+)")
     lost = sum(first(rf"Socket errors:.*{kind} (\d+)") for kind in ("connect", "read", "write", "timeout"))
     good = answers - refused
@@ -257,7 +241,7 @@ def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], 
     runs = [
         Run(
             (cells[by].strip() or "baseline") if by else "",
-            {name: _number(cells[name], f"{source}, line {number}", name) for name in chosen},
+            {name: finite(cells[name], f"{source}, line {number}", name) for name in chosen},
             block=cells[block].strip() if block else "",
         )
         for number, cells in table
@@ -285,7 +269,7 @@ def _jmeter(samples: Sequence[tuple[int, Mapping[str, str]]], source: str) -> Re
         return Results("JMeter", [])
 
     def column(name: str) -> Floats:
-        return np.array([_number(cells[name], f"{source}, line {number}", name) for number, cells in samples])
+        return np.array([finite(cells[name], f"{source}, line {number}", name) for number, cells in samples])
 
     began, took = column("timeStamp"), column("elapsed")
     good = took[[cells["success"].strip().lower() == "true" for _, cells in samples]]

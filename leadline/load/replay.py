@@ -11,7 +11,7 @@ from typing import Any
 from leadline.host import here
 from leadline.host.scratch import Scratch
 from leadline.load.convert.correlate import SECRETS
-from leadline.load.convert.write import Draft
+from leadline.load.convert.write import METHODS, Draft
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.result import read_document
 from leadline.model.errors import LeadlineError, UsageError, shortened
@@ -19,7 +19,6 @@ from leadline.model.errors import LeadlineError, UsageError, shortened
 SESSIONS = 2  # beside each other: what only one user can do at a time fails here
 _MOST_FAILURES = 10  # of operations that do not need each other
 _LONGEST = 600.0  # seconds of one replay
-_METHODS = ("get", "head", "post", "put", "patch", "delete")
 _CAUSES = {
     "status 401": "the log-in is not among the requests, or a credential stands as recorded",
     "status 403": "a token (CSRF) stands as recorded, or the user may not do this",
@@ -92,7 +91,7 @@ def _run(scenario: Mapping[str, Any], url: str, sessions: int) -> str:
 
 def _is_of(request: Mapping[str, Any], problem: str) -> bool:
     """Whether the driver's words are of this request: ``GET /a/7: status 404``."""
-    method = next(method for method in _METHODS if method in request)
+    method = next(method for method in METHODS if method in request)
     pieces = re.split(r"\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", str(request[method]))
     pattern = ".*".join(re.escape(piece.replace("$$", "$")) for piece in pieces)
     return re.match(f"{method.upper()} {pattern}: ", problem) is not None

@@ -14,14 +14,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 from leadline.load.convert.correlate import Correlation
-from leadline.load.convert.write import Draft, Names, literal
+from leadline.load.convert.write import FORM, METHODS, UUID, Draft, Names, literal
 from leadline.model.errors import UsageError
 from leadline.model.received import from_json
 
 # Bodies of the requests of an HTTP archive.
-
-
-_FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Body:
 
     def fields(self) -> list[tuple[str, str]]:
         """Names and values of a form, decoded; none for other bodies."""
-        return parse_qsl(self.text, keep_blank_values=True) if self.plain == _FORM else []
+        return parse_qsl(self.text, keep_blank_values=True) if self.plain == FORM else []
 
     def write(self, values: Correlation) -> dict[str, Any]:
         """The body and its headers in a request of a scenario."""
@@ -51,7 +48,7 @@ class Body:
         if fields and len(set(names)) == len(names) and not any("\ufffd" in value for pair in fields for value in pair):
             return {"form": {name: values.text(value, name) for name, value in fields}}
         if fields:
-            return {"text": values.form(self.text), "headers": {"Content-Type": _FORM}}
+            return {"text": values.form(self.text), "headers": {"Content-Type": FORM}}
         if not self.text:
             return {}
         try:
@@ -80,7 +77,7 @@ def body_of(request: Mapping[str, Any]) -> Body:
     ):
         raise TypeError("`params` is no list of names and values")
     text = text_of(posted, "postData")
-    if not text and params and Body(kind).plain == _FORM:
+    if not text and params and Body(kind).plain == FORM:
         text = urlencode([(p["name"], str(p.get("value") or "")) for p in params])
     size = request.get("bodySize")
     return Body(kind, text or "", not text and (text is None or bool(params) or (isinstance(size, int) and size > 0)))
@@ -104,7 +101,6 @@ def _typed(kind: str, own: str) -> dict[str, str]:
     return {"Content-Type": literal(kind)} if kind and kind != own else {}
 
 
-_METHODS = ("get", "head", "post", "put", "patch", "delete")
 STATIC = re.compile(r"\.(css|js|mjs|map|png|jpe?g|gif|svg|webp|avif|ico|woff2?|ttf|otf|mp4|webm)$", re.IGNORECASE)
 _HEADERS = ("accept", "accept-language", "x-requested-with")
 _DRIVERS = {"host", "connection", "content-length", "content-type", "transfer-encoding", "cookie"}  # sent by itself
@@ -117,7 +113,6 @@ _TRACES = re.compile(
     "sentry-trace|newrelic|elastic-apm-.*|request-id|x-(request|correlation|trace|span|transaction)-?id"
 )
 _ONCE = re.compile("(x-)?idempotency-key|x-idempotency-token")
-_UUID = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
 _STATUSES = range(400, 600)  # that a check can expect besides success
 _NO_MOMENT = (KeyError, ValueError, TypeError, OverflowError)
 _LONGEST = 256 << 20  # characters of a recording, which is held in memory some times over
@@ -135,9 +130,7 @@ def from_har(text: str, name: str, resources: bool = False) -> Draft:
 
 
 def of_entries(entries: Sequence[dict[str, Any]], name: str, resources: bool = False) -> Draft:
-    """As ``from_har``, from the entries of an archive."""
-    for entry in entries:
-        _typed_entry(entry)
+    """As ``from_har``, from the entries of an archive, each with its response's status."""
     origin = Counter(_origin(entry) for entry in entries).most_common(1)[0][0]
     kept_entries = [entry for entry in entries if _origin(entry) == origin]
     notes = [f"Made from requests to {origin}: give that server (or another) as --url."]
@@ -149,9 +142,9 @@ def of_entries(entries: Sequence[dict[str, Any]], name: str, resources: bool = F
     if len(dynamic) < len(kept_entries):
         notes.append(f"{len(kept_entries) - len(dynamic)} requests for images, styles and scripts were left out.")
     walked = _without_followed(dynamic)
-    asked = [entry for entry in walked if _method(entry) in _METHODS]
+    asked = [entry for entry in walked if _method(entry) in METHODS]
     if len(asked) < len(walked):
-        others = sorted({_method(entry).upper() for entry in walked} - {method.upper() for method in _METHODS})
+        others = sorted({_method(entry).upper() for entry in walked} - {method.upper() for method in METHODS})
         notes.append(f"{len(walked) - len(asked)} requests by {', '.join(others)} were left out.")
     pages = _pages(asked)
     if not pages:
@@ -349,7 +342,7 @@ def _request(entry: Mapping[str, Any], values: Correlation) -> dict[str, Any]:
         if name in _HEADERS and value != "*/*":
             headers[name.title()] = literal(value)
         elif _ONCE.fullmatch(name):
-            headers[name.title()] = _UUID
+            headers[name.title()] = UUID
         elif _is_sent(name):
             headers[name.title()] = values.text(" ".join(value.split()), name)
     body = body_of(recorded).write(values)

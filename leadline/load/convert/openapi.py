@@ -12,7 +12,17 @@ from urllib.parse import quote, unquote
 
 from leadline.host.textfile import read_text
 from leadline.load.convert.pattern import matching
-from leadline.load.convert.write import LARGEST_RECORDING, Draft, Names, converted, literal, literals
+from leadline.load.convert.write import (
+    FORM,
+    LARGEST_RECORDING,
+    METHODS,
+    UUID,
+    Draft,
+    Names,
+    converted,
+    literal,
+    literals,
+)
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.received import from_json
 from leadline.model.yamltext import LARGE, load_yaml
@@ -107,7 +117,7 @@ class Examples:
             return text
         self.unmatched |= isinstance(pattern, str)
         forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
-        forms["uuid"] = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
+        forms["uuid"] = UUID
         return forms.get(str(schema.get("format")), f"${{hex:{_length(schema)}}}")
 
     def _properties(
@@ -197,8 +207,7 @@ def _whole(value: Any, inwards: int, beyond: bool) -> int | None:
 
 
 _MOST_FILES = 1_000
-_METHODS = ("get", "head", "post", "put", "patch", "delete")
-_FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
+_MULTIPART, _JSON = "multipart/form-data", "application/json"
 _ANY = 2
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set, but for the driver's
@@ -343,7 +352,7 @@ class _Converter:
             shared = resolved.get("parameters") or []
             if not isinstance(shared, list):
                 raise UsageError(f"{path}: `parameters` is not a list")
-            for method in _METHODS:
+            for method in METHODS:
                 operation = resolved.get(method)
                 if isinstance(operation, Mapping):
                     yield f"/{str(path).lstrip('/')}", method, operation, shared
@@ -408,8 +417,8 @@ class _Converter:
             request["headers"] = headers
         if _is_multipart(fields, consumes):
             form, kinds = {}, {_MULTIPART: {}}
-        if _FORM in kinds:
-            schema = self._media(kinds[_FORM])
+        if FORM in kinds:
+            schema = self._media(kinds[FORM])
             form |= {str(key): _text(value) for key, value in schema.items()} if isinstance(schema, Mapping) else {}
         if form:
             request["form"] = form
@@ -477,7 +486,7 @@ def _is_multipart(fields: Sequence[Mapping[str, Any]], consumes: Sequence[Any]) 
     files = [field for field in fields if field.get("type") == "file"]
     if any(file.get("required") for file in files):
         return True
-    return bool(fields) and _FORM not in consumes and (bool(files) or _MULTIPART in consumes)
+    return bool(fields) and FORM not in consumes and (bool(files) or _MULTIPART in consumes)
 
 
 def _quoted(text: str) -> str:

@@ -13,6 +13,9 @@ from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError
 
 LARGEST_RECORDING = 256 * 1024**2  # bytes
+METHODS = ("get", "head", "post", "put", "patch", "delete")
+FORM = "application/x-www-form-urlencoded"
+UUID = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")  # such text needs no quotes
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}  # which mean something else to YAML
 _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

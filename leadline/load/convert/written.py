@@ -11,17 +11,15 @@ from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
 from leadline.load.convert.har import of_entries
-from leadline.load.convert.write import Draft
+from leadline.load.convert.write import FORM, UUID, Draft
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.received import from_json
 
-_FORM = "application/x-www-form-urlencoded"
 _BOUNDARY = "leadline-boundary"
 _MOST = 10_000  # requests
 _LONGEST_LINE = 20_000  # characters of a method and URL
 _METHOD = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE"
-_UUID = "${hex:8}-${hex:4}-4${hex:3}-8${hex:3}-${hex:12}"
-_DRAWN = {"guid": _UUID, "uuid": _UUID, "randomuuid": _UUID, "random.uuid": _UUID, "randomint": "${random:0:1000}"}
+_DRAWN = {"guid": UUID, "uuid": UUID, "randomuuid": UUID, "random.uuid": UUID, "randomint": "${random:0:1000}"}
 _DRAWN |= {"random.integer": "${random:0:1000}", "timestamp": "${digits:10}", "isotimestamp": "2024-01-01T00:00:00Z"}
 _SET = re.compile(
     r"(?:pm\.\w+|client\.global|postman)\.set(?:\w*Variable)?\(\s*[\"']([\w.-]+)[\"']\s*,\s*"
@@ -60,7 +58,7 @@ class _Requests:
         request: dict[str, Any] = {"method": method.upper(), "url": url, "headers": pairs}
         if body:
             request["postData"] = {"mimeType": kind, "text": body}
-        entry: dict[str, Any] = {"request": request, "response": {}, "extract": {}}
+        entry: dict[str, Any] = {"request": request, "response": {"status": 0}, "extract": {}}
         self.entries.append(entry)
         return entry
 
@@ -125,6 +123,10 @@ class _Requests:
 def _pointer(path: str) -> str:
     """The JSON pointer of ``.data[0].id``."""
     return "".join(f"/{part}" for part in re.findall(r"[\w-]+", path))
+
+
+def _basic(pair: str) -> tuple[str, str]:
+    return "Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def _multipart(fields: Sequence[tuple[str, str]]) -> str:
@@ -205,7 +207,7 @@ def _request(requests: _Requests, options: Sequence[tuple[str, str]], where: str
         elif option == "--cookie":
             headers.append(("Cookie", value))
         elif option == "--user":
-            headers.append(("Authorization", f"Basic {base64.b64encode(value.encode()).decode()}"))
+            headers.append(_basic(value))
         elif option in ("--form", "--form-string"):
             if option == "--form" and rest[:1] in ("@", "<"):
                 requests.notes.append(f"{where}: the file of the field {name} is left out.")
@@ -217,7 +219,7 @@ def _request(requests: _Requests, options: Sequence[tuple[str, str]], where: str
             requests.notes.append(f"{where}: the body in the file {value[1:]} is left out.")
         elif option.startswith("--data") or option == "--json":
             data.append(value)
-            kind = kind or ("application/json" if option == "--json" else _FORM)
+            kind = kind or ("application/json" if option == "--json" else FORM)
     if not url:
         raise UsageError(f"{where}: the command has no URL")
     separator = "" if kind == "application/json" else "&"
@@ -227,7 +229,7 @@ def _request(requests: _Requests, options: Sequence[tuple[str, str]], where: str
     if fields:
         body, kind = _multipart(fields), f"multipart/form-data; boundary={_BOUNDARY}"
     if (body or kind) and not any(name.strip().lower() == "content-type" for name, _ in headers) and not get:
-        headers.append(("Content-Type", kind or _FORM))
+        headers.append(("Content-Type", kind or FORM))
     requests.add(method or ("POST" if body or (data and not get) else "GET"), url, headers, body, where)
 
 
@@ -342,8 +344,7 @@ def _authorization(auth: Any, where: str, requests: _Requests) -> list[tuple[str
     if kind == "bearer":
         return [("Authorization", f"Bearer {values.get('token', '')}")]
     if kind == "basic":
-        pair = requests.filled(f"{values.get('username', '')}:{values.get('password', '')}")
-        return [("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")]
+        return [_basic(requests.filled(f"{values.get('username', '')}:{values.get('password', '')}"))]
     if kind == "apikey" and values.get("in", "header") == "header":
         return [(values.get("key", ""), values.get("value", ""))]
     requests.notes.append(f"{where}: the authorization {kind} is left out.")
@@ -358,7 +359,7 @@ def _body(requests: _Requests, body: Mapping[str, Any], where: str) -> tuple[str
         return str(body.get("raw") or ""), {"json": "application/json", "xml": "application/xml"}.get(language, "")
     if mode == "urlencoded":
         pairs = _pairs(body.get(mode)).items()
-        return "&".join(f"{quote_plus(n, safe='{}$')}={quote_plus(v, safe='{}$')}" for n, v in pairs), _FORM
+        return "&".join(f"{quote_plus(n, safe='{}$')}={quote_plus(v, safe='{}$')}" for n, v in pairs), FORM
     if mode == "graphql":
         graphql = body[mode]
         variables = str(graphql.get("variables") or "{}")
