@@ -22,7 +22,8 @@ from leadline.model.record import LoadSecond
 from leadline.model.study import StackChoice, Study
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Settings
-from leadline.stack.own.artifact import Artifact, first_file, read_artifact
+from leadline.stack.own.artifact import Artifact, read_artifact
+from leadline.stack.own.firstfile import first_file
 from leadline.stack.own.wars import WARS
 from leadline.stack.own.words import line_of
 from leadline.stack.registry import stack_catalogue
@@ -49,12 +50,16 @@ class CheckStep:
 OnStep = Callable[[CheckStep], None]
 
 
-def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[Path, str]:
+def first(artifact: Path, out: Path | None, server: str | None = None, profile: str | None = None) -> tuple[Path, str]:
     """Path and text of a first stack file for a jar, or for a WAR or EAR on ``server``, ``NAME.stack.yaml`` in the
-    current directory unless ``out`` says another. Raises UsageError, also where that file exists.
+    current directory unless ``out`` says another; ``profile``: of its properties. Raises UsageError, also where that
+    file exists.
     """
     artifact_ = read_artifact(artifact)
     _check_server(artifact_, server)
+    if profile is not None and (artifact_.framework in ("java", "war") or not re.fullmatch(r"[\w.,-]+", profile)):
+        why = "no name" if artifact_.framework not in ("java", "war") else f"{artifact_.file} has no profiles"
+        raise UsageError(f"--profile {quoted(profile)}: {why}; it is for a jar of Spring Boot or Quarkus")
     name = name_of(artifact_)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
@@ -63,7 +68,7 @@ def first(artifact: Path, out: Path | None, server: str | None = None) -> tuple[
         word = str(artifact_.file.resolve().relative_to(path.parent.resolve()))
     except ValueError:
         word = str(artifact_.file.resolve())
-    text = first_file(artifact_, name, word, server or "")
+    text = first_file(artifact_, name, word, server or "", profile)
     write_private(path, text)
     path.chmod(0o644)
     return path, text

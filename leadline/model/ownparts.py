@@ -335,7 +335,9 @@ class Ready(Strict):
     """
 
     path: HttpPath = "/"
-    port: PortText | None = Field(default=None, description="of `path`, where it is another one: `${port.admin}`, 9990")
+    port: PortText | None = Field(
+        default=None, description="another one, on which `path` begins at /: `${port.admin}`, 9990"
+    )
     tcp: PortText | None = Field(
         default=None, description="a port that takes a connection: `${port}`, `${port.admin}`, 5672"
     )

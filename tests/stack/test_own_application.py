@@ -84,7 +84,8 @@ def test_a_first_stack_file_is_written_from_the_jar(jar: Path, tmp_path: Path) -
     text = (tmp_path / "first.stack.yaml").read_text()
     assert f"- {jar}\n" in text
     assert "catalogue: spring-boot\n" in text
-    assert "kind: postgres" in text
+    assert "# spring.datasource.url is jdbc:h2:./shop (application.properties:3 in shop.jar)" in text
+    assert "database: none" in text
 
 
 def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:

@@ -31,10 +31,11 @@ def init(
         Path, typer.Argument(help="A jar that java -jar starts, Quarkus's folder quarkus-app, a WAR or an EAR.")
     ],
     server: Annotated[str | None, typer.Option(help="Of a WAR or an EAR: the server that runs it.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Of Spring Boot or Quarkus: which of its profiles: prod")] = None,
     out: Annotated[Path | None, file_option("The stack file; NAME.stack.yaml if absent.", "--out", "-o")] = None,
 ) -> None:
     """Write a first stack file from what a jar or another archive tells of itself."""
-    path, text = first(artifact, out, server)
+    path, text = first(artifact, out, server, profile)
     say(text.rstrip())
     say(f"wrote {path}; next: leadline stack check {path}", to=errors)
 

@@ -17,6 +17,7 @@ from leadline.model.ownparts import PREFIX, Live, OwnKnob, ReadBack, level_read,
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.application import fetched, picked
+from leadline.stack.own.properties import canonical
 from leadline.stack.own.words import Words, full
 from leadline.stack.probe import ready as probed
 from leadline.stack.probe import unreached
@@ -38,7 +39,7 @@ class Catalogue:
         """Why a property that is set elsewhere has no effect: it was removed, or another of its group is like it;
         empty where it may be the application's own.
         """
-        name = _canonical(property_name)
+        name = canonical(property_name)
         if name in self.removed:
             return self.removed[name]
         group, _, last = name.rpartition(".")
@@ -90,11 +91,6 @@ def live_value(knob: Knob, level: Level) -> str:
 def _squeezed(name: str) -> str:
     """Letters and digits: alike for a property and for the ways to write its variable."""
     return re.sub(r"[^A-Z0-9]", "", name.upper())
-
-
-def _canonical(name: str) -> str:
-    """Boot's own form of a name: ``maximumPoolSize`` is ``maximum-pool-size``."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).lower().replace("_", "-")
 
 
 _READY_AGAIN = 5.0  # seconds for one reading
@@ -149,6 +145,7 @@ class Parameters(JavaServer):
             client = self.client()
             if ready.port is not None:
                 client = replace(client, port=int(self._filled(ready.port)))
+                return probed(client, replace(self.context.application, context_root="/"))  # a port of its own
             return probed(client, self.context.application)
         except (OSError, OverflowError, ValueError) as error:
             return str(error)

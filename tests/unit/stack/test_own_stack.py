@@ -1,6 +1,5 @@
 """Stack files: what they are refused for, and an application of one's own that is started, varied and audited."""
 
-import io
 import json
 import sys
 import zipfile
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 from toy_application import toy
+from toy_archives import POOL, quarkus_app, spring_boot_jar
 
 from leadline.catalogue.text import range_of
 from leadline.checks.files.stack import read_stack
@@ -35,7 +35,6 @@ from leadline.stack.own import quarkus, spring
 from leadline.stack.own.server import CommandServer
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
-POOL = "spring.datasource.hikari.maximum-pool-size"
 ROOT = Path(__file__).parents[3]
 
 
@@ -105,6 +104,32 @@ def test_levels_with_names_are_written_by_value_and_read_back_by_name(stack_file
         assert stack.read_back("app.size") == "big"
     finally:
         assert stack.down() == []
+
+
+ADMIN = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+
+
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_a_probe_on_a_port_of_its_own_begins_at_its_root(tmp_path: Path) -> None:
+    (tmp_path / "admin.py").write_text(ADMIN)
+    path = tmp_path / "admin.stack.yaml"
+    text = f"stack: admin\ncommand: [{sys.executable}, admin.py, '${{port.admin}}', '${{port}}']\npath: /shop\n"
+    path.write_text(f"{text}ready: {{ path: /health, port: '${{port.admin}}', within: 60s }}\n")
+    stack = Stack(choice_of(str(path)), LocalHost(state=tmp_path / "state"), tmp_path / "home", StackOptions())
+    stack.reset_data(tmp_path / "trial")
+    stack.up({}, tmp_path / "trial")
+    assert stack.down() == []
 
 
 BROKER = """
@@ -244,46 +269,6 @@ def test_sums_of_counts_and_units() -> None:
     )
     assert written(knob, 512 << 20) == "512"
     assert level_read(knob, " 512\n") == 512 << 20
-
-
-METADATA: list[dict[str, object]] = [
-    {
-        "name": "server.tomcat.threads.max",
-        "type": "java.lang.Integer",
-        "defaultValue": 200,
-        "description": "Most. All.",
-    },
-    {"name": "server.tomcat.keep-alive-timeout", "type": "java.time.Duration", "defaultValue": "20s"},
-    {"name": "server.header-size", "type": "org.springframework.util.unit.DataSize", "defaultValue": "8KB"},
-    {
-        "name": "server.tomcat.max-threads",
-        "deprecation": {"level": "error", "replacement": "server.tomcat.threads.max"},
-    },
-    {"name": "spring.jpa.open-in-view", "type": "java.lang.Boolean", "defaultValue": True},
-    {"name": "spring.jpa.properties", "type": "java.util.Map<java.lang.String,java.lang.String>"},
-    {"name": "spring.datasource.hikari.maximum-pool-size", "type": "java.lang.Integer"},
-    {"name": "spring.datasource.hikari.pool-name", "type": "java.lang.String"},
-]
-
-
-def library_with(metadata: list[dict[str, object]] | None) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as jar:
-        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
-        if metadata is not None:
-            jar.writestr("META-INF/spring-configuration-metadata.json", json.dumps({"properties": metadata}))
-    return buffer.getvalue()
-
-
-def spring_boot_jar(path: Path, *libraries: str) -> Path:
-    with zipfile.ZipFile(path, "w") as jar:
-        lines = ["Manifest-Version: 1.0", "Main-Class: org.springframework.boot.loader.launch.JarLauncher"]
-        lines += ["Start-Class: com.example.a.very.long.package.name.that.goes.on.in.the", " .next.line.Shop"]
-        jar.writestr("META-INF/MANIFEST.MF", "\r\n".join([*lines, "Spring-Boot-Version: 3.5.7", ""]))
-        for library in libraries:
-            metadata = METADATA if library.startswith("spring-boot") else None
-            jar.writestr(f"BOOT-INF/lib/{library}.jar", library_with(metadata))
-    return path
 
 
 def test_a_first_file_is_written_from_a_jar_and_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -618,28 +603,6 @@ def test_an_attached_process_keeps_its_data_and_offers_live_knobs_only(tmp_path:
         TrialFailure, match=r"toy\.stack\.yaml:2: .*listens on port 9; start it, leadline only attaches"
     ):
         stack.up({}, tmp_path / "trial")
-
-
-QUARKUS_ITEM = {"phase": "RUN_TIME", "sourceType": "Config", "sourceElementName": "maxSize"}
-
-
-def quarkus_app(folder: Path) -> Path:
-    """A fast-jar with one extension's configuration model."""
-    (folder / "lib" / "main").mkdir(parents=True)
-    items = [
-        {**QUARKUS_ITEM, "type": "int", "defaultValue": "20", "path": {"property": "quarkus.datasource.jdbc.max-size"}},
-        {**QUARKUS_ITEM, "type": "java.time.Duration", "defaultValue": "5S", "path": {"property": "quarkus.http.wait"}},
-        {"phase": "BUILD_AND_RUN_TIME_FIXED", "type": "boolean", "path": {"property": "quarkus.http.compress"}},
-        {**QUARKUS_ITEM, "type": "int", "path": {"property": 'quarkus.pool."name".size'}},
-    ]
-    with zipfile.ZipFile(folder / "lib" / "main" / "http.jar", "w") as jar:
-        section = {"items": [{"items": items[:1]}, *items[1:]]}
-        jar.writestr("META-INF/quarkus-config-doc/quarkus-config-model.json", json.dumps({"configRoots": [section]}))
-        words = {"elements": {"Config.maxSize": {"description": "The <b>size</b>. More."}}}
-        jar.writestr("META-INF/quarkus-config-doc/quarkus-config-javadoc.json", json.dumps(words))
-    with zipfile.ZipFile(folder / "quarkus-run.jar", "w") as jar:
-        jar.writestr("META-INF/MANIFEST.MF", "Main-Class: io.quarkus.bootstrap.runner.QuarkusEntryPoint\n")
-    return folder / "quarkus-run.jar"
 
 
 def test_properties_of_a_quarkus_application_are_knobs(tmp_path: Path) -> None:
