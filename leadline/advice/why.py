@@ -27,12 +27,13 @@ from leadline.model.frames import (
 from leadline.model.knob import Knob
 
 _MOST_OF_IT = 0.5  # share of the total's change from which on a part is what to mend
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS) {statements}: an index, or fewer of them"
 _COLLECT = "jvm.heap larger, or another jvm.collector"
 # Of a part, or a layer of CPU: the layer of the finding, and what to do; {pool} and {threads} are knobs.
 _REMEDIES: Mapping[str, tuple[str, str]] = {
     CONNECTION_WAIT: ("server", "raise {pool}, or have {code} keep its connection for less time"),
     THREAD_WAIT: ("server", "raise {threads}, or shorten what the threads wait for"),
-    DATABASE_WAIT: ("database", "EXPLAIN (ANALYZE, BUFFERS) the statements of {code}: an index, or fewer of them"),
+    DATABASE_WAIT: ("database", _EXPLAIN),
     LOCK_WAIT: ("application", "do less with the lock that {code} waits for, or split it"),
     SLEEP: ("application", "see what {code} sleeps or is parked for"),
     OTHER_WAIT: ("application", "see the service that {code} calls: its time, a cache, calls at once"),
@@ -41,7 +42,7 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
     DRIVING: ("driver", "CPUs of its own for the driver (placement.driver_cpus), or several drivers"),
     APPLICATION: ("application", "see {code}: it uses this CPU, with what it calls"),
     DRIVER: ("server", "see {code}: fewer statements or rows, or larger fetches"),
-    MEASURED[0]: ("database", "EXPLAIN (ANALYZE, BUFFERS) the statements: an index, or fewer of them"),
+    MEASURED[0]: ("database", _EXPLAIN),
     MEASURED[2]: ("jvm", _COLLECT),
     MEASURED[3]: ("jvm", "a longer warm-up; a larger -XX:ReservedCodeCacheSize where code is thrown away"),
 }
@@ -77,7 +78,12 @@ def why(levels: Iterable[LevelWaits | LevelProfile], knobs: Mapping[str, Knob]) 
                 seen=level.effects.recordings[1],
                 trials=level.effects.recordings[1],
                 responses=(response,),
-                remedy=remedy.format(code=_code(main), pool=_there(POOLS, knobs), threads=_there(WORKERS, knobs)),
+                remedy=remedy.format(
+                    code=_code(main),
+                    statements=_statements(main),
+                    pool=_there(POOLS, knobs),
+                    threads=_there(WORKERS, knobs),
+                ),
             )
         )
     return findings
@@ -87,6 +93,12 @@ def _code(path: FrameEffect) -> str:
     """Of the application, else of the layer: the innermost frame."""
     names = [name for name in path.path[1:] if not is_jdk(name)] or list(path.path[1:])
     return ".".join(names[-1].replace("/", ".").split(".")[-2:]) if names else "the code"
+
+
+def _statements(path: FrameEffect) -> str:
+    if " " in path.name and len(path.path) > 1:
+        return path.name
+    return "the statements" + (f" of {_code(path)}" if len(path.path) > 1 else "")
 
 
 def _there(names: tuple[str, ...], knobs: Mapping[str, Knob]) -> str:

@@ -40,7 +40,7 @@ class Recording:
 
     ``stacks``: samples by stack, the outermost method first, with semicolons between. ``per``: what they are divided
     by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within. What was
-    measured rather than sampled is a stack of one frame (``is_measured``), in the samples' unit.
+    measured rather than sampled is a stack that begins with such a frame (``is_measured``), in the samples' unit.
     """
 
     stacks: Mapping[str, float]
@@ -71,9 +71,9 @@ def frame_effects(recordings: Sequence[Recording], sampled: bool = True, compari
     rows = np.vstack([tree.counts[paths], own])
     family, place = np.unique(rows, axis=0, return_inverse=True)
     place = place.reshape(len(rows))
-    names = ["", *(tree.names[node] for node in paths[1:]), *methods]
     measured = np.full(len(family), not sampled)
-    measured[place[[not name or is_measured(name) for name in names]]] = True
+    by_name = {name for name, flag in zip(tree.names, tree.measured, strict=True) if flag}
+    measured[place[[*(tree.measured[node] for node in paths), *(name in by_name for name in methods)]]] = True
     change, error, degrees = contrast.judge(family, measured)
     p_values = None
     if error is not None:
@@ -148,6 +148,14 @@ class _Tree:
         for node in range(len(names) - 1, 0, -1):
             counts[parents[node]] += counts[node]
         return cls(names, parents, own, counts)
+
+    @cached_property
+    def measured(self) -> list[bool]:
+        """Of each node: whether it was measured, or lies below what was; the root is."""
+        flags = [True]
+        for name, parent in zip(self.names[1:], self.parents[1:], strict=True):
+            flags.append(is_measured(name) or (parent > 0 and flags[parent]))
+        return flags
 
     @cached_property
     def least(self) -> float:

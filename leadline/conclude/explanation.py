@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from leadline.model.plan import Plan
 from leadline.model.result import Interval, Observation
 
 Stacks = Mapping[str, float]  # samples by stack
+Statements = Mapping[str, tuple[float, float]]  # of the database by text: calls and ms of them, a second
 _LAYERS = {
     DRIVER: ("org.postgresql.", "org.mariadb.", "com.mysql.", "oracle.jdbc.", "com.microsoft.sqlserver."),
     SERVER: (
@@ -68,6 +70,7 @@ JAVA_ALONE = (
     "Before JDK 25 only Java code is sampled: the CPU that its threads use in native code and the kernel is shared out "
     "over it."
 )
+SHARED = "The database's CPU is shared out over its statements by their time."
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
@@ -100,12 +103,14 @@ def explain(
     profiles: Mapping[Place, Stacks],
     describe: Describe,
     asked_ms: float | None = 0.0,
+    statements: Mapping[Place, Statements] = MappingProxyType({}),
 ) -> StudyProfile | None:
-    """``profiles``: by number of the trial, and slot. ``asked_ms``: of CPU between two samples, None where running Java
-    code alone is sampled. None where nothing was sampled.
+    """``profiles`` and ``statements``: by number of the trial, and slot. ``asked_ms``: of CPU between two samples, None
+    where running Java code alone is sampled. None where nothing was sampled.
     """
+    statements = statements if statements.keys() >= profiles.keys() else {}
     profiled = [
-        _profiled(observation, stacks)
+        _profiled(observation, stacks, statements.get((observation.trial, observation.slot), {}))
         for observation in observations
         if (stacks := profiles.get((observation.trial, observation.slot)))
         and {"throughput", "server_cpu_per_transaction"} <= observation.responses.keys()
@@ -127,7 +132,7 @@ def explain(
             sentence = frames.sentence(effects, unit_of(name, ms))
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, sentence))
     cost = profiling_cost(observations, frozenset(profiles))
-    notes = [_cost_sentence(cost), *([JAVA_ALONE] if asked_ms is None else [])]
+    notes = [_cost_sentence(cost), *([JAVA_ALONE] if asked_ms is None else []), *([SHARED] if statements else [])]
     if asked_ms and ms > _SPARSE * asked_ms:
         notes.append(
             f"The JVM took a sample every {ms:.0f} ms of CPU, {asked_ms:g} were asked for: what it missed is shared "
@@ -142,7 +147,7 @@ def unit_of(name: str, ms: float) -> Unit:
     return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole="all CPU")
 
 
-def _profiled(observation: Observation, stacks: Stacks) -> _Profiled:
+def _profiled(observation: Observation, stacks: Stacks, statements: Statements) -> _Profiled:
     responses = observation.responses
 
     def cpu(part: str) -> float:
@@ -151,6 +156,9 @@ def _profiled(observation: Observation, stacks: Stacks) -> _Profiled:
     server, application = cpu("server"), cpu("application") or cpu("server")
     measured = {name: cpu(part) for name, part in zip(MEASURED, _PARTS, strict=False)}
     measured[MEASURED[-1]] = max(0.0, server - application - cpu("collector") - cpu("compiler"))
+    if all_ms := sum(ms for _, ms in statements.values()):
+        database = measured.pop(MEASURED[0])
+        measured |= {f"{MEASURED[0]};{text}": database * ms / all_ms for text, (_, ms) in statements.items()}
     by_layer = defaultdict[str, float](float)
     for stack, samples in stacks.items():
         by_layer[layered(stack)] += samples

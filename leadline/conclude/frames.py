@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from leadline.conclude.wording import MOST
 from leadline.model.frames import (
     PARTS,
+    STATEMENT_TIME,
     FrameEffect,
     FrameEffects,
     LevelProfile,
@@ -37,8 +38,8 @@ class Unit:
 
 
 def short(name: str) -> str:
-    """``Class.method``."""
-    return ".".join(name.replace("/", ".").split(".")[-2:])
+    """``Class.method``; a statement as it is."""
+    return name if " " in name else ".".join(name.replace("/", ".").split(".")[-2:])
 
 
 def sentence(effects: FrameEffects, unit: Unit) -> str:
@@ -66,8 +67,8 @@ def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
 
 def below(effect: FrameEffect) -> str:
     """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
-    if effect.path[0] in PARTS:
-        return " in ".join(effect.path)
+    if effect.path[0] in PARTS or (is_measured(effect.path[0]) and len(effect.path) > 1):
+        return " in ".join(name.strip("()") if is_measured(name) else name for name in effect.path)
     if len(effect.path) == 1 and effect.own:
         return effect.name.strip("()") if is_measured(effect.name) else f"{short(effect.name)} itself"
     layer = effect.path[0] if is_layer(effect.path[0]) else ""
@@ -89,8 +90,11 @@ def _change(effect: FrameEffect, unit: Unit) -> str:
 
 
 def told_waits(waits: StudyWaits) -> list[LevelWaits]:
-    """Of each level whose change some parts carry, the response furthest out, the largest change first."""
-    last = {(level.factor, level.level): level for level in waits.levels if level.effects.named}
+    """Of each level whose change some parts carry, the response furthest out, and statements: the largest
+    change first.
+    """
+    named = [level for level in waits.levels if level.effects.named]
+    last = {(level.factor, level.level, level.response == STATEMENT_TIME): level for level in named}
     return sorted(last.values(), key=lambda level: -abs(level.effects.total.change))[:MOST]
 
 

@@ -19,7 +19,7 @@ from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
-from leadline.conclude.explanation import Stacks, explain
+from leadline.conclude.explanation import Stacks, Statements, explain
 from leadline.conclude.judgement import judged
 from leadline.conclude.waiting import Served, explain_waits
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
@@ -196,13 +196,15 @@ def _change(one: ResponseAnalysis, pair: Interaction, side: int, beside: Level) 
 @dataclass(frozen=True)
 class Series:
     """What the conclusion needs of the trials' series, by trial: seconds of slots; and samples by stack of those slots,
-    and trials without slots, that have a profile, ``cpu_time`` where these are of CPU time, and their requests.
+    and trials without slots, that have a profile, ``cpu_time`` where these are of CPU time, their requests, and the
+    database's statements.
     """
 
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
     profiles: Mapping[Place, Stacks] = field(default_factory=dict)
     cpu_time: bool = True
     served: Mapping[Place, Served] = field(default_factory=dict)
+    statements: Mapping[Place, Statements] = field(default_factory=dict)
 
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
@@ -249,8 +251,9 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
             series_.profiles,
             describe,
             PROFILE_MS.get(study.profile, 0) if series_.cpu_time else None,
+            series_.statements,
         ),
-        waits=explain_waits(plan, observations, series_.served, describe),
+        waits=explain_waits(plan, observations, series_.served, describe, series_.statements),
     )
     answer_ = answer(analysis, Facts.of(record, analysis.judgement, describe, plan.factors, returns))
     return replace(analysis, answer=answer_.text, headline=answer_.head, caveats=answer_.caveats)

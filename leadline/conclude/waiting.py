@@ -12,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 
 from leadline.analysis.frames import Recording, frame_effects
 from leadline.conclude import frames
-from leadline.conclude.explanation import grouped, layer_of
-from leadline.conclude.frames import Unit, short
+from leadline.conclude.explanation import Statements, grouped, layer_of
+from leadline.conclude.frames import MOST_TOLD, Unit, short
 from leadline.design.profiling import Place
 from leadline.model.frames import (
     APPLICATION,
@@ -33,13 +34,17 @@ from leadline.model.frames import (
     OUTSIDE,
     PAUSED,
     SLEEP,
+    STATEMENT_TIME,
     THREAD_WAIT,
+    FrameEffects,
     LevelWaits,
     StudyWaits,
 )
+from leadline.model.knob import Level
 from leadline.model.naming import Describe
-from leadline.model.plan import Plan
+from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
+from leadline.model.units import rounded
 
 Parts = dict[str, float]  # ms by part and, behind a semicolon, the code that waited
 # Response of each part of the mean; those of the server's threads are taken from their waits where these are recorded.
@@ -59,6 +64,7 @@ _ONE_EACH = (0.8, 1.25)  # requests of a transaction from and until which a requ
 _GET = (".getConnection", ".borrowObject", ".borrowConnection")  # of pools
 _LOCKS = ("ReentrantLock", "ReentrantReadWriteLock", "StampedLock")
 _IDLE = "idle"
+_OFTEN = 0.1  # change of calls from which on it is told
 _SHARE = 0.1  # of the difference of a slow request from a median one, from which on a part is told
 
 
@@ -85,10 +91,11 @@ class Served:
 
 @dataclass(frozen=True)
 class _Unit:
-    """``parts`` of each response, in ms: they sum to the response."""
+    """``parts`` of each response, in ms: they sum to the response. ``calls`` per transaction, by statement."""
 
     observation: Observation
     parts: Mapping[str, Parts] = field(default_factory=dict)
+    calls: Mapping[str, float] = field(default_factory=dict)
 
 
 def requests_of(
@@ -150,9 +157,15 @@ def part_of(event: str, stack: str) -> str:
 
 
 def explain_waits(
-    plan: Plan, observations: Sequence[Observation], served: Mapping[Place, Served], describe: Describe
+    plan: Plan,
+    observations: Sequence[Observation],
+    served: Mapping[Place, Served],
+    describe: Describe,
+    statements: Mapping[Place, Statements] = MappingProxyType({}),
 ) -> StudyWaits | None:
-    """``served``: by number of the trial, and slot. None where nothing tells what response times consist of."""
+    """``served`` and ``statements``: by number of the trial, and slot. None where nothing tells what response times
+    consist of.
+    """
     units = [
         _Unit(observation, parts)
         for observation in observations
@@ -160,7 +173,13 @@ def explain_waits(
     ]
     if any(len(unit.parts) > 1 for unit in units):  # whose waits were recorded
         units = [unit for unit in units if len(unit.parts) > 1]
-    responses = [name for name in ("mean", *_BANDS) if any(name in unit.parts for unit in units)]
+    units += [
+        _by_statement(observation, of_place)
+        for observation in observations
+        if (of_place := statements.get((observation.trial, observation.slot)))
+        and observation.responses.get("throughput")
+    ]
+    responses = [name for name in (STATEMENT_TIME, "mean", *_BANDS) if any(name in unit.parts for unit in units)]
     levels = []
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
@@ -176,12 +195,14 @@ def explain_waits(
             if min(effects.recordings) > 1:
                 parts_alone = sum(path.change for path in effects.paths if len(path.path) == 1)
                 effects = replace(effects, methods=(), rest=effects.total.change - parts_alone)
-                sentence = frames.sentence(effects, unit_of(name, response))
+                sentence = frames.sentence(effects, unit_of(name, response)) + _calls(
+                    of_response, effects, factor, comparison.level
+                )
                 levels.append(LevelWaits(factor.name, comparison.level, name, response, effects, sentence))
     if not levels:
         return None
     slow = _slow(plan, observations, served, describe)
-    recorded = any(level.response != "mean" for level in levels)
+    recorded = any(level.response in _BANDS for level in levels)
     note = "In p50 and p99 server code has its waiting for a CPU in it."
     if not recorded:
         note = (
@@ -192,7 +213,30 @@ def explain_waits(
 
 def unit_of(name: str, response: str) -> Unit:
     """Of the figures of a level, called ``name``."""
-    return Unit(f"{name}, {response}", "ms", absolute=True, whole="response time")
+    of_statements = response == STATEMENT_TIME
+    what = "time of statements" if of_statements else response
+    return Unit(f"{name}, {what}", "ms", absolute=True, whole=what if of_statements else "response time")
+
+
+def _by_statement(observation: Observation, statements: Statements) -> _Unit:
+    throughput = observation.responses["throughput"]
+    parts = {f"{DATABASE_WAIT};{text}": ms / throughput for text, (_, ms) in statements.items()}
+    calls = {text: count / throughput for text, (count, _) in statements.items()}
+    return _Unit(observation, {STATEMENT_TIME: parts}, calls)
+
+
+def _calls(units: Sequence[_Unit], effects: FrameEffects, factor: Factor, level: Level) -> str:
+    """Of the statements that carry the change and are called more often, or less, how often they are."""
+    texts = []
+    for effect in effects.carriers[:MOST_TOLD] if effects.carriers and units[0].calls else ():
+        counts = [
+            [unit.calls.get(effect.name, 0.0) for unit in units if unit.observation.treatment[factor.name] == of]
+            for of in (factor.baseline, level)
+        ]
+        base, changed = (sum(rates) / len(rates) for rates in counts)
+        if abs(changed - base) > _OFTEN * max(base, changed):
+            texts.append(f" {effect.name}: {rounded(base, 3)} → {rounded(changed, 3)} calls per transaction.")
+    return "".join(texts)
 
 
 def _parts(observation: Observation, served: Served | None) -> dict[str, Parts]:

@@ -92,6 +92,9 @@ PARTS = (
 )
 
 
+STATEMENT_TIME = "statement_time"  # the response of StudyWaits whose parts are statements
+
+
 def is_layer(frame: str) -> bool:
     return frame in LAYERS or frame in PARTS or is_measured(frame)
 
@@ -112,7 +115,7 @@ class LevelProfile:
 @dataclass(frozen=True)
 class LevelWaits:
     """Of what parts a level's change of a response time consists (``mean``, ``p50``, ``p99``), in ms. Paths are a part,
-    then the code that waited.
+    then the code that waited; of ``STATEMENT_TIME`` the wait for the database, then its statement.
     """
 
     factor: str

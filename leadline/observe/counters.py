@@ -32,7 +32,8 @@ class CounterObserver:
 
     ``raw/<name>.jsonl`` gets a line per call: ``{"time_ns", "monotonic_ns", "values"}`` or, where the call raised,
     ``"error"`` instead of ``"values"``: a gap in the series and a warning, never the end of the trial. The series
-    are every value under its own name and, unless it is one of ``gauges``, its rate as ``<name>.per_s``.
+    are every value under its own name (of the subject that follows it after a tab) and, unless it is one of ``gauges``,
+    its rate as ``<name>.per_s``.
 
     ``interval``: seconds; None: at start and stop only; left out: the context's.
     """
@@ -123,9 +124,10 @@ class CounterObserver:
             values = {name: number(names, name, what, least=-LARGEST) for name in names}
             seconds = (monotonic_ns - before_ns) / 1e9
             for metric, value in values.items():
-                table.add(time_ns, metric, self._subject, value)
+                name, _, subject = metric.partition("\t")
+                table.add(time_ns, name, subject or self._subject, value)
                 was = before.get(metric)
                 if metric not in self._gauges and was is not None and seconds > 0 and value >= was:
-                    table.add(time_ns, f"{metric}.per_s", self._subject, (value - was) / seconds)
+                    table.add(time_ns, f"{name}.per_s", subject or self._subject, (value - was) / seconds)
             before, before_ns = values, monotonic_ns
         return table

@@ -186,6 +186,18 @@ class Recorded:
         }
         return {name: line for name, lines_of in lines.items() for line in lines_of if len(line[0])}
 
+    def statements(self, windows: Windows) -> dict[str, tuple[float, float]]:
+        """Calls and ms a second of each statement of the database, by its text; none where they were not tracked."""
+        rates = {}
+        for metric in ("calls", "ms"):
+            rows = series(self.series_dir, "statements", f"{metric}.per_s")
+            seconds = pl.col("time_ns") / 1e9
+            inside = rows.filter(pl.any_horizontal([(seconds > begin) & (seconds <= end) for begin, end in windows]))
+            sums = inside.group_by("subject").agg(pl.col("value").sum())
+            count = inside["time_ns"].n_unique()
+            rates[metric] = {subject: value / count for subject, value in sums.iter_rows()}
+        return {text: (rates["calls"].get(text, 0.0), ms) for text, ms in sorted(rates["ms"].items())}
+
     def _by_role(self, *metrics: str) -> dict[str, Line]:
         """Sums of metrics that are sampled together."""
         kinds = [series(self.series_dir, "processes", metric) for metric in metrics]

@@ -155,6 +155,8 @@ class RealSystem:
     def profile(self, on: bool) -> None:
         if self._profile is not None:
             self._profile.sample(on)
+            if isinstance(self._stack, Stack):
+                self._stack.database.track(on)
 
     def compiled(self, directory: Path, from_s: float) -> Compiled | None:
         compiled = compiled_since(directory, from_s)

@@ -127,6 +127,14 @@ class Database(Service, Protocol):
     def stats(self) -> Mapping[str, float]:
         """The running server's own counters. Raises LookupError."""
 
+    def track(self, on: bool) -> None:
+        """Where it was configured for a profile: count statements from now on, or no more. Never fails."""
+
+    def statements(self) -> Mapping[str, float]:
+        """While they are tracked, ``calls`` and ``ms`` of each so far, each name with a tab and the statement's text
+        without literals. Raises LookupError.
+        """
+
     def gauges(self) -> Sequence[str]:
         """Those of ``stats`` whose rate means nothing: what is open or waits now."""
 

@@ -6,9 +6,9 @@ import re
 import secrets
 import shutil
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import ends
+from leadline.stack import ends, private
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -74,6 +74,18 @@ _COUNTERS = (
     "Binlog_group_commits",
 )
 _STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for name in (*GAUGES, *_COUNTERS))})"
+
+_TRACK = "UPDATE performance_schema.setup_consumers SET ENABLED = %s WHERE NAME = 'statements_digest'"
+_STATEMENTS = (
+    "SELECT DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT / 1e9 FROM performance_schema.events_statements_summary_by_digest"
+    f" WHERE SCHEMA_NAME = %s AND DIGEST_TEXT IS NOT NULL ORDER BY 3 DESC LIMIT {private.STATEMENTS}"
+)
+_TRACKING = (
+    "performance_schema = ON",
+    "performance_schema_instrument = '%=OFF'",
+    "performance_schema_instrument = 'statement/%=ON'",
+    "performance_schema_consumer_statements_digest = OFF",  # until it is asked for
+)
 
 
 class QueryError(ends.QueryError):
@@ -148,41 +160,30 @@ def read_variable(endpoint: Endpoint, name: str) -> str:
     return str(rows[0][1])
 
 
-class Statistics:
-    """Counters over one connection that stays open, so that asking every second costs the server little.
+class Statistics(private.Statistics["Connection[Any]"]):
+    """Of the whole server, asked in its own database: these are none of the application's statements."""
 
-    Safe to use from several threads.
-    """
+    def _open(self) -> Connection[Any]:
+        return _open(replace(self._endpoint, database="mysql"), 5.0)
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._connection: Connection[Any] | None = None
-        self._lock = threading.Lock()
+    def _close(self, connection: Connection[Any]) -> None:
+        _close(connection)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return _translated()
 
     def read(self) -> dict[str, float]:
         """``GAUGES``, and counters since the server's start, under its own names (bytes; ``Innodb_row_lock_time`` in
-        ms). Raises QueryError.
+        ms).
         """
-        with self._lock:
-            try:
-                with _translated():
-                    if self._connection is None:
-                        self._connection = _open(self._endpoint, 5.0)
-                    rows = query(self._connection, _STATUS)
-            except QueryError:
-                self._drop()
-                raise
-        return {str(name): float(value) for name, value in rows}
+        return {str(name): float(value) for name, value in self.ask(lambda connection: query(connection, _STATUS))}
 
-    def close(self) -> None:
-        """Close the connection; ``read`` opens another."""
-        with self._lock:
-            self._drop()
+    def track(self, on: bool) -> None:
+        self.ask(lambda connection: query(connection, _TRACK, "YES" if on else "NO"))
 
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            _close(connection)
+    def statements(self) -> list[private.Statement]:
+        rows = self.ask(lambda connection: query(connection, _STATEMENTS, self._endpoint.database))
+        return [(str(text), int(calls), float(ms)) for text, calls, ms in rows]
 
 
 # MariaDB's knobs: how a level is written to its option file and how ``SHOW GLOBAL VARIABLES`` is read back.
@@ -330,6 +331,7 @@ class MariaDb(PrivateDatabase):
                 "default_time_zone = +00:00",
                 "character_set_server = utf8mb4",
                 "collation_server = utf8mb4_nopad_bin",
+                *(_TRACKING if context.profile else ()),
                 *self._lines,
                 "",
             ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 import shutil
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import ends
+from leadline.stack import ends, private
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -53,7 +52,20 @@ _COLUMNS = (*_COUNTERS, "wal_records", "wal_fpi", "wal_bytes", "checkpoints", "c
 _STATISTICS = (
     f"SELECT {', '.join('d.' + name for name in _COUNTERS)}, w.wal_records, w.wal_fpi, w.wal_bytes,"
     " c.num_timed + c.num_requested, c.buffers_written"
-    " FROM pg_stat_database d, pg_stat_wal w, pg_stat_checkpointer c WHERE d.datname = current_database()"
+    " FROM pg_stat_database d, pg_stat_wal w, pg_stat_checkpointer c WHERE d.datname = :database"
+)
+
+# Planning is in their time: a statement that is prepared again is planned again.
+_STATEMENTS = (
+    "SELECT left(s.query, 4000), s.calls, s.total_plan_time + s.total_exec_time"
+    " FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = :database"
+    f" ORDER BY 3 DESC LIMIT {private.STATEMENTS}"
+)
+_TRACKING = (
+    "shared_preload_libraries = 'pg_stat_statements'",
+    "pg_stat_statements.track = none",  # until it is asked for
+    "pg_stat_statements.track_planning = on",
+    "pg_stat_statements.save = off",
 )
 
 
@@ -113,42 +125,37 @@ def read_setting(endpoint: Endpoint, parameter: str) -> tuple[str, str | None]:
     return rows[0][0], rows[0][1]
 
 
-class Statistics:
-    """Counters over one connection that stays open, so that asking every second costs the server little.
+class Statistics(private.Statistics[pg8000.native.Connection]):
+    """Of the whole server, asked in its own database: an extension is added there."""
 
-    Safe to use from several threads.
-    """
+    def _open(self) -> pg8000.native.Connection:
+        return _open(replace(self._endpoint, database="postgres"), 5.0)
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._connection: pg8000.native.Connection | None = None
-        self._lock = threading.Lock()
+    def _close(self, connection: pg8000.native.Connection) -> None:
+        _close(connection)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return _translated()
 
     def read(self) -> dict[str, float]:
         """Counters since the start of the statistics: ``pg_stat_database`` of the one database (blocks of 8192 bytes,
         times in ms), ``wal_*`` of ``pg_stat_wal`` (bytes and records), ``checkpoints`` and ``checkpoint_buffers`` of
-        ``pg_stat_checkpointer``, and ``GAUGES``. Raises QueryError.
+        ``pg_stat_checkpointer``, and ``GAUGES``.
         """
-        with self._lock:
-            try:
-                with _translated():
-                    if self._connection is None:
-                        self._connection = _open(self._endpoint, 5.0)
-                    rows: Any = self._connection.run(_STATISTICS)
-            except QueryError:
-                self._drop()
-                raise
+        rows = self.ask(lambda connection: connection.run(_STATISTICS, database=self._endpoint.database))
         return {name: float(value) for name, value in zip(_COLUMNS, rows[0], strict=True)}
 
-    def close(self) -> None:
-        """Close the connection; ``read`` opens another."""
-        with self._lock:
-            self._drop()
+    def track(self, on: bool) -> None:
+        def change(connection: pg8000.native.Connection) -> None:
+            connection.run("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+            connection.run(f"ALTER SYSTEM SET pg_stat_statements.track = {'top' if on else 'none'}")
+            connection.run("SELECT pg_reload_conf()")
 
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            _close(connection)
+        self.ask(change)
+
+    def statements(self) -> list[private.Statement]:
+        rows = self.ask(lambda connection: connection.run(_STATEMENTS, database=self._endpoint.database))
+        return [(str(text), int(calls), float(ms)) for text, calls, ms in rows]
 
 
 # PostgreSQL's knobs: how a level is written to its configuration and how ``pg_settings`` is read back.
@@ -251,6 +258,7 @@ class Postgres(PrivateDatabase):
                 "timezone = 'UTC'",
                 "log_timezone = 'UTC'",
                 "log_line_prefix = '%m [%p] '",
+                *(_TRACKING if context.profile else ()),
                 *self._lines,
                 "",
             ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Generic, TypeVar
 
 from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
@@ -160,13 +164,78 @@ _WORDS = str.maketrans(" -", "__")
 PASSWORD = "leadline.password"  # in the data directory, so that a snapshot brings its own
 
 
-class Counters(Protocol):
-    """Counters of a running database over a connection that stays open."""
+C = TypeVar("C")
+T = TypeVar("T")
+Statement = tuple[str, int, float]  # its text as the database has it, calls and ms since the start
+STATEMENTS = 50  # of a database, by time: those that are told
+_LITERALS = re.compile(
+    r"""/\*.*?(?:\*/|$) | --[^\n]* | '(?:[^'\\]|''|\\.)*(?:'|$) | \$(\w*)\$.*?(?:\$\1\$|$) | \$\d+ | \b\d[\w.]*""",
+    re.DOTALL | re.VERBOSE,
+)
+_LIST = re.compile(r"\?(?: ?, ?\?)+")
+_LONGEST = 120
 
-    def read(self) -> dict[str, float]:
-        """Raises QueryError."""
 
-    def close(self) -> None: ...
+def plain(statement: str) -> str:
+    """A statement on one line, cut, without comments and semicolons, with a question mark for each literal, list of
+    literals, and parameter.
+    """
+    text = _LITERALS.sub(lambda match: " " if match[0][:2] in ("/*", "--") else "?", statement)
+    text = _LIST.sub("?", " ".join(text.replace(";", " ").split()).replace(" )", ")").replace("( ", "("))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+class Statistics(Generic[C]):
+    """What a running database is asked over one connection that stays open, so that asking often costs little.
+
+    Safe to use from several threads. Every method raises QueryError.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: C | None = None
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def _open(self) -> C: ...
+
+    @abstractmethod
+    def _close(self, connection: C) -> None: ...
+
+    @abstractmethod
+    def _translated(self) -> AbstractContextManager[None]:
+        """Raises the client's errors as QueryError."""
+
+    @abstractmethod
+    def read(self) -> dict[str, float]: ...
+
+    @abstractmethod
+    def track(self, on: bool) -> None:
+        """Count statements by their text, of a database that was configured for a profile, or no more."""
+
+    @abstractmethod
+    def statements(self) -> list[Statement]: ...
+
+    def ask(self, question: Callable[[C], T]) -> T:
+        with self._lock:
+            try:
+                with self._translated():
+                    if self._connection is None:
+                        self._connection = self._open()
+                    return question(self._connection)
+            except ends.QueryError:
+                self._drop()
+                raise
+
+    def close(self) -> None:
+        """Close the connection; ``ask`` opens another."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._close(connection)
 
 
 class PrivateDatabase(Changing[ServiceContext]):
@@ -197,7 +266,8 @@ class PrivateDatabase(Changing[ServiceContext]):
         self._port = port
         self._lines: list[str] = []
         self._settings: Settings = {}
-        self._counters: Counters | None = None
+        self._counters: Statistics[Any] | None = None
+        self._tracks = False
         self._places: DatabasePlaces | None = None
 
     # what each database fills in -----------------------------------------------------------------------------
@@ -239,7 +309,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         """Have the running server take them. Raises QueryError."""
 
     @abstractmethod
-    def _open_counters(self) -> Counters: ...
+    def _open_counters(self) -> Statistics[Any]: ...
 
     @abstractmethod
     def _settle(self) -> None:
@@ -404,10 +474,29 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     def stats(self) -> dict[str, float]:
         """Counters of the running server, see ``Statistics`` of its client. Raises LookupError."""
+        return self._asked(lambda statistics: statistics.read())
+
+    def track(self, on: bool) -> None:
+        """Count statements from now on, or no more. Never fails a trial: ``statements`` then tells nothing."""
+        self._tracks = on
+        with suppress(LookupError):
+            self._asked(lambda statistics: statistics.track(on))
+
+    def statements(self) -> dict[str, float]:
+        """While they are tracked, ``calls`` and ``ms`` of each since the start, each with a tab and the ``plain`` text.
+        Raises LookupError.
+        """
+        sums = defaultdict[str, float](float)
+        for text, calls, ms in self._asked(lambda statistics: statistics.statements()) if self._tracks else ():
+            sums[f"calls\t{plain(text)}"] += calls
+            sums[f"ms\t{plain(text)}"] += ms
+        return sums
+
+    def _asked(self, question: Callable[[Statistics[Any]], T]) -> T:
         if self._counters is None:
             self._counters = self._open_counters()
         try:
-            return self._counters.read()
+            return question(self._counters)
         except ends.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 

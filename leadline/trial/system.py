@@ -35,6 +35,11 @@ OBSERVERS: tuple[Callable[[Host, Stack], Observer | None], ...] = (
         database_observer(stack.database.stats, stack.database.gauges(), interval=1.0) if stack.database.runs else None
     ),
     lambda _, stack: (
+        CounterObserver("statements", "database", stack.database.statements, interval=1.0)
+        if stack.options.profile and stack.database.runs
+        else None
+    ),
+    lambda _, stack: (
         None
         if (counters := stack.web_counters()) is None
         else CounterObserver("web", "web", counters, WEB_GAUGES, interval=1.0)

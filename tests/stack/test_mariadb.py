@@ -96,9 +96,10 @@ def database(home: Path) -> Iterator[MariaDb]:
     database.stop()
 
 
-def configure(database: MariaDb, home: Path, settings: dict[str, Level]) -> None:
+def configure(database: MariaDb, home: Path, settings: dict[str, Level], profile: bool = False) -> None:
     host = LocalHost(state=home / "state")
-    database.configure(ServiceContext(host=host, directory=home / "run", artefacts=home / "logs"), settings)
+    context = ServiceContext(host=host, directory=home / "run", artefacts=home / "logs", profile=profile)
+    database.configure(context, settings)
 
 
 def run(database: MariaDb, statement: str) -> list[tuple[Any, ...]]:
@@ -126,6 +127,35 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: MariaDb) -> N
             if bound is not None:
                 assert sign * bound >= sign * float(limit), f"{knob.name} allows {bound}, the server {limit}"
     assert {name: database.read_back(name) for name in ("database.log_bin",)} == {"database.log_bin": False}
+
+
+def test_statements_are_told_without_literals_while_they_are_tracked(home: Path, database: MariaDb) -> None:
+    configure(database, home, {}, profile=True)
+    database.start()
+    database.wait_ready(60)
+    run(database, "SELECT balance FROM account WHERE id = 11")
+    assert not database.statements()
+    database.track(True)
+    until(lambda: _calls(database), 10, "statements are not told")
+    before = _calls(database)
+    for number in (3, 4):
+        run(database, f"SELECT id FROM account WHERE balance = {number} AND id IN (1, {number})")
+    calls = _calls(database)
+    texts = [text for text in calls if calls[text] - before.get(text, 0) == 2 and "ACCOUNT" in text]
+    assert [text.lower().replace("`", "") for text in texts] == [
+        "select id from account where balance = ? and id in (...)"
+    ]
+    assert database.statements()[f"ms\t{texts[0]}"] > 0
+    database.track(False)
+    assert not database.statements()
+    database.stop()
+
+
+def _calls(database: MariaDb) -> dict[str, float]:
+    """Of statements, with some that are asked here, so that there are any."""
+    run(database, "SELECT 1 AS nothing")
+    figures = database.statements()
+    return {name.partition("\t")[2]: calls for name, calls in figures.items() if name.startswith("calls")}
 
 
 def test_levels_are_in_force_and_counters_count(home: Path, database: MariaDb) -> None:

@@ -8,7 +8,7 @@ from conftest import leadline
 from witnesses import matrix
 
 from leadline.host.java import find_java, java_home, java_homes
-from leadline.model.frames import CONNECTION_WAIT, DATABASE_WAIT, LOCK_WAIT, SLEEP
+from leadline.model.frames import CONNECTION_WAIT, DATABASE_WAIT, LOCK_WAIT, SLEEP, STATEMENT_TIME
 
 pytestmark = pytest.mark.stack
 
@@ -60,6 +60,11 @@ def test_what_is_planted_is_named_as_the_right_part(tmp_path: Path, factors: str
     assert shown.returncode == 0, shown.stderr
     waits = document["analysis"]["waits"]
     levels = [level for level in waits["levels"] if level["response"] == "mean"] if waits else []
+    for level in waits["levels"] if waits else ():
+        if level["response"] == STATEMENT_TIME:
+            print(level["answer"])
+            texts = [path["path"][1] for path in level["paths"] if len(path["path"]) > 1]
+            assert any("quote" in text.lower() for text in texts), texts
     if not levels:
         pytest.skip("host: a busy neighbour left too few slots of a level")
     for level in levels:

@@ -96,6 +96,12 @@ class OwnDatabase(AtStart):
     def stats(self) -> Mapping[str, float]:
         raise LookupError("leadline does not know the application's own database")
 
+    def track(self, on: bool) -> None:
+        del on
+
+    def statements(self) -> Mapping[str, float]:
+        return {}
+
     def gauges(self) -> Sequence[str]:
         return ()
 

@@ -131,3 +131,26 @@ def test_missing_samples_are_told() -> None:
     assert dense is not None
     assert "ms of CPU, 0.01 were asked for" in sparse.notes[-1]
     assert len(dense.notes) == 1
+
+
+def test_the_databases_cpu_is_shared_out_over_its_statements() -> None:
+    observations, profiles = _study(4, more=0.6)
+    select, update = "SELECT a.b FROM a WHERE c = ?", "UPDATE a SET b = ?"
+    statements = {}
+    for one in observations:
+        parsed = one.responses["database_cpu_per_transaction"] - 1
+        statements[one.trial, one.slot] = {select: (100.0, 50.0 + 100 * parsed), update: (100.0, 50.0)}
+    plan = Plan("one-at-a-time", 1, (FACTOR,), ())
+    profile = explain(plan, observations, profiles, plain_level, statements=statements)
+    assert profile is not None
+    (level,) = profile.levels
+    assert f"% in the database in {select}" in level.sentence or f"% in database in {select}" in level.sentence
+    paths = {effect.path: effect for effect in level.effects.paths}
+    whole = paths["(database)",]
+    assert whole.change == pytest.approx(sum(paths["(database)", text].change for text in (select, update)))
+    assert whole.change * level.ms == pytest.approx(0.2)
+    assert "shared out over its statements" in profile.notes[-1]
+    some = dict(list(statements.items())[1:])
+    assert explain(plan, observations, profiles, plain_level, statements=some) == explain(
+        plan, observations, profiles, plain_level
+    )

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from leadline.advice.why import why
+from leadline.conclude.frames import told_waits
 from leadline.conclude.waiting import Served, explain_waits, part_of, requests_of
 from leadline.design.profiling import Place
 from leadline.model.frames import (
@@ -16,6 +18,7 @@ from leadline.model.frames import (
     OUTSIDE,
     PAUSED,
     SLEEP,
+    STATEMENT_TIME,
     StudyWaits,
 )
 from leadline.model.naming import plain_level
@@ -151,3 +154,33 @@ def test_what_tells_of_no_part_is_not_explained() -> None:
         0, 0, 0, 0, Role.BASELINE, Treatment((("pool", 10),)), 0.0, {"throughput": 1.0, "mean": 1.0}
     )
     assert explain_waits(PLAN, [observation, replace(observation, trial=1)], {}, plain_level) is None
+
+
+ITEMS, ITEM = "SELECT * FROM item LIMIT ?", "SELECT name FROM item WHERE id = ?"
+
+
+def test_the_statement_that_carries_the_time_is_named_with_its_calls() -> None:
+    observations, statements = [], {}
+    for trial in range(8):
+        size, calls = (1, 20.0) if trial % 2 else (10, 1.0)
+        ms = {ITEMS: 2.0 + trial % 3 / 10, ITEM: 0.1 * calls * (1 + trial % 3 / 50)}
+        responses = {"throughput": 50.0, "mean": sum(ms.values()) + 5, "statement_time": sum(ms.values())}
+        role = Role.TREATMENT if size == 1 else Role.BASELINE
+        treatment = Treatment((("pool", size),))
+        observations.append(Observation(trial, trial, trial // 2, 0, role, treatment, float(trial), responses))
+        if trial < 6:  # the others have no profile
+            counts = {ITEMS: 1.0, ITEM: calls}
+            statements[trial, None] = {text: (50 * counts[text], 50 * ms[text]) for text in ms}
+    waits = explain_waits(PLAN, observations, {}, plain_level, statements)
+    assert waits is not None
+    by_response = {level.response: level for level in waits.levels}
+    assert list(by_response) == [STATEMENT_TIME, "mean"]
+    assert by_response["mean"].effects.recordings == (4, 4)
+    level = by_response[STATEMENT_TIME]
+    assert level.effects.recordings == (3, 3)
+    assert level.sentence.startswith("pool=1, time of statements: +")
+    assert f"% waiting for the database in {ITEM}." in level.sentence
+    assert level.sentence.endswith(f" {ITEM}: 1 → 20 calls per transaction.")
+    assert [told.response for told in told_waits(waits)] == ["mean", STATEMENT_TIME]
+    (finding, _) = why(waits.levels, {})
+    assert finding.remedy == f"EXPLAIN (ANALYZE, BUFFERS) {ITEM}: an index, or fewer of them"

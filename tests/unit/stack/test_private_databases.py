@@ -375,3 +375,20 @@ def test_the_bootstrap_leaves_one_user_with_a_password(tmp_path: Path) -> None:
 def test_a_cpu_without_binaries_is_told_what_runs_there() -> None:
     with pytest.raises(UsageError, match=r"no MariaDB binaries are pinned for CPU aarch64.* take database: postgres"):
         mariadb_artefact("aarch64")
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT a FROM t1 WHERE b = $1 AND c IN ($2, $3,$4)", "SELECT a FROM t1 WHERE b = ? AND c IN (?)"),
+        ("CREATE USER eve PASSWORD 'it''s; secret'", "CREATE USER eve PASSWORD ?"),
+        ("SET app.token = 'unfinished and cut", "SET app.token = ?"),
+        ("DO $body$ BEGIN x := 'y'; END $body$", "DO ?"),
+        ("SELECT 1.5e3, 0x1F /* for jane@example.org */\n-- jane\nFROM t", "SELECT ? FROM t"),
+        (r"INSERT INTO t VALUES (E'it\'s mine', ?, ?)", "INSERT INTO t VALUES (E?)"),
+        ("SELECT " + "column_name, " * 20 + "x", "SELECT " + ("column_name, " * 20)[:112] + "…"),
+    ],
+)
+def test_a_statement_is_told_without_what_users_wrote(statement: str, expected: str) -> None:
+    assert private.plain(statement) == expected
+    assert len(private.plain(statement)) <= 120
