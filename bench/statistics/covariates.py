@@ -3,6 +3,8 @@
 ``python -m bench.statistics.covariates [--studies 1000] [CASE ...]``: simulated studies of one factor with three levels
 (five replicates in blocks) or of slots in five trials. The neighbour takes a share of the CPUs that the covariate
 tells. Every case is analysed with and without the covariate.
+
+``--lab DIR [--study 1]``: what the covariates do to a recorded study instead.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from leadline.model.workload import Workload
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.observations import simulate_observations
+from leadline.store.lab import Store
 
 LEVELS = ("a", "b", "c")
 RESPONSE = "throughput"
@@ -178,6 +181,38 @@ def rates(case: Case, studies: int, seed: int) -> dict[str, float]:
     }
 
 
+def of_lab(place: Path, number: int) -> None:
+    """What each list of covariates does to the intervals of a recorded study: change, simultaneous interval, and
+    geometric mean of the widths over those without any.
+    """
+    record = Store(place, create=False).load(number)
+    print("| response | covariates | changes | width |")
+    print("| --- | --- | --- | ---: |")
+    plain: dict[str, float] = {}
+    for covariates in (
+        (),
+        ("others_cpu",),
+        ("driver_cpu_per_transaction",),
+        ("others_cpu", "driver_cpu_per_transaction"),
+    ):
+        analysis = analyse(
+            record.plan_that_ran,
+            record.observations(),
+            record.study.responses,
+            verdicts_only=True,
+            covariates=covariates,
+        )
+        for response in analysis.responses:
+            pairs = [(effect, effect.simultaneous) for effect in response.effects if effect.simultaneous]
+            width = float(np.mean([math.log(math.log((100 + wide.high) / (100 + wide.low))) for _, wide in pairs]))
+            ratio = math.exp(width - plain.setdefault(response.response, width))
+            text = "; ".join(
+                f"{effect.factor} {effect.percent:+.1f} [{wide.low:+.1f}, {wide.high:+.1f}]" for effect, wide in pairs
+            )
+            used = ", ".join(one.name for one in response.covariates if one.used) or "none"
+            print(f"| {response.response} | {used} | {text} | {ratio:.2f} |")
+
+
 def main(names: Sequence[str], studies: int) -> None:
     for name in names:
         found = {key: round(value, 4) for key, value in rates(CASES[name], studies, 7).items()}
@@ -188,5 +223,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("cases", nargs="*", default=list(CASES))
+    parser.add_argument("--lab", type=Path, help="the recorded study of this lab instead")
+    parser.add_argument("--study", type=int, default=1)
     chosen = parser.parse_args()
-    main(chosen.cases, chosen.studies)
+    if chosen.lab:
+        of_lab(chosen.lab, chosen.study)
+    else:
+        main(chosen.cases, chosen.studies)

@@ -48,6 +48,8 @@ def checked(table: StudyTable, sample: Sample, values: Floats, timed: bool) -> C
         reason, p_value = "", None
         if missing:
             reason = f"it was not recorded in {missing} of {len(column)} {what}"
+        elif np.array_equal(column, sample.values):
+            reason = "it is the response"
         elif name == OTHERS and full:
             reason = "no CPU was idle, so that it is what the study's own programs left over"
         elif np.std(column) <= VARIES * (1.0 if FIGURES[name].share else float(np.abs(column).mean())):
@@ -79,7 +81,11 @@ def _moved(table: StudyTable, sample: Sample, column: Floats, timed: bool) -> fl
 
 
 def with_gain(
-    told: tuple[Covariate, ...], scale: Scale, fitted: tuple[Model, Fit], plain: tuple[Model, Fit]
+    told: tuple[Covariate, ...],
+    scale: Scale,
+    sample: Sample,
+    fitted: tuple[Model, Fit],
+    plain: tuple[Model, Fit],
 ) -> tuple[Covariate, ...]:
     """The same with what the covariates did: ``fitted`` has those that are used, ``plain`` has none."""
     (model, fit), gain = fitted, _gain(fitted, plain)
@@ -90,9 +96,10 @@ def with_gain(
         if not covariate.used:
             covariates.append(covariate)
             continue
-        slope = float(fit.beta[model.covariate(model.table.covariates.index(covariate.name))])
-        kind = FIGURES[covariate.name]
-        step, unit = (0.1, "10 points") if kind.share else (1.0, f"1 {kind.unit}")
+        number = model.table.covariates.index(covariate.name)
+        slope = float(fit.beta[model.covariate(number)])
+        share = FIGURES[covariate.name].share
+        step, unit = (0.1, "10 points") if share else (0.1 * float(sample.machine[:, number].mean()), "10 %")
         percent = scale.percent(slope * step)
         size = "" if percent is None else f"; {unit} more go with {signed(percent, 2)} %"
         tested = "" if covariate.moved_p is None else f" No level moves it visibly (p = {covariate.moved_p:.2g})."

@@ -335,7 +335,7 @@ def _doubts(figures: Measured, kind: ResponseKind) -> Iterator[str]:
 def _with_gain(chosen: _Fitted, table: StudyTable, sample: Sample, scale: Scale, timed: bool) -> _Fitted:
     """With what its covariates gain over the model without them."""
     plain = _fitted(replace(table, covariates=()), sample, scale, timed)
-    gained = with_gain(chosen.covariates, scale, (chosen.model, chosen.fit), (plain.model, plain.fit))
+    gained = with_gain(chosen.covariates, scale, sample, (chosen.model, chosen.fit), (plain.model, plain.fit))
     return replace(chosen, covariates=gained)
 
 

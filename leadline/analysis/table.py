@@ -237,7 +237,9 @@ def sample_of(table: StudyTable, response: str) -> tuple[Sample, int]:
         if not math.isfinite(value) or abs(value) > 1e150:
             broken += 1
             continue
-        machine.append([observation.machine.get(name, math.nan) for name in table.covariates])
+        machine.append(
+            [observation.machine.get(name, observation.responses.get(name, math.nan)) for name in table.covariates]
+        )
         slot = -1 if observation.slot is None else observation.slot
         plot = -1 if observation.plot is None else observation.plot
         before = cells.get((observation.trial, slot - 1), -1)

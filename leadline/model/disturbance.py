@@ -35,6 +35,10 @@ FIGURES: Mapping[str, FigureKind] = MappingProxyType(
         "io_pressure": FigureKind("share of the time", "some process waited for a disk, the study's included"),
         "frequency": FigureKind("GHz", "mean clock of the CPUs, where the kernel tells it"),
         "others_disk": FigureKind("bytes/s", "read from and written to disks beyond what the study's processes did"),
+        "driver_cpu_per_transaction": FigureKind(
+            "ms",
+            "CPU of the load driver for one transaction: its work is the same, so it tells how slow the machine is",
+        ),
         "others_network": FigureKind("bytes/s", "received and sent on interfaces other than loopback"),
     }
 )

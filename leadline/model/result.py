@@ -354,8 +354,8 @@ class Covariate:
     """A figure of the machine that the plan named for the model.
 
     ``moved_p`` tests whether levels move it (then it is not used). ``percent``: change of the response for 0.1 of a
-    share, or one unit. ``variance_removed`` and ``narrower`` are shares, of all covariates together: of the variance of
-    the effects and of the width of their intervals.
+    share, or a tenth of its mean. ``variance_removed`` and ``narrower`` are shares, of all covariates together: of the
+    variance of the effects and of the width of their intervals.
     """
 
     name: str

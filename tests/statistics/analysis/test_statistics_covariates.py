@@ -62,6 +62,22 @@ def test_what_others_use_of_full_cpus_is_no_covariate() -> None:
     assert "no CPU was idle" in covariate.sentence
 
 
+def test_the_drivers_cpu_is_a_covariate_of_all_responses_but_itself() -> None:
+    """What slows the driver slows the server: it tells as much as what the neighbour used."""
+    case, driver = CASES["neighbour"], "driver_cpu_per_transaction"
+    rows = [
+        replace(row, responses={**row.responses, driver: 0.1 + 0.1 * row.machine["others_cpu"]}, machine={})
+        for row in study(case, plan_of(case), np.random.default_rng(3))
+    ]
+    first, itself = analyse(plan_of(case), rows, [RESPONSE, driver], covariates=(driver,)).responses
+    (covariate,) = first.covariates
+    assert covariate.used
+    assert covariate.narrower is not None
+    assert covariate.narrower > 0.5
+    assert "10 % more go with" in covariate.sentence
+    assert itself.covariates[0].sentence.endswith("is not used: it is the response.")
+
+
 def test_over_many_responses_no_level_moves_a_covariate_by_chance() -> None:
     """Null studies of six responses with two covariates: at most 5 % say that levels move one (the test has 1 %)."""
     case, studies, responses = CASES["neighbour"], 60, [f"response{number}" for number in range(6)]
