@@ -128,12 +128,23 @@ def oom_kills(files: Files) -> int:
 
 def listens(files: Files, pids: Iterable[int], port: int) -> bool:
     """Whether one of these processes listens on ``port``: another server that answers there is not ours."""
-    owners = {row[9]: int(row[7]) for row in _tcp(files, port, _LISTENS)}  # inode to owner
-    sockets = {f"socket:[{inode}]" for inode in owners}
-    users = set(owners.values()) & set(USERS)  # one of them tells where this root may not look at open files
-    return bool(sockets) and any(
-        sockets & _open_files(files, pid) or users & set(map(int, field(files, pid, "Uid"))) for pid in pids
-    )
+    return bool(listening(files, pids, port))
+
+
+def listening(files: Files, pids: Iterable[int], port: int | None = None) -> set[int]:
+    """The ports that these processes listen on, or ``port`` alone if it is one of them."""
+    entries = _tcp(files, port, _LISTENS)
+    owners = {int(row[7]) for row in entries} & set(USERS)  # one tells where this root may not look at open files
+    opened_files: set[str] = set()
+    users: set[int] = set()
+    for pid in pids if entries else ():
+        opened_files |= _open_files(files, pid)
+        users |= owners & set(map(int, field(files, pid, "Uid"))) if owners else set()
+    return {
+        int(row[1].rpartition(":")[2], 16)
+        for row in entries
+        if f"socket:[{row[9]}]" in opened_files or int(row[7]) in users
+    }
 
 
 def listener(files: Files, port: int) -> int | None:
@@ -165,14 +176,11 @@ def connected(files: Files, socket: Path) -> int:
     return sum(len(row) == 8 and row[7] == str(socket) and row[5] == _CONNECTED for row in fields)
 
 
-def _tcp(files: Files, port: int, state: str) -> list[list[str]]:
-    suffix, found = f":{port:04X}", []
-    for table in ("tcp", "tcp6"):
-        for line in rows(files, f"{PROC}/net/{table}")[1:]:
-            fields = line.split(maxsplit=10)
-            if fields[1].endswith(suffix) and fields[3] == state:
-                found.append(fields)
-    return found
+def _tcp(files: Files, port: int | None, state: str) -> list[list[str]]:
+    """Fields of the sockets of a state, on ``port`` or on any (proc_net(5))."""
+    suffix = "" if port is None else f":{port:04X}"
+    fields = (line.split(maxsplit=10) for table in ("tcp", "tcp6") for line in rows(files, f"{PROC}/net/{table}")[1:])
+    return [row for row in fields if row[1].endswith(suffix) and row[3] == state]
 
 
 def _open_files(files: Files, pid: int) -> set[str]:

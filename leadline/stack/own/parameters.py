@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline.host import here
-from leadline.host.files import listens
+from leadline.host.files import listening, listens
 from leadline.host.jvm import AttachError, java_pid, jcmd
 from leadline.model.errors import LeadlineError, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
@@ -22,6 +23,11 @@ from leadline.stack.own.words import Words, full
 from leadline.stack.probe import ready as probed
 from leadline.stack.probe import unreached
 from leadline.stack.servers.common import Answer, JavaServer
+
+# Paths that say of many servers that they are up.
+_USUAL = ("/health", "/actuator/health", "/q/health/ready", "/healthz", "/ready", "/ping", "/api", "/index.html", "/")
+_SUCCESS = 200
+_MOST_PORTS = 4
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,23 @@ class Parameters(JavaServer):
             return probed(client, self.context.application)
         except (OSError, OverflowError, ValueError) as error:
             return str(error)
+
+    def other_sign(self) -> str:
+        """What its stack file could say of a process that runs and is not ready; empty where nothing is seen."""
+        ready, port = self._spec.ready, self.context.http_port
+        ports = listening(self.context.host.files, self.process.pids())
+        if ready.command or ready.log or ready.tcp or ready.port or not ports:
+            return ""
+        if port not in ports:
+            numbers = " and ".join(map(str, sorted(ports)[:_MOST_PORTS]))
+            return f"; it listens on {numbers}: give it ${{port}} by its own option, or write `port: {min(ports)}`"
+        answers = []
+        for path in _USUAL:
+            with suppress(OSError, ValueError):
+                answers += [path] if self.client().get(self.context.application.path + path)[0] == _SUCCESS else []
+        if answers:
+            return f"; {answers[0]} answers 200: write `ready: {{ path: {answers[0]} }}`"
+        return '; write at `ready` a path that it answers, as in `{ path: /health }`, or `{ tcp: "${port}" }`'
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""

@@ -186,8 +186,8 @@ class CommandServer(Parameters):
         failure = super()._failure(what, found, why)
         key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
         failure.message = f"{line_of(self._own, key)}: {failure.message}"
-        if "HTTP 404" in what:
-            failure.message += "; write at `ready` a path that it answers, as in `ready: { path: /health }`"
+        if "not ready" in what and self.process.alive():
+            failure.message += self.other_sign()
         last = [line.strip() for line in found.tail if line.strip()][-_LAST:]
         if not found.headline and last:
             failure.message = f"{failure.message}; its last words: {' | '.join(last)}"

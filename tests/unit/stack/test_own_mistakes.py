@@ -94,6 +94,30 @@ def test_one_that_is_never_ready_is_told_of_with_the_line_of_its_probe(
     assert f"up.stack.yaml:4: the process was not ready after 1 s ({said})" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("port", "answers", "sign"),
+    [
+        ("${port}", 'self.path == "/health"', "; /health answers 200: write `ready: { path: /health }`"),
+        ("${port}", "False", "; write at `ready` a path that it answers, as in "),
+        ("45871", "True", "; it listens on 45871: give it ${port} by its own option, or write `port: 45871`"),
+    ],
+)
+def test_one_that_is_up_and_not_as_its_file_says_is_told_the_other_sign(
+    stack_file: Path, port: str, answers: str, sign: str
+) -> None:
+    text = APPLICATION.replace("send_response(200)", f"send_response(200 if {answers} else 403)")
+    stack_file.with_name("app.py").write_text(text)
+    changed = stack_file.read_text().replace('"${port}"', f'"{port}", "${{port}}"').replace("within: 10s", "within: 5s")
+    stack_file.write_text(changed)
+    stack = stack_of(stack_file)
+    try:
+        with pytest.raises(TrialFailure) as caught:
+            stack.up({}, stack_file.parent / "trial")
+    finally:
+        stack.down()
+    assert sign in str(caught.value)
+
+
 def test_an_http_audit_may_take_as_long_as_its_stack_file_says(up: HTTPServer) -> None:
     address = f"http://127.0.0.1:{up.server_port}"
     with pytest.raises(TimeoutError):
