@@ -349,7 +349,10 @@ class Ready(Strict):
     says: dict[Label, RawLevel] = Field(
         default_factory=dict, max_length=20, description="entries of the response's JSON: `{ status: UP }`"
     )
-    within: Within | None = Field(default=None, description="from its start; the study's ready_timeout if absent")
+    within: Within | None = Field(
+        default=None,
+        description="from its start; if absent the ready_timeout of the study, four times that while it is at work",
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Ready:

@@ -111,7 +111,8 @@ class OwnStack(Strict):
         default_factory=dict, max_length=200, description="of `war`: system properties of the server's JVM"
     )
     artifact: FilePath | None = Field(
-        default=None, description="of `attach` and `compose`: the jar that runs, for its catalogue"
+        default=None,
+        description="of `attach`, of `compose`, of a `command` that is a script: the jar that runs, for its catalogue",
     )
     restart: Command | None = Field(
         default=None, description="of `attach`: restarts the process; without it only live knobs can be varied"
@@ -235,7 +236,7 @@ class OwnStack(Strict):
                 (ways[1],) if ways else (), f"it says {problem}; write one of command, war, attach and compose"
             )
         if self.attach is None:
-            for name in ("mine", *(() if self.compose else ("artifact",)), "restart", "settings_file"):
+            for name in ("mine", *(("artifact",) if self.war else ()), "restart", "settings_file"):
                 if getattr(self, name) is not None:
                     raise KeyedError((name,), f"{name} is for a process that runs already: write `attach`")
             self._check_war()

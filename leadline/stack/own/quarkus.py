@@ -78,7 +78,13 @@ def _catalogue(artifact: Path, changed: int) -> Catalogue:  # noqa: ARG001 - a n
     except ReceivedError as error:
         raise UsageError(f"{artifact}: the configuration model of Quarkus cannot be read: {error.why}") from error
     if not knobs:
-        raise UsageError(f"{artifact}: no jar in {artifact.parent / 'lib'} has {_MODEL}: it is no fast-jar of Quarkus")
+        directory = artifact.parent / "lib"
+        if any(directory.rglob("*quarkus-core-*.jar")):
+            raise UsageError(
+                f"{artifact}: its release of Quarkus brings no list of its properties ({_MODEL}): leave `catalogue` "
+                "out, and declare those that you vary under `knobs`"
+            )
+        raise UsageError(f"{artifact}: no jar in {directory} has {_MODEL}: it is no fast-jar of Quarkus")
     return Catalogue(dict(sorted(knobs.items())), fixed, frozenset(), tuple(patterns))
 
 

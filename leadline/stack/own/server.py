@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ class Framework(Protocol):
         """The level from what the agent read. Raises LookupError."""
 
 
+_PATIENCE = 4.0  # times the limit of an unknown application's start on an unknown machine, while it is at work
+_UNWRITABLE = re.compile(r"read-?only ?file ?system|permission denied|AccessDeniedException", re.IGNORECASE)
 FRAMEWORKS: Mapping[str, Framework] = {"spring-boot": spring, "quarkus": quarkus}
 
 
@@ -172,6 +175,7 @@ class CommandServer(Parameters):
         return [path for path in paths if path is not None and path.exists()]
 
     def wait_ready(self, timeout: float) -> float:
+        self.longest_start = 1.0 if self._spec.ready.within else _PATIENCE
         return super().wait_ready(self._spec.ready.within or timeout)
 
     @property
@@ -188,9 +192,11 @@ class CommandServer(Parameters):
         failure.message = f"{line_of(self._own, key)}: {failure.message}"
         if "not ready" in what and self.process.alive():
             failure.message += self.other_sign()
-        last = [line.strip() for line in found.tail if line.strip()][-_LAST:]
+        last = [line.strip() for line in found.tail if line.strip() and not line.strip().startswith("at ")][-_LAST:]
         if not found.headline and last:
             failure.message = f"{failure.message}; its last words: {' | '.join(last)}"
+        if self._spec.directory is None and any(_UNWRITABLE.search(line) for line in found.tail):
+            failure.message += "; it writes beside itself, and may not: name its folder by `directory`, which is copied"
         return failure
 
     def start(self) -> Process:

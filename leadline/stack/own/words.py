@@ -117,10 +117,12 @@ def artifact(own: OwnFile) -> Path:
     stack = own.content
     if stack.war is not None:
         return beside(own, stack.war)
+    if stack.artifact is not None:
+        return beside(own, stack.artifact)
     if stack.compose is not None:
-        return beside(own, stack.artifact or stack.compose.file)
+        return beside(own, stack.compose.file)
     if stack.attach is not None:
-        return beside(own, stack.artifact) if stack.artifact else Path(own.file)
+        return Path(own.file)
     for at in command_files(stack.words):
         for path in (beside(own, stack.words[at]), beside(own, stack.directory or ".") / stack.words[at]):
             if path.is_file():

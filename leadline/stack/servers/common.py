@@ -32,6 +32,8 @@ from leadline.stack.started import Changing
 GC_LOG = "gc.log"
 AGENT_FILES = ("agent.csv", "compilations.log")  # made by who loads the agent, once the server runs
 _POLL = 0.1
+_CHECKS = 12  # of a limit's length: one step of a start that may take longer
+_AT_WORK = 0.1  # CPUs of a program that still starts
 _FRESH = 0.5  # seconds: so that several knobs cost one question
 
 Answer = Mapping[str, Any]  # what the agent answered: flags, beans, configuration
@@ -43,6 +45,7 @@ class JavaServer(Changing[ServiceContext]):
     name: ClassVar[str]
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
+    longest_start = 1.0  # times the limit, for one that is still at work then
     newest_java: ClassVar[int | None] = None  # major version of the last JDK that it runs on; None: any from 17 on
     features: ClassVar[frozenset[Feature]] = frozenset(Feature) - {Feature.REMOTE_CLIENTS}
     plain_http2: ClassVar[bool] = True  # to who begins with it (prior knowledge)
@@ -251,7 +254,7 @@ class JavaServer(Changing[ServiceContext]):
     def wait_ready(self, timeout: float) -> float:
         process, context = self.process, self.context
         self.ready_timeout = timeout
-        deadline = self._started + timeout
+        deadline, last, spent = self._started + timeout, self._started + self.longest_start * timeout, 0.0
         while True:
             ready = "nothing listens there yet"
             if self.reachable():
@@ -268,7 +271,11 @@ class JavaServer(Changing[ServiceContext]):
             if self.failed_for_good(evidence):
                 raise self._failure("could not start the application", evidence, Evidence(Event.REFUSED))
             if time.monotonic() > deadline:
-                raise self._late(f"was not ready after {timeout:g} s ({ready})", evidence)
+                before, spent = spent, sum(process.cpu_seconds())
+                deadline += timeout / _CHECKS
+                if deadline > last or spent - before < _AT_WORK * timeout / _CHECKS:
+                    seconds = time.monotonic() - self._started if self.longest_start > 1 else timeout
+                    raise self._late(f"was not ready after {seconds:.3g} s ({ready})", evidence)
             time.sleep(_POLL)
 
     def not_ready(self) -> str:

@@ -5,6 +5,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -40,6 +41,34 @@ def stack_of(stack_file: Path) -> Stack:
     """With a host and a home of its own."""
     place = stack_file.parent
     return Stack(choice_of(str(stack_file)), LocalHost(state=place / "state"), place / "home", StackOptions())
+
+
+def test_a_start_that_is_at_work_may_take_longer_than_the_limit(stack_file: Path) -> None:
+    """A busy machine makes a start long; one that does nothing any more is not waited for."""
+    busy = "import time\nend = time.process_time() + 2.0\nwhile time.process_time() < end: pass\n"
+    stack_file.with_name("app.py").write_text(APPLICATION.replace("HTTPServer((", f"{busy}HTTPServer(("))
+    stack_file.write_text(stack_file.read_text().replace(", within: 10s", ""))
+    stack = stack_of(stack_file)
+    stack.options = replace(stack.options, ready_timeout=1.5)
+    try:
+        stack.up({}, stack_file.parent / "trial")
+    finally:
+        stack.down()
+    idle = APPLICATION.replace("HTTPServer((", "import time\ntime.sleep(60)\nHTTPServer((")
+    stack_file.with_name("app.py").write_text(idle)
+    with pytest.raises(TrialFailure, match=r"not ready after .* s \(nothing listens there yet\)"):
+        stack.up({}, stack_file.parent / "trial")
+    stack.down()
+
+
+def test_one_that_may_not_write_beside_itself_is_told_how_it_may(stack_file: Path) -> None:
+    fails = FAILS.replace('"three"', '"error: Read-only file system", "\\tat shop.Main(Main.java:1)"')
+    stack_file.with_name("app.py").write_text(APPLICATION.replace("HTTPServer((", f"{fails}HTTPServer(("))
+    text = stack_file.read_text().replace("app.py,", "app.py, --fail,").replace("directory: data\n", "")
+    stack_file.write_text(text)
+    with pytest.raises(TrialFailure) as caught:
+        stack_of(stack_file).up({}, stack_file.parent / "trial")
+    assert "last words: one | two | error: Read-only file system; it writes beside itself" in str(caught.value)
 
 
 def test_one_that_ends_is_told_of_with_the_line_of_its_command_and_its_last_words(stack_file: Path) -> None:

@@ -621,6 +621,24 @@ def test_properties_of_a_quarkus_application_are_knobs(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match="it is no fast-jar of Quarkus"):
         quarkus.catalogue(Path((tmp_path / "quarkus-run.jar").rename(tmp_path / "other" / "quarkus-run.jar")))
+    (tmp_path / "other" / "lib").mkdir()
+    with zipfile.ZipFile(tmp_path / "other" / "lib" / "io.quarkus.quarkus-core-3.1.jar", "w"):
+        pass
+    with pytest.raises(UsageError, match="its release of Quarkus brings no list of its properties"):
+        quarkus.catalogue(tmp_path / "other" / "quarkus-run.jar")
+
+
+def test_the_catalogue_of_a_start_script_is_that_of_the_jar_it_names(tmp_path: Path) -> None:
+    quarkus_app(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "start.sh").touch(mode=0o755)
+    path = tmp_path / "script.stack.yaml"
+    path.write_text(
+        "stack: script\ncommand: [bin/start.sh, --port, '${port}', '${jvm}']\n"
+        "artifact: quarkus-run.jar\ncatalogue: quarkus\n"
+    )
+    names = {knob.name for knob in server_of(choice_of(str(path))).knobs()}
+    assert "app.quarkus.datasource.jdbc.max-size" in names
 
 
 def test_levels_of_quarkus_are_options_of_the_jvm(tmp_path: Path) -> None:

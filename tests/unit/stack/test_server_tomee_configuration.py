@@ -178,6 +178,9 @@ class FakeServer:
     def pids(self) -> list[int]:
         return []
 
+    def cpu_seconds(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
 
 class FakeHostThatLogs(LocalHost):
     """Starts a process whose log is there at once."""
