@@ -275,7 +275,7 @@ class JavaServer(Changing[ServiceContext]):
                 deadline += timeout / _CHECKS
                 if deadline > last or spent - before < _AT_WORK * timeout / _CHECKS:
                     seconds = time.monotonic() - self._started if self.longest_start > 1 else timeout
-                    raise self._late(f"was not ready after {seconds:.3g} s ({ready})", evidence)
+                    raise self._late(f"was not ready after {round(seconds, 1):g} s ({ready})", evidence)
             time.sleep(_POLL)
 
     def not_ready(self) -> str:
