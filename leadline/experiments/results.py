@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
 from leadline.conclude.explanation import Stacks, Statements
@@ -14,7 +12,7 @@ from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.observe.profile import CPU_SAMPLES, SAMPLES, WAITS
 from leadline.observe.table import read_series
-from leadline.observe.window import Recorded
+from leadline.observe.window import Recorded, pauses_of
 from leadline.trial.slotmeasure import slots_of
 
 
@@ -39,7 +37,7 @@ def profiles_of(
         table = read_series(path, pl.col("metric").is_in(metrics))
         waits = table.filter(pl.col("metric").is_in(list(WAITS)))
         table = table.filter(~pl.col("metric").is_in(list(WAITS)))
-        pauses = _pauses(path.with_name("gc.parquet")) if waits.height else []
+        pauses = [(begin, end) for begin, end in (1e3 * pauses_of(path.parent)).T] if waits.height else []
         cpu_time &= SAMPLES not in set(table["metric"])
         windows: dict[int | None, tuple[tuple[float, float], ...]] = {
             slot.index: ((slot.measured_from, slot.measured_until),)
@@ -64,11 +62,3 @@ def profiles_of(
             if (trial.id, slot) in profiles and (of_place := recorded.statements(spans)):
                 statements[trial.id, slot] = of_place
     return profiles, cpu_time, served, statements
-
-
-def _pauses(path: Path) -> list[tuple[float, float]]:
-    """Begin and end of the collector's pauses, unix ms."""
-    if not path.exists():
-        return []
-    rows = read_series(path, pl.col("metric") == "gc.pause").select(pl.col("time_ns") / 1e6, "value").rows()
-    return [(end - ms, end) for end, ms in rows]

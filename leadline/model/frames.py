@@ -84,7 +84,7 @@ def is_measured(frame: str) -> bool:
 # Parts of a response time.
 DRIVING, THREAD_WAIT, CONNECTION_WAIT = "in the load driver", "waiting for a thread", "waiting for a connection"
 DATABASE_WAIT, LOCK_WAIT, SLEEP = "waiting for the database", "waiting for a lock", "asleep or parked"
-OTHER_WAIT, PAUSED, DELAYED = "waiting for another service", "paused by the collector", "runnable without a CPU"
+OTHER_WAIT, PAUSED, DELAYED = "waiting for another service", "paused at a safepoint", "runnable without a CPU"
 CODE, OUTSIDE = "server code", "network and what is not recorded"
 PARTS = (
     *(CODE, DELAYED, PAUSED, CONNECTION_WAIT, DATABASE_WAIT, LOCK_WAIT, SLEEP, OTHER_WAIT),

@@ -91,7 +91,7 @@ RESPONSES: Mapping[str, ResponseKind] = {
         ResponseKind("connection_wait", "ms", False, "mean time that a transaction waits for a connection of a pool"),
         ResponseKind("statement_time", "ms", False, "mean time that PostgreSQL executes statements of a transaction"),
         ResponseKind("run_delay", "ms", False, "mean time that its thread in the server is runnable without a CPU"),
-        ResponseKind("pause_wait", "ms", False, "mean time that a transaction waits for the end of collection pauses"),
+        ResponseKind("pause_wait", "ms", False, "mean time that a transaction waits for the end of pauses of the JVM"),
         ResponseKind("completion_mean", "ms", False, "mean time from an order's acceptance by the queue to its effect"),
         ResponseKind("completion_p50", "ms", False, "median time from an order's acceptance to its effect"),
         ResponseKind("completion_p90", "ms", False, "90th percentile of the time from acceptance to effect"),

@@ -302,7 +302,7 @@ def waits(recorded: Recorded, windows: Windows, throughput: float, mean: float) 
     if known := [(use.share * length, length) for use, length in uses if use is not None]:
         shares["run_delay"] = sum(share for share, _ in known) / sum(length for _, length in known)
     by_name = {name: 1e3 * value / throughput for name, value in shares.items() if value is not None}
-    pauses = [pause for window in windows if (pause := _pauses(recorded.series_dir, *window)) is not None]
+    pauses = [pause for window in windows if (pause := _pauses(recorded.series_dir, *window, stops=True)) is not None]
     if len(pauses) == len(windows):  # of those in flight when one begins, and of those that come while it lasts
         by_name["pause_wait"] = (
             sum(mean * float(pause.sum()) + 500 * float(pause @ pause) for pause in pauses) / seconds
@@ -369,14 +369,23 @@ def waiting_to_compile(recorded: Recorded, from_s: float, until_s: float) -> tup
     return (float((inside > 0).mean()), float(inside.mean())) if len(inside) else None
 
 
-def _pauses(series_dir: Path, from_s: float, until_s: float) -> NDArray[np.float64] | None:
+def pauses_of(series_dir: Path, stops: bool = True) -> NDArray[np.float64]:
+    """Begin and end (2, n) of pauses of all threads, unix seconds: ``stops`` of the JVM, each from the request of its
+    safepoint on, where the log has them, else of the collector.
+    """
+    rows = series(series_dir, "gc", "safepoint") if stops else pl.DataFrame()
+    if not rows.height:
+        rows = series(series_dir, "gc", "gc.pause")
+    ends = rows["time_ns"].to_numpy() / 1e9  # a pause is logged when it ends
+    return np.stack([ends - rows["value"].to_numpy() / 1e3, ends])
+
+
+def _pauses(series_dir: Path, from_s: float, until_s: float, stops: bool = False) -> NDArray[np.float64] | None:
     """Seconds of each pause in a window, one that straddles an end counted in part; None when there is no log."""
     _check(from_s, until_s)
     if not (series_dir / "gc.parquet").exists():
         return None
-    rows = series(series_dir, "gc", "gc.pause")
-    ends = rows["time_ns"].to_numpy() / 1e9  # a pause is logged when it ends
-    begins = ends - rows["value"].to_numpy() / 1e3
+    begins, ends = pauses_of(series_dir, stops)
     inside = np.minimum(ends, until_s) - np.maximum(begins, from_s)
     return np.asarray(np.maximum(inside, 0.0))
 

@@ -17,6 +17,7 @@ from leadline.observe.window import (
     gc_share,
     mean_between,
     modes_and_memory,
+    pauses_of,
     services_cpu,
     waiting_to_compile,
     waits,
@@ -55,6 +56,21 @@ def test_cpu_between_two_samples_is_taken_as_even(series_dir: Path) -> None:
     other = CpuLines(series_dir).between("database", 100, 103)
     assert other is not None
     assert other.seconds == pytest.approx(0.3)
+
+
+def test_pauses_for_other_operations_than_collections_are_waited_for(tmp_path: Path) -> None:
+    table = TallTable()
+    for second, ms in ((101, 100.0), (102, 50.0)):
+        table.add(second * 10**9, "gc.pause", "Young", ms)
+    for second, ms in ((101, 104.0), (102, 52.0), (103, 300.0)):
+        table.add(second * 10**9, "safepoint", "G1CollectForAllocation" if second < 103 else "ThreadDump", ms)
+    table.write(tmp_path / "gc.parquet")
+    wait = waits(Recorded(tmp_path), [(100, 104)], 50.0, 8.0)["pause_wait"]
+    assert wait == pytest.approx((8 * 0.456 + 500 * (0.104**2 + 0.052**2 + 0.3**2)) / 4)
+    assert pauses_of(tmp_path, stops=False).T.tolist() == [
+        pytest.approx([100.9, 101.0]),
+        pytest.approx([101.95, 102.0]),
+    ]
 
 
 def test_a_window_that_is_covered_in_part(series_dir: Path) -> None:
