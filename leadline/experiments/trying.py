@@ -1,11 +1,16 @@
-"""A ready-made first study of an application: what is started, what loads it, which settings are screened."""
+"""A ready-made first study of an application: what is started, what loads it, which settings are screened.
+
+It is started once or twice before: what cannot be read back, set or started is left out, each with a line.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,11 +30,12 @@ from leadline.load.driver import DriverRun
 from leadline.load.result import read_summary
 from leadline.load.scenario import sent_variables
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
-from leadline.model.knob import ApplyCost, Catalogue
+from leadline.model.knob import ApplyCost, Catalogue, Knob, Level
 from leadline.model.ownstack import OwnFile
 from leadline.model.study import StackChoice
 from leadline.model.units import parse_duration
 from leadline.model.workload import Workload
+from leadline.model.yamltext import load_yaml
 from leadline.places.testbed import LocalTestbed
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
@@ -48,6 +54,7 @@ _FEWEST = 2  # factors of a screening design
 # replicates and seconds of load, the best that fits into the budget is taken
 _SIZES = ((3, 30), (2, 30), (2, 20), (2, 12), (1, 30), (1, 20), (1, 12), (1, 6))
 _FULL_SCREENINGS = (7, 3)  # factors that fill 8 and 4 runs: where all do not fit into the budget, the first of them
+_FEW_SIZES = ((2, 20), (2, 6))  # of a design that changes one setting at a time, of at most three
 _LIVE_SIZES = ((4, 120), (3, 120), (2, 120), (2, 60), (1, 60))
 _VIRTUAL = "app.spring.threads.virtual.enabled"
 # Settings by the knobs that are there: the first level is the baseline. A small budget drops the last of them.
@@ -70,9 +77,22 @@ NEEDS = {
     "app.server.tomcat.threads.max": "tomcat-embed-core",
     "app.spring.jpa.open-in-view": "spring-orm",
 }
+# Settings that fail or have no effect below the level of another.
+ABOVE = {
+    "app.quarkus.datasource.jdbc.max-size": ("min-size", "initial-size"),
+    "app.quarkus.thread-pool.max-threads": ("core-threads",),
+    "app.server.tomcat.threads.max": ("min-spare",),
+}
+# Words of a command that set one of them already, beside the names of flags and properties.
+_WORDS = {
+    "jvm.heap": r"-Xm[sx].+|-XX:(Max|Initial|Min)(HeapSize|RAMPercentage)=.+",
+    "jvm.collector": r"-XX:\+Use\w+GC",
+    "jvm.pre_touch": r"-XX:[+-]AlwaysPreTouch",
+}
 _VIRTUAL_SINCE = 21
-_SLOW, _LONGER = 30.0, 4.0  # seconds of a start from which on its limit is so many times as long
-_OF_STARTS = 1.5  # starts that a trial takes beside its load: the start, the reset and the end
+_LEAST, _LONGER = 60.0, 4.0  # seconds of a start's limit, and how many times the first start, where that is more
+_CHECKING, _MOST_CHECKING = 0.1, 0.25  # shares of what is left of a budget: two starts to check levels; all of them
+_OF_STARTS, _BESIDE = 1.5, 8.0  # starts that a trial takes beside its load, and seconds: reset, audits, the end
 
 
 @dataclass(frozen=True)
@@ -85,6 +105,20 @@ class Attempt:
     planned: Planned
 
 
+class NotKnownError(LeadlineError):
+    """No answer within the budget: what is in the way, and what to do."""
+
+
+@dataclass(frozen=True)
+class _Budget:
+    text: str
+    seconds: float
+    began: float = field(default_factory=lambda: time.monotonic())
+
+    def left(self) -> float:
+        return self.seconds + self.began - time.monotonic()
+
+
 @dataclass
 class _Files:
     """Beside the current directory: what is written, by the name of the application."""
@@ -92,7 +126,12 @@ class _Files:
     name: str
     notes: list[str] = field(default_factory=list)
     start: float = 0.0  # seconds of the first start; 0: there was none
-    unread: list[str] = field(default_factory=list)  # settings that it does not tell
+    dropped: set[str] = field(default_factory=set)  # settings that are not tried
+    levels: dict[str, str] = field(default_factory=dict)  # in place of those that its other settings do not allow
+
+    def drop(self, name: str, why: str) -> None:
+        self.dropped.add(name)
+        self.notes.append(f"{name} is left out: {why}")
 
     def path(self, ending: str) -> Path:
         return Path(f"{self.name}.{ending}").absolute()
@@ -112,7 +151,7 @@ def prepare(
     none is given, and a study that screens the settings that matter to this kind of application within ``budget``.
     ``on_plan`` hears the outcome. With ``dry_run`` nothing is started or kept.
 
-    Raises UsageError, LeadlineError.
+    Raises UsageError, LeadlineError, NotKnownError once it was started.
     """
     try:
         seconds = parse_duration(budget)
@@ -121,7 +160,7 @@ def prepare(
     with Scratch() as scratch:  # of a dry run: the stack file that would be written
         kept_scratch = scratch if dry_run else None
         own_file, files = _own(target, kept_scratch)
-        attempt = _prepared(own_file, files, scenario, (budget, seconds), lab, message, kept_scratch)
+        attempt = _prepared(own_file, files, scenario, _Budget(budget, seconds), lab, message, kept_scratch)
         on_plan(attempt)
         return attempt
 
@@ -130,7 +169,7 @@ def _prepared(
     own: OwnFile,
     files: _Files,
     scenario: Path | None,
-    budget: tuple[str, float],
+    budget: _Budget,
     lab: Path,
     message: Callable[[str], None],
     scratch: Path | None,
@@ -138,23 +177,39 @@ def _prepared(
     choice = StackChoice.model_validate({"own": own.model_dump(mode="json", exclude_unset=True)})
     load = scenario or (Path(own.file).parent / own.content.scenario if own.content.scenario else None)
     made = files.path("jsa") if _can_archive(choice) else None
+    for name in factors_of(own, choice, None):
+        if word := _set_by(own, name):
+            files.drop(name, f"the command sets it ({word})")
     if scratch is not None:
         files.notes += [] if load else [f"the load will come from the OpenAPI description of {own.content.stack}"]
         load = load or _placeholder(scratch, own)
-    elif load is None or (made is not None and not made.exists()):
+    else:
         with Scratch() as place:  # what cannot be planned is told before anything starts
             _study(own, choice, load or _placeholder(place, own), made, budget, lab, files)
-        load = _first_start(own, choice, load, files, made, lab, message)
+        load = _first_start(own, choice, load, files, made, lab, message, budget)
     archive = made if made is not None and (scratch is not None or made.exists()) else None
-    text, file, planned, dropped = _study(own, choice, load, archive, budget, lab, files)
+    try:
+        text, file, planned, dropped = _study(own, choice, load, archive, budget, lab, files, timed=scratch is None)
+    except NotKnownError:
+        for note in files.notes:
+            message(note)
+        raise
     if dropped:
-        files.notes.append(f"left out, as they do not fit into {budget[0]}: {', '.join(dropped)}")
+        files.notes.append(f"left out, as they do not fit into {budget.text}: {', '.join(dropped)}")
     path = files.path("try.study.yaml")
     if scratch is None:
         write_private(path, text)
         path.chmod(0o644)
         files.notes.append(f"wrote {path.name}: edit it and run it again by leadline run {path.name}")
     return Attempt(path, tuple(files.notes), file, planned)
+
+
+def _set_by(own: OwnFile, name: str) -> str:
+    """The word of the command that sets a setting already; empty for none. A second one would not replace it."""
+    plain = re.escape(name.removeprefix("app.").removeprefix("jvm.flag."))
+    pattern = _WORDS.get(name, rf"(--|-D){plain}=.*" if name.startswith("app.") else rf"-XX:[+-]?{plain}(=.*)?")
+    words = [*own.content.words, *own.content.environment.get("JAVA_TOOL_OPTIONS", "").split()]
+    return next((word for word in words if re.fullmatch(pattern, word)), "")
 
 
 def _own(target: Path, scratch: Path | None) -> tuple[OwnFile, _Files]:
@@ -205,46 +260,119 @@ def _first_start(
     archive: Path | None,
     lab: Path,
     message: Callable[[str], None],
+    budget: _Budget | None = None,
 ) -> Path:
-    """Start it once: a scenario from its description, where ``load`` is None, and an archive of its classes."""
+    """Start it once: a scenario from its description, where ``load`` is None, an archive of its classes, and which
+    settings it tells; once more, where ``budget`` has room, with their other levels.
+    """
     if load is None and own.content.database.kind == "keep":
         problem = "its data are never put back, so nothing is written by guess"
         raise UsageError(f"{own.file}: {problem}: name what loads it by --scenario")
     lab.mkdir(parents=True, exist_ok=True)
     host = LocalHost()
+    limit = StackOptions.ready_timeout if budget is None else max(_LEAST, budget.left() / 2)
     with host.lease():
         require_none_running(lab, host)
-        stack = Stack(choice, host, services_of(lab) / f"try-{files.name}", StackOptions(observe=False))
+        options = StackOptions(observe=False, ready_timeout=limit)
+        stack = Stack(choice, host, services_of(lab) / f"try-{files.name}", options)
         directory = lab / "try" / f"{files.name}-{int(time.time())}"
         try:
             stack.provision(message)
             stack.prepare_data(message)
             stack.reset_data(directory)
             message(f"starting {files.name} once")
-            seconds = stack.up({ARCHIVE_OPTION: _ARCHIVE_MADE} if archive else {}, directory)
-            files.notes.append(f"it is up after {seconds:.1f} s")
-            files.start = seconds
-            of_stack = {knob.name for knob in stack_catalogue(choice)}
-            for name in of_stack & factors_of(own, choice, None).keys():
-                try:
-                    stack.read_back(name)
-                except LookupError as error:
-                    files.unread.append(name)
-                    files.notes.append(f"{name} is left out: it cannot be read back ({error})")
+            files.start = stack.up({ARCHIVE_OPTION: _ARCHIVE_MADE} if archive else {}, directory)
+            files.notes.append(f"it is up after {files.start:.1f} s")
+            if budget is not None:
+                _read_settings(stack, choice, factors_of(own, choice, None), files)
             if load is None:
                 load = _scenario(stack, files, directory, host)
         except TrialFailure as failure:
+            if budget is not None and budget.left() < limit * 1.1:  # it used up its share of the budget
+                problem = f"it is not up within {limit:.0f} s, half of --budget {budget.text}"
+                raise NotKnownError(f"not known: {problem} ({failure}); give it more, as --budget 1h") from failure
             raise LeadlineError(str(failure)) from failure
         finally:
             try:
                 stack.down()
             finally:
                 host.restore()
-    work = stack.homes()[-1] / _ARCHIVE_MADE
-    if archive is not None and work.is_file():
-        shutil.copyfile(work, archive)
-        files.notes.append(f"wrote {archive.name}: its classes, for a start without loading them anew")
+        work = stack.homes()[-1] / _ARCHIVE_MADE
+        if archive is not None and work.is_file():
+            shutil.copyfile(work, archive)
+            files.notes.append(f"wrote {archive.name}: its classes, for a start without loading them anew")
+        if budget is not None and own.content.managed and 2 * files.start < _CHECKING * budget.left():
+            message(f"starting {files.name} with other levels")
+            factors = factors_of(own, choice, archive if archive and archive.exists() else None)
+            _check_levels(stack, choice, factors, files, directory, budget.left() * _MOST_CHECKING)
     return load
+
+
+def _read_settings(stack: Stack, choice: StackChoice, factors: Mapping[str, str], files: _Files) -> None:
+    """Leave out what the running application does not tell; raise levels to those of others that they must not pass."""
+    of_stack = {knob.name: knob for knob in stack_catalogue(choice)}
+    for name in [name for name in factors if name in of_stack and name not in files.dropped]:
+        try:
+            stack.read_back(name)
+        except LookupError as error:
+            files.drop(name, f"it cannot be read back ({error})")
+            continue
+        levels = _levels(of_stack[name], factors[name])
+        for partner in (f"{name.rpartition('.')[0]}.{last}" for last in ABOVE.get(name, ())):
+            with suppress(LookupError):
+                least = stack.read_back(partner)
+                if isinstance(least, int) and any(isinstance(level, int) and level < least for level in levels):
+                    levels = [max(int(level), least) for level in levels]
+                    files.levels[name] = f"[{', '.join(map(str, levels))}]"
+                    if levels[0] == levels[1]:
+                        files.drop(name, f"{partner} is {least}, and its levels must not be below")
+                    else:
+                        files.notes.append(f"{name} is {levels[0]} or {levels[1]}, as {partner} is {least}")
+
+
+def _check_levels(
+    stack: Stack, choice: StackChoice, factors: Mapping[str, str], files: _Files, directory: Path, most: float
+) -> None:
+    """Start it with the second level of every setting, which drops what is not in force then; where it does not start,
+    of halves of them until it is clear which level is to blame, for at most so many seconds.
+    """
+    of_stack = {knob.name: knob for knob in stack_catalogue(choice)}
+    names = [name for name in factors if name in of_stack and name not in files.dropped]
+    second = {name: _levels(of_stack[name], files.levels.get(name, factors[name]))[-1] for name in names}
+    ends = time.monotonic() + most
+    groups = [names]
+    while groups:
+        group = groups.pop(0)
+        if not group:
+            continue
+        if time.monotonic() > ends:
+            for name in group:
+                files.drop(name, "the application does not start with this and others, and there is no time to look")
+            continue
+        try:
+            stack.reset_data(directory)
+            stack.up({name: second[name] for name in group}, directory)
+            for name in group:
+                try:
+                    level = of_stack[name].format(stack.read_back(name))
+                except LookupError as error:
+                    files.drop(name, f"it cannot be read back ({error})")
+                    continue
+                if level != (wanted := of_stack[name].format(second[name])):
+                    files.drop(name, f"{wanted} was set, and {level} is in force")
+        except (TrialFailure, UsageError) as failure:
+            if len(group) == 1:
+                why = str(failure).splitlines()[0]
+                files.drop(group[0], f"it does not start with {of_stack[group[0]].format(second[group[0]])} ({why})")
+            else:
+                groups += [group[: len(group) // 2], group[len(group) // 2 :]]
+        finally:
+            stack.down()
+
+
+def _levels(knob: Knob, text: str) -> list[Level]:
+    """Of a factor as the study file has it."""
+    return [knob.parse(level) for level in load_yaml(text, knob.name, typ="safe")]
 
 
 def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
@@ -310,32 +438,48 @@ def _study(
     choice: StackChoice,
     load: Path,
     archive: Path | None,
-    budget: tuple[str, float],
+    budget: _Budget,
     lab: Path,
     files: _Files,
+    *,
+    timed: bool = True,
 ) -> tuple[str, StudyFile, Planned, list[str]]:
-    """The largest of the sizes that fits into the budget (as it is written, and in seconds), with the settings that it
-    leaves out. Raises UsageError.
+    """The largest of the sizes that fits into what is left of the budget, with the settings that it leaves out. Where
+    starts are too slow for any, one start whose live settings change. ``timed``: the start counts as it was, else as
+    usual. Raises UsageError, NotKnownError after a start.
     """
-    factors = {name: levels for name, levels in factors_of(own, choice, archive).items() if name not in files.unread}
+    allowed, left = factors_of(own, choice, archive), budget.left() if files.start else budget.seconds
+    factors = {name: files.levels.get(name, allowed[name]) for name in allowed if name not in files.dropped}
     if len(factors) < _FEWEST and own.content.restart is None and own.content.attach is not None:
         raise UsageError(f"{own.file}: it has {len(factors)} live knobs to try; a `restart` command would give more")
+    if not factors:
+        raise NotKnownError(f"not known: no setting is left to try; {own.file} can declare `knobs` of its own")
     live = own.content.attach is not None and own.content.restart is None
-    fewer = () if live else tuple(number for number in _FULL_SCREENINGS if number < len(factors))
-    number, needed = len(factors), 0.0
-    for number in (len(factors), *fewer):
-        chosen_factors = dict(list(factors.items())[:number])
-        for size in _LIVE_SIZES if live else _SIZES:
-            text = _text(own, load, chosen_factors, size, budget[0], live)
-            if files.start > _SLOW:  # it may take longer beside other work, and with other levels
-                text += f"ready_timeout: {round(_LONGER * files.start)}s\n"
+    live_names = {knob.name for knob in stack_catalogue(choice) if knob.apply_cost is ApplyCost.LIVE}
+    while_it_runs = [name for name in factors if name in live_names]
+    screenings = [len(factors), *(number for number in _FULL_SCREENINGS if number < len(factors))]
+    ways = [(list(factors)[:number], "screening") for number in screenings if not live]
+    ways += [(list(factors)[:number], "few") for number in (3, 2, 1) if number <= len(factors) and not live]
+    ways += [(while_it_runs, "slots")] if while_it_runs and (live or files.start) else []
+    needed = math.inf
+    for names, kind in ways:
+        for size in {"screening": _SIZES, "few": _FEW_SIZES, "slots": _LIVE_SIZES}[kind]:
+            chosen_factors = {name: factors[name] for name in names}
+            text = _text(own, load, chosen_factors, size, budget.text if not files.start else f"{left:.0f}s", kind)
+            if files.start:  # it may take longer beside other work, and with other levels
+                text += f"ready_timeout: {round(max(_LEAST, _LONGER * files.start))}s\n"
             parsed = parse_study(text, "the study that was written")
             planned = LocalTestbed(lab).plan(parsed)
-            overhead = max(subject_of(parsed.study).first_overhead(), _OF_STARTS * files.start)
-            needed = cost(parsed.study, planned.plan, overhead)
-            if needed <= budget[1]:
-                return text, parsed, planned, list(factors)[number:]
-    raise UsageError(f"--budget {budget[0]}: the smallest screening of {number} settings takes {needed / 60:.0f} min")
+            overhead = _OF_STARTS * files.start + _BESIDE if timed else subject_of(parsed.study).first_overhead()
+            seconds = cost(parsed.study, planned.plan, overhead)
+            if seconds <= left:
+                return text, parsed, planned, [name for name in factors if name not in names]
+            needed = min(needed, seconds)
+    if files.start:
+        why = f"a start takes {files.start:.0f} s, so the smallest study takes {needed / 60:.1f} min"
+        total = math.ceil((budget.seconds - left + needed) / 60) + 1
+        raise NotKnownError(f"not known: {why} of the {left / 60:.1f} that are left; write --budget {total}m")
+    raise UsageError(f"--budget {budget.text}: the smallest study takes {needed / 60:.1f} min")
 
 
 def _placeholder(scratch: Path, own: OwnFile) -> Path:
@@ -388,12 +532,15 @@ def _heap_mib(memory: int) -> int:
 
 
 def _text(
-    own: OwnFile, scenario: Path, factors: Mapping[str, str], size: tuple[int, int], budget: str, live: bool
+    own: OwnFile, scenario: Path, factors: Mapping[str, str], size: tuple[int, int], budget: str, kind: str
 ) -> str:
     replicates, steady = size
-    kind = f"{{ replicates: {replicates}, switchback: {{ slot: 5s }} }}"
-    screening = f"{{ kind: plackett-burman, replicates: {replicates} }}"
-    responses = ["throughput", "p50", "p99", *([] if live else ["cpu_per_transaction", "startup"])]
+    design = {
+        "screening": f"{{ kind: plackett-burman, replicates: {replicates} }}",
+        "few": f"{{ replicates: {replicates}, sentinels: null }}",
+        "slots": f"{{ replicates: {replicates}, switchback: {{ slot: 5s }} }}",
+    }[kind]
+    responses = ["throughput", "p50", "p99", *([] if kind == "slots" else ["cpu_per_transaction", "startup"])]
     lines = [
         f"study: {own.content.stack}-try",
         f"question: Which of these settings matter to {own.content.stack}?",
@@ -401,7 +548,7 @@ def _text(
         f"workload: {{ scenario: {scenario}, users: {8 * here.cpus()}, ramp_up: 10s, steady: {steady}s }}",
         "factors:",
         *(f"  {name}: {levels}" for name, levels in factors.items()),
-        f"design: {kind if live else screening}",
+        f"design: {design}",
         f"responses: [{', '.join(responses)}]",
         f"budget: {budget}",
     ]

@@ -272,7 +272,7 @@ class StudyRun:
                 self.watcher.message(f"again without it: {runner.breaking[-1].why}")
                 continue
             broken += FailureClass.INFRASTRUCTURE in classes
-            if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS:
+            if FailureClass.INFRASTRUCTURE not in classes or broken == ATTEMPTS or clock.exhausted(0):
                 return failures
             message = classes[FailureClass.INFRASTRUCTURE]
             self.watcher.message(f"attempt {attempt} failed as infrastructure, trying again: {message}")
@@ -336,8 +336,8 @@ class Clock:
         return trials * self._load + (trials - prepared) * rest
 
     def exhausted(self, trials: int) -> bool:
-        """Whether so many more trials would pass the budget; the first always run."""
-        if self._budget is None or not self._trials:
+        """Whether so many more trials would pass the budget; the first always run. Of 0: whether it has passed."""
+        if self._budget is None or (trials and not self._trials):
             return False
         return self._elapsed() - self._begun + self.left(trials) > self._budget
 

@@ -12,8 +12,9 @@ from leadline.api.studies import Study
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import JsonOption, LabOption
-from leadline.cli.output import console, errors, say
-from leadline.experiments.trying import Attempt, prepare
+from leadline.cli.output import console, errors, print_answer, print_json, say
+from leadline.experiments.trying import Attempt, NotKnownError, prepare
+from leadline.model.judgement import NO_ANSWER_CODE
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +41,13 @@ def try_(
         if dry_run:
             print_plan(attempt.file, attempt.planned, json, lab)
 
-    attempt = prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
+    try:
+        attempt = prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
+    except NotKnownError as error:
+        if json:
+            print_json({"answer": str(error), "answered": False})
+        else:
+            print_answer(str(error))
+        raise typer.Exit(NO_ANSWER_CODE) from None
     if not dry_run:
         execute(Study.read(attempt.study), lab, json=json)

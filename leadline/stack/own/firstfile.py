@@ -81,10 +81,10 @@ def _spring_boot(found: Artifact, word: str, properties: Properties, profile: st
         base = properties.text("management.endpoints.web.base-path") or "/actuator"
         below = properties.text("management.server.base-path") if managed else prefix
         path = _joined(below, base, properties.text("management.endpoints.web.path-mapping.health") or "health")
-        lines += [f"ready: {{ path: {path}, {_PORT if managed else ''}says: {{ status: UP }}, within: 2m }}"]
+        lines += [f"ready: {{ path: {path}, {_PORT if managed else ''}says: {{ status: UP }} }}"]
     else:
         path = _joined(prefix, "/")
-        lines += [f"ready: {{ path: {path}, status: 200, within: 2m }}  # a path that answers 200 once it is up"]
+        lines += [f"ready: {{ path: {path}, status: 200 }}  # a path that answers 200 once it is up"]
     return lines + _spring_data(found, properties)
 
 
@@ -140,8 +140,8 @@ def _quarkus(found: Artifact, word: str, properties: Properties, profile: str | 
         health = properties.text("quarkus.smallrye-health.root-path") or "health"
         below = "" if managed or root.startswith("/") else prefix  # a path with / begins at the server
         path = _joined(below, *(["/"] if health.startswith("/") else [root or "q"]), health, "ready")
-        port = (_PORT if managed else "") + "says: { status: UP }, "
-    lines.append(f"ready: {{ path: {path}, {port}within: 2m }}")
+        port = f", {_PORT if managed else ''}says: {{ status: UP }}"
+    lines.append(f"ready: {{ path: {path}{port} }}")
     kind, url = properties.text("quarkus.datasource.db-kind"), properties.text("quarkus.datasource.jdbc.url")
     if url:
         name = "quarkus.datasource.jdbc.url"
@@ -271,7 +271,7 @@ def _war(found: Artifact, name: str, word: str, server: str) -> list[str]:
         f"server: {server}",
         f"context_root: /{found.file.stem}",
         "# server_config: DIRECTORY  # your own configuration of the server; without it leadline's is used",
-        "ready: { path: /, status: 200, within: 2m }  # a path that answers 200 once it is up",
+        "ready: { path: /, status: 200 }  # a path that answers 200 once it is up",
     ]
     if found.data_source:
         lines += [
