@@ -22,7 +22,7 @@ from leadline.model.ownparts import PREFIX
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import Words, beside, full, line_of
+from leadline.stack.own.words import Words, beside, full, joined, line_of
 from leadline.stack.servers import jvm
 
 _POLL = 0.1
@@ -126,8 +126,8 @@ class AttachedServer(CommandServer):
         return {
             "port": str(self._spec.fixed_port),
             "folder": str(Path(self._own.file).parent),
-            "jvm": shlex.join(options),
-            "args": shlex.join(arguments),
+            "jvm": joined(options),
+            "args": joined(arguments),
             "environment": "\n".join([*environment, *self._given("environment")]),
         }
 

@@ -28,7 +28,7 @@ from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.own.parameters import database_words
 from leadline.stack.own.server import CommandServer
-from leadline.stack.own.words import Words, beside, full, line_of
+from leadline.stack.own.words import Words, beside, full, joined, line_of
 from leadline.stack.servers.files import LogEvidence
 
 _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
@@ -139,7 +139,7 @@ class ComposeServer(CommandServer):
 
     def _environment(self, context: ServiceContext) -> dict[str, str]:
         """Variables of the service, which its compose file may also name as ``${NAME}``."""
-        options = shlex.join([*self._options(context), *self._assigned("--", "-D")])
+        options = joined([*self._options(context), *self._assigned("--", "-D")])
         values = {
             **self.named_ports(),
             "address": context.http_address,

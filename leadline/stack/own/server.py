@@ -21,7 +21,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import quarkus, spring
 from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value
-from leadline.stack.own.words import Words, artifact, beside, full, line_of
+from leadline.stack.own.words import Words, artifact, beside, full, joined, line_of
 from leadline.stack.servers import jvm
 from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
@@ -123,8 +123,8 @@ class CommandServer(Parameters):
             "folder": str(Path(self._own.file).parent),
             "directory": str(context.directory),
             "java": str(java or "java"),
-            "jvm": shlex.join(options),
-            "args": shlex.join(arguments),
+            "jvm": joined(options),
+            "args": joined(arguments),
             **database_words(context),
         }
         words: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from leadline.model.errors import UsageError
 from leadline.model.ownstack import SECRETIVE, OwnFile
 
 _LONGEST = 1 << 16  # bytes of a secret's file
+_UNQUOTED = re.compile(r"[\w@%+=:,./*-]+", re.ASCII)
 _ARCHIVES = (".jar", ".war", ".ear")
 
 
@@ -110,6 +112,13 @@ def full(own: OwnFile, words: Sequence[str], directory: Path | None = None) -> l
         plain = "${" not in word and not there and not word.startswith("-") and path.is_file()
         words_.append(str(path) if plain else word)
     return words_
+
+
+def joined(options: Sequence[str]) -> str:
+    """Options as one text. Start scripts split it at blanks and keep its quotes (``$JAVA_OPTS``), so there are none
+    around what a shell takes as it is: the asterisk of ``-Xlog:gc*`` fits no file.
+    """
+    return " ".join(option if _UNQUOTED.fullmatch(option) else shlex.quote(option) for option in options)
 
 
 def artifact(own: OwnFile) -> Path:

@@ -1,6 +1,7 @@
 """Stack files: what they are refused for, and an application of one's own that is started, varied and audited."""
 
 import json
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from leadline.stack.deployment import DataSource, Deployment
 from leadline.stack.options import StackOptions
 from leadline.stack.own import quarkus, spring
 from leadline.stack.own.server import CommandServer
+from leadline.stack.own.words import joined
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 
 ROOT = Path(__file__).parents[3]
@@ -626,6 +628,17 @@ def test_properties_of_a_quarkus_application_are_knobs(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="its release of Quarkus brings no list of its properties"):
         quarkus.catalogue(tmp_path / "other" / "quarkus-run.jar")
+
+
+def test_options_for_a_start_script_have_no_quotes_that_it_would_keep() -> None:
+    options = ["-Xmx64m", "-Xlog:gc*,safepoint:file=a.log:uptime,tags:filecount=0", "-Dname=two words"]
+    text = joined(options)
+    script = subprocess.run(
+        ["sh", "-c", 'printf "%s\n" $OPTIONS'], env={"OPTIONS": text}, capture_output=True, text=True
+    )
+    assert script.stdout.splitlines()[:2] == options[:2]
+    whole = subprocess.run(["sh", "-c", f'printf "%s\n" {text}'], capture_output=True, text=True, check=True)
+    assert whole.stdout.splitlines() == options
 
 
 def test_the_catalogue_of_a_start_script_is_that_of_the_jar_it_names(tmp_path: Path) -> None:
