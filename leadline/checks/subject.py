@@ -173,6 +173,8 @@ class StackUnderLoad:
         if load.generator is None:
             sent = ", ".join(f"{name} = {value}" for name, value in sent_variables(load).items())
             lines.append(f"scenario {load.scenario}" + (f" with {sent}" if sent else ""))
+        if services := self._study.stack.services:
+            lines.append(f"before the application each trial starts {', then '.join(services)}")
         return lines
 
 

@@ -129,6 +129,8 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             with steps.step("find what runs" if stack.content.attach else "start"):
                 system.start_database(levels, directory)
                 system.start_server(levels, directory)
+                services = ", ".join(study.stack.services)
+                steps.told = f"after {services}" if services else ""
             running = system.owners()[0]
             assert isinstance(running, Stack)
             _read_knobs(knobs, levels, running, stack, steps)

@@ -146,6 +146,9 @@ class OwnKnob(Strict):
     """
 
     summary: Annotated[str, Field(max_length=500)] = ""
+    service: Label | None = Field(
+        default=None, description="one of `services`, which has it; the application if absent"
+    )
     kind: Literal["integer", "number", "size", "duration", "boolean", "choice", "text", "vector"] = "integer"
     levels: (
         Annotated[
@@ -226,7 +229,7 @@ class OwnKnob(Strict):
         if self.levels is not None and len(set(self.levels.values())) < len(self.levels):
             raise KeyedError(("levels",), "two names have one level: what is read back would not tell which it is")
         if self.of_host:
-            for key in ("read_back", "live"):
+            for key in ("read_back", "live", "service"):
                 if getattr(self, key) is not None:
                     raise KeyedError(
                         (key,), f"a setting of the kernel is live and is read from its file: leave {key} out"

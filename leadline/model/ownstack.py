@@ -59,6 +59,9 @@ def _database(found: object) -> object:
 
 
 BUILD = f"{PREFIX}build"  # the knob of ``builds``
+COMPANIONS = ("supplier", "caller")  # processes of leadline's own applications that are part of the load
+_ROLES = ("server", "database", "web", "driver", *COMPANIONS)
+_TAKEN = (*_ROLES, "leadline", "others", "processes", "app", "host", "jvm", "port", "command", "audit", "load", "reset")
 
 
 class Build(Strict):
@@ -67,6 +70,16 @@ class Build(Strict):
     command: Command
     environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] | None = Field(default=None, max_length=200)
     directory: FilePath | None = None
+
+
+class Helper(Strict):
+    """A service beside the application: a program of any kind, started before it and ended after it."""
+
+    command: Command
+    ready: Ready = Ready()
+    stop: Stop = Stop()
+    directory: FilePath | None = None
+    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(default_factory=dict, max_length=200)
 
 
 class OwnStack(Strict):
@@ -137,6 +150,11 @@ class OwnStack(Strict):
         max_length=20,
         description="with `command`: name: how this build is started; the knob `app.build`",
     )
+    services: dict[Name, Helper] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="beside a `command` or `war`: name: how it is started, in this order, before the application",
+    )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
     database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
     catalogue: Literal["spring-boot", "quarkus"] | None = Field(
@@ -153,7 +171,7 @@ class OwnStack(Strict):
     @property
     def own_knobs(self) -> dict[str, OwnKnob]:
         """Of the application itself."""
-        return {name: knob for name, knob in self.knobs.items() if not knob.of_host}
+        return {name: knob for name, knob in self.knobs.items() if not knob.of_host and knob.service is None}
 
     @property
     def host_knobs(self) -> dict[str, OwnKnob]:
@@ -172,6 +190,13 @@ class OwnStack(Strict):
             return self
         changed = {key: text for key in ("command", "environment", "directory") if (text := getattr(build, key))}
         return self.model_copy(update=changed)
+
+    def of_service(self, name: str) -> OwnStack:
+        """One of ``services`` as a stack of its own, with the knobs that are its."""
+        knobs = {of: knob for of, knob in self.knobs.items() if knob.service == name}
+        knobs = {of: knob.model_copy(update={"service": None}) for of, knob in knobs.items()}
+        keys = {key: getattr(self.services[name], key) for key in Helper.model_fields}
+        return OwnStack.model_construct(stack=name, java=self.java, knobs=knobs, **keys)
 
     @property
     def words(self) -> list[str]:
@@ -310,7 +335,7 @@ class OwnStack(Strict):
                     f"{quoted(place)} is not below the server's own directory: write it without / at its beginning"
                 )
                 raise KeyedError(("data", place), problem)
-        for name, knob in self.knobs.items():
+        for name, knob in self.own_knobs.items():
             if knob.argument is not None:
                 problem = "a server takes no arguments: set it by environment or system_property"
                 raise KeyedError(("knobs", name, "argument"), problem)
@@ -325,27 +350,15 @@ class OwnStack(Strict):
     @model_validator(mode="after")
     def _consistent(self) -> OwnStack:
         placeholders = self._known
-        for path, text in self.texts():
-            for name in _PLACEHOLDER.findall(text):
-                named = PORT.fullmatch(name) and self.attach is None
-                if name not in placeholders and not named and not REFERENCE.fullmatch(name):
-                    raise KeyedError(path, unknown_placeholder(name, placeholders, self.database.kind))
-        other_sign = self.ready.command or self.ready.log or self.ready.tcp
-        takes = other_sign or any("${port}" in text for _, text in self.texts())
-        if self.war is None and self.fixed_port is None and not takes:
-            raise KeyedError(
-                ("compose" if self.compose is not None else "command",),
-                "nothing takes the port: write ${port} where the command or the environment says it, such as"
-                " --server.port=${port}, or `port: 8080` for an application with one of its own",
-            )
-        if not self.jvm and (lost := [name for name, knob in self.knobs.items() if knob.system_property]):
-            raise KeyedError(("knobs", lost[0]), "a system property needs a JVM: write ${jvm} where its options go")
+        self._check_services()
+        for at, name in enumerate(self.services):
+            part = self.of_service(name)
+            part._check_program(placeholders, self.database.kind, list(self.services)[at:], ("services", name))
+            placeholders = [*placeholders, *(f"{name}.{port}" for port in ("port", *part.port_names))]
+        self._check_program(placeholders, self.database.kind)
         for name, knob in self.knobs.items():
             if wrong := knob.misnamed(name):
                 raise KeyedError(("knobs", name), wrong)
-            if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
-                problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
-                raise KeyedError(("knobs", name, "read_back"), problem)
         if self.builds and (not self.command or BUILD in self.knobs):
             raise KeyedError(("builds",), f"builds are of a `command`, and their knob is {BUILD}")
         if self.catalogue is not None and not self.jvm:
@@ -358,6 +371,55 @@ class OwnStack(Strict):
                 problem = "sql is asked of leadline's own database: write `database: postgres` or mariadb"
                 raise KeyedError(("audits", at, "sql"), f"{problem}, or take http or command")
         return self
+
+    def _check_services(self) -> None:
+        names = list(self.services)
+        if names and not self.managed:
+            problem = "they have theirs" if self.attach else "those that it depends on in its file are started with it"
+            raise KeyedError(("services",), f"services are of a `command` or `war`; {problem}")
+        for name in names:
+            if name in (*_TAKEN, self.stack, self.database.kind):
+                problem = f"{quoted(name)} is the name of another part: write another one, such as {name}-service"
+                raise KeyedError(("services", name), problem)
+        for knob_name, knob in self.knobs.items():
+            if knob.service is not None and knob.service not in names:
+                near = nearest(knob.service, names)
+                hint = f"did you mean {near}?" if near else f"there is {', '.join(names) or 'none'}"
+                problem = f"there is no service {quoted(knob.service)} in `services`; {hint}"
+                raise KeyedError(("knobs", knob_name, "service"), problem)
+
+    def _check_program(
+        self,
+        placeholders: Sequence[str],
+        database: str,
+        later: Sequence[str] = (),
+        place: tuple[str, ...] = (),
+    ) -> None:
+        """What starts it, below the key ``place``, and its knobs. ``later``: services that are not up by then."""
+        for path, text in self.texts():
+            for name in _PLACEHOLDER.findall(text):
+                of, _, port = name.partition(".")
+                if of in later and port.partition(".")[0] == "port":
+                    problem = f"write {of} above it" if of != place[-1] else f"write ${{{port}}} for its own"
+                    raise KeyedError((*place, *path), f"{of} is not up by then, as services start in order: {problem}")
+                named = PORT.fullmatch(name) and self.attach is None
+                if name not in placeholders and not named and not REFERENCE.fullmatch(name):
+                    raise KeyedError((*place, *path), unknown_placeholder(name, placeholders, database))
+        other_sign = self.ready.command or self.ready.log or self.ready.tcp
+        takes = other_sign or any("${port}" in text for _, text in self.texts())
+        if self.war is None and self.fixed_port is None and not takes:
+            problem = " --server.port=${port}, or `port: 8080` for an application with one of its own"
+            raise KeyedError(
+                (*place, "compose" if self.compose is not None else "command"),
+                "nothing takes the port: write ${port} where the command or the environment says it, such as"
+                f"{' --port=${port}, or a `ready` by tcp, log or command' if place else problem}",
+            )
+        if not self.jvm and (lost := [name for name, knob in self.own_knobs.items() if knob.system_property]):
+            raise KeyedError(("knobs", lost[0]), "a system property needs a JVM: write ${jvm} where its options go")
+        for name, knob in self.own_knobs.items():
+            if knob.read_back and knob.read_back.way in ("jmx", "jcmd") and not self.jvm:
+                problem = f"{knob.read_back.way} needs a JVM: write ${{jvm}} where its options go"
+                raise KeyedError(("knobs", name, "read_back"), problem)
 
 
 def placeholders(text: str) -> list[str]:
@@ -406,6 +468,10 @@ class OwnFile(Strict):
     file: str
     content: OwnStack
 
+    def of_service(self, name: str) -> OwnFile:
+        """One of its services as if it were alone in it."""
+        return OwnFile.model_construct(file=self.file, content=self.content.of_service(name))
+
     @property
     def title(self) -> str:
         """Where it is told, and what becomes of its data."""
@@ -414,5 +480,6 @@ class OwnFile(Strict):
             "keep": ", its data are never put back",
             "command": ", its data put back by a command",
         }
-        kind = self.content.database.kind
-        return f"{self.file.rpartition('/')[2]}{places.get(kind, f' with {kind}')}"
+        kind, services = self.content.database.kind, ", ".join(self.content.services)
+        beside = f" beside {services}" if services else ""
+        return f"{self.file.rpartition('/')[2]}{beside}{places.get(kind, f' with {kind}')}"

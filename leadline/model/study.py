@@ -177,6 +177,11 @@ class StackChoice(Strict):
         return self.hosts.application if self.hosts else self.host
 
     @property
+    def services(self) -> list[str]:
+        """Those that its stack file starts beside the application, in this order."""
+        return list(self.own.content.services) if self.own else []
+
+    @property
     def title(self) -> str:
         """What runs, for people."""
         if self.own is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from leadline.model.ownstack import COMPANIONS
 from leadline.observe.processes import OWN
 from leadline.observe.table import read_series, schema
 
@@ -94,9 +95,15 @@ class CpuLines:
 
 
 def _services(lines: CpuLines) -> list[str]:
-    """An application of one's own may have no database that leadline knows."""
-    of_services = {"server", "web"} >= lines.named - {OWN, "driver"} and "server" in lines.named
-    return ["server", *([] if of_services else ["database"]), *(["web"] if "web" in lines.roles else [])]
+    """An application of one's own may have no database that leadline knows, and services beside it."""
+    without = "server" in lines.named and not lines.named & {"database", *COMPANIONS}
+    web = ["web"] if "web" in lines.roles else []
+    return ["server", *([] if without else ["database"]), *web, *services_among(lines.named)]
+
+
+def services_among(roles: Collection[str]) -> list[str]:
+    """Names of a stack file's services among the roles of processes."""
+    return sorted({*roles} - {OWN, DRIVER, *ROLES, *COMPANIONS})
 
 
 def services_cpu(lines: CpuLines, from_s: float, until_s: float) -> float | None:
@@ -220,6 +227,8 @@ def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float)
             share = sum(used for used, _ in measured) / sum(seconds for _, seconds in measured)
             by_name[f"{role}_cpu_per_transaction"] = 1000 * share / throughput
     by_role = [by_name[name] for role in roles if (name := f"{role}_cpu_per_transaction") in by_name]
+    for role in services_among(roles):  # no responses: other applications have none of that name
+        by_name.pop(f"{role}_cpu_per_transaction", None)
     if len(by_role) == len(roles):
         by_name["cpu_per_transaction"] = together = sum(by_role)
         steady = together - by_name.get("compiler_cpu_per_transaction", 0.0)

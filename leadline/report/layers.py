@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from leadline.observe.window import services_among
 from leadline.report import collector, words
 from leadline.report.files import TrialFiles
 
@@ -161,7 +162,8 @@ def sentences(files: TrialFiles) -> dict[str, str]:
     if shares["idle"] is not None:
         used = [f"{k} {100 * v:.0f} %" for k, v in shares.items() if v is not None and (v >= 0.005 or k in _ALWAYS)]
         sentences_["cpu"] = f"Steady state: {', '.join(used)}."
-    cpus = {who: _cpus(files, who) for who in ("server", "database", "web", "driver")}
+    beside = services_among(_roles(files))
+    cpus = {who: _cpus(files, who) for who in ("server", "database", "web", *beside, "driver")}
     values = [
         f"{'web server' if who == 'web' else who} {value:.2f}" for who, value in cpus.items() if value is not None
     ]
@@ -198,6 +200,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 )
 
 
+_CPU_OF = " CPU"  # after the name of a column's role
 _BESIDE = {  # by role
     "web": ("web server CPU", "CPUs"),
     "supplier": ("supplier CPU", "CPUs"),
@@ -206,18 +209,25 @@ _BESIDE = {  # by role
 
 
 def columns(trials: Sequence[TrialFiles]) -> tuple[tuple[str, str], ...]:
-    """``COLUMNS``, with those of a web server and of the application's companions where one of the trials had one."""
-    there = [
-        column
-        for role, column in _BESIDE.items()
-        if any(mean(trial, "processes", "cpu", role) is not None for trial in trials)
-    ]
-    return (*COLUMNS[:2], *there, *COLUMNS[2:])
+    """``COLUMNS``, with those of a web server, of the application's companions and of a stack file's services where one
+    of the trials had one.
+    """
+    roles = {role for trial in trials for role in _roles(trial)}
+    there = [column for role, column in _BESIDE.items() if role in roles]
+    services = [(f"{role}{_CPU_OF}", "CPUs") for role in services_among(roles)]
+    return (*COLUMNS[:2], *there, *services, *COLUMNS[2:])
+
+
+def _roles(trial: TrialFiles) -> list[str]:
+    """Of the processes whose CPU was recorded."""
+    rows = trial.steady("processes", "cpu")
+    return [] if rows is None else rows["subject"].unique().to_list()
 
 
 def cells(trials: Sequence[TrialFiles], columns: Sequence[tuple[str, str]] = COLUMNS) -> list[Cell]:
     """One cell for each column over the trials of a treatment."""
-    roles = ("server", "database", *(role for role, column in _BESIDE.items() if column in columns), "driver")
+    role_of = {column: role for role, column in _BESIDE.items()}
+    roles = [role_of.get(of, of[0].removesuffix(_CPU_OF)) for of in columns if of[0].endswith(_CPU_OF)]
     uses = [max(use_, key=lambda use: use.waiting_mean or 0) for use_ in map(pools, trials) if use_]
     starved = bool(uses) and sum(use.starved for use in uses) * 2 > len(uses)
     limit = words.number(max((use.limit or 0 for use in uses), default=0))

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from leadline.report.charts.panels import PANELS, Panel, Source
+from leadline.observe.window import services_among
+from leadline.report.charts.panels import PANELS, SERVICES, Panel, Source
 from leadline.report.charts.trial import MARGIN, WIDTH
 from leadline.report.files import TrialFiles
 
@@ -132,7 +133,9 @@ def _lines(
     """One line a subject. A span's value is milliseconds up to its time: ``t`` is the beginning, ``to`` the end."""
     if rows is None:
         return []
-    if source.subject is not None:
+    if source.subject == SERVICES:
+        rows = rows.filter(pl.col("subject").is_in(services_among(rows["subject"].unique().to_list())))
+    elif source.subject is not None:
         rows = rows.filter(pl.col("subject") == source.subject)
     begin, end = bounds
     low, high = int((begin - MARGIN) * 1e9), int((end + MARGIN) * 1e9)

@@ -180,6 +180,7 @@ class Stack(Parts):
             self.start_server({}, directory)
         finally:
             self._stop_server()
+            self._stop_services()
 
     # every trial ---------------------------------------------------------------------------------------------
 
@@ -219,6 +220,7 @@ class Stack(Parts):
             self.expect(settings)
         self._expected = False
         self._start_companions(directory)
+        ports = self._start_services(settings, directory)
         deployment = self.deployment()
         if not deployment.archive.is_file():
             raise LeadlineError(f"{deployment.name} is not built: {deployment.archive} does not exist")
@@ -232,6 +234,7 @@ class Stack(Parts):
             http_address=LOOPBACK if fronted and not self._reached else self.options.http_address,
             database=self.endpoint() if self.database.runs else None,
             deployment=deployment,
+            ports=ports,
         )
         self._configured = True
         levels = self._owners.levels(settings, self._serving)
@@ -262,6 +265,27 @@ class Stack(Parts):
                 self.companions[companion.name] = companion
             else:
                 self._start_companion(companion, directory, self._direct_url())
+
+    def _start_services(self, settings: Settings, directory: Path) -> dict[str, str]:
+        """Start those of the stack file, one after the other; returns their ports by their placeholders."""
+        ports: dict[str, str] = {}
+        for name, service in self.services.items():
+            port = self._host.free_port()
+            context = self._context(
+                self._work / name,
+                directory,
+                http_port=port,
+                http_address=LOOPBACK,
+                database=self.endpoint() if self.database.runs else None,
+                ports=ports,
+            )
+            service.configure(context, self._owners.levels(settings, service))
+            self._processes[name] = service.server.start()
+            with self._told_of_memory(name):
+                self._started(name, service.server.wait_ready)
+            here = {key: number for key, number in service.server.named_ports().items() if key not in ports}
+            ports = {**ports, **{f"{name}.{key}": number for key, number in here.items()}}
+        return ports
 
     def start_companion(self, name: str, settings: Settings, directory: Path, url: str) -> str:
         """Start one beside an application that another stack runs at ``url``; where other hosts reach it. Raises
@@ -354,6 +378,7 @@ class Stack(Parts):
             unclean.append(f"{web.name if web else 'web server'} did not stop cleanly")
         if not self._stop_server():
             unclean.append(f"{self.server.name} did not stop cleanly")
+        unclean += self._stop_services()
         for name, companion in self.companions.items():
             if self._processes.pop(name, None) is not None and not companion.stop():
                 unclean.append(f"{name} did not stop cleanly")
@@ -402,6 +427,8 @@ class Stack(Parts):
     def _main(self, role: str) -> Service | WebServer:
         if role == "web" and self.front.server is not None:
             return self.front.server
+        if role in self.services:
+            return self.services[role].server
         server = self.server.served if isinstance(self.server, SiteServer) else self.server
         return self.database if role == "database" else server
 
@@ -482,7 +509,7 @@ class Stack(Parts):
             if memory is Memory.NOT_SHORT:
                 raise
             evidence = Evidence(Event.ENDED, memory=memory)
-            limit = getattr(self._placement, f"{role}_memory")
+            limit = getattr(self._placement, f"{role}_memory", None)
             why = f"{evidence.how}; placement.{role}_memory is {format_size(limit)}" if limit else evidence.how
             raise blamed(evidence, f"{failure} ({why})", failure.evidence) from failure
 
@@ -492,6 +519,15 @@ class Stack(Parts):
             return True
         self._configured = False
         return self.server.stop()
+
+    def _stop_services(self) -> list[str]:
+        """In reverse order; returns what did not end cleanly."""
+        unclean = []
+        for name, service in reversed(self.services.items()):
+            self._processes.pop(name, None)
+            if not service.server.stop():
+                unclean.append(f"{name} did not stop cleanly")
+        return unclean
 
     def _stop_database(self) -> bool:
         if self._processes.pop("database", None) is None and not self._database_configured:

@@ -67,6 +67,7 @@ class ServiceContext:
     database_clients: Sequence[str] = ()  # addresses of other hosts that may log in there
     cold: bool = False  # the page cache is dropped once files have been copied to their places
     raw: Path | None = None  # where a service writes raw observations (gc.log) when ``observe``; None: nowhere
+    ports: Mapping[str, str] = field(default_factory=dict)  # of services that are up before it: ``broker.port``
 
     @property
     def application(self) -> Deployment:

@@ -27,6 +27,7 @@ from leadline.stack.deployment import Deployment
 from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.limits import OF_SERVER, Limits
 from leadline.stack.options import LOOPBACK, StackOptions, plain_directory
+from leadline.stack.own.server import CommandServer
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
@@ -51,6 +52,7 @@ class Parts:
         self.server = next(iter(self.servers.values()))  # of several the one that was started last
         self.database: Database = registry.database_of(choice, self.options.database_port)
         self.application: Application = registry.application_of(choice)
+        self.services = registry.services_of(choice)
         self.companions: dict[str, Companion] = {}  # those configured for the last start, by their names
         self._host = host
         self._home = home.absolute()
@@ -74,7 +76,8 @@ class Parts:
     def versions(self) -> dict[str, str]:
         """Name -> version of the parts; web servers are known once they have been provisioned."""
         parts: list[Service | Application] = [self.database, *self.servers.values(), self.application]
-        return {**{part.name: part.version for part in parts}, **self._web_versions}
+        services = {name: service.version for name, service in self.services.items()}
+        return {**{part.name: part.version for part in parts}, **services, **self._web_versions}
 
     @cached_property
     def _deployed(self) -> _Deployed:
@@ -83,7 +86,8 @@ class Parts:
     @cached_property
     def _owners(self) -> Owners:
         front = () if self.alone else (self.front,)
-        return Owners(self.database, self._serving, *front, self._deployed, *([self._limits] if self._limited else ()))
+        limits = (self._limits,) if self._limited else ()
+        return Owners(self.database, self._serving, *front, self._deployed, *limits, *self.services.values())
 
     @cached_property
     def _serving(self) -> KnobOwner:
@@ -156,7 +160,12 @@ class Parts:
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
         homes = [self._home / self.database.name] if self.database.runs else []
-        return [*homes, *(self._work / server.name for server in self.servers.values())]
+        return [*homes, *(self._work / server.name for server in (*self.servers.values(), *self.beside))]
+
+    @property
+    def beside(self) -> list[CommandServer]:
+        """The programs of its stack file's services."""
+        return [service.server for service in self.services.values()]
 
     def provision(self, progress: Progress) -> None:
         """Fetch and unpack every distribution of this host, build the application. Raises LeadlineError."""
@@ -164,7 +173,7 @@ class Parts:
         serves = here("application")
         if serves or here("database"):
             self.database.provision(progress)
-        for server in self.servers.values() if serves else ():
+        for server in (*self.servers.values(), *self.beside) if serves else ():
             server.provision(progress)
         in_front = here("web") and not self.alone
         self._web_versions = self.front.provision(self.options.web_servers, progress) if in_front else {}
@@ -203,12 +212,6 @@ class Parts:
             return self.server.runs_java
         return self.choice.own is None or self.choice.own.content.jvm
 
-    def artefacts(self) -> list[Path]:
-        """Logs and effective configuration of the last start."""
-        web = self.front.server
-        beside = [file for companion in self.companions.values() for file in companion.artefacts()]
-        return [*self.database.artefacts(), *self.server.artefacts(), *(web.artefacts() if web else ()), *beside]
-
     def _direct_url(self, address: str = LOOPBACK) -> str:
         scheme = "https" if self._settings.get(server_knobs.TLS.name) else "http"
         return f"{scheme}://{address}:{self._http_port}{self.deployment().path}"
@@ -225,6 +228,7 @@ class Parts:
         http_address: str | None = None,
         database: Endpoint | None = None,
         deployment: Deployment | None = None,
+        ports: Mapping[str, str] | None = None,
     ) -> ServiceContext:
         return ServiceContext(
             host=self._host,
@@ -243,6 +247,7 @@ class Parts:
             profile=self.options.profile,
             cold=self.options.cold,
             raw=directory.absolute() / "raw",
+            ports=ports or {},
             database_address=self.options.database_address,
             database_clients=self.options.database_clients,
         )

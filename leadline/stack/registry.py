@@ -23,7 +23,7 @@ from leadline.stack.own import server as own_server
 from leadline.stack.own.application import OwnApplication, OwnDatabase
 from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.compose import ComposeServer
-from leadline.stack.own.server import CommandServer
+from leadline.stack.own.server import Beside, CommandServer
 from leadline.stack.own.wars import war_server
 from leadline.stack.pages.server import SiteServer, own_file
 from leadline.stack.pages.site import Pages
@@ -120,11 +120,15 @@ def server_of(choice: StackChoice) -> JavaServer | SiteServer:
 def java_server_of(choice: StackChoice) -> JavaServer:
     """The same of a stack that is no web server alone."""
     server = _java_server_of(choice)
-    with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
-        server.jvm.of(server.find_java(Path(choice.java) if choice.java else None))
+    _take_flags(server, choice)
     if isinstance(server, AttachedServer):
         server.flags_of_running()
     return server
+
+
+def _take_flags(server: JavaServer, choice: StackChoice) -> None:
+    with suppress(UsageError):  # without a JDK nothing will start, which is told where it does not
+        server.jvm.of(server.find_java(Path(choice.java) if choice.java else None))
 
 
 def _java_server_of(choice: StackChoice) -> JavaServer:
@@ -135,6 +139,15 @@ def _java_server_of(choice: StackChoice) -> JavaServer:
     if choice.own.content.compose is not None:
         return ComposeServer(choice.own)
     return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
+
+
+def services_of(choice: StackChoice) -> dict[str, Beside]:
+    """The services that a stack file starts beside its application, in that order."""
+    services = {name: Beside(choice.own, name) for name in choice.services} if choice.own else {}
+    for service in services.values():
+        if service.is_java:
+            _take_flags(service.server, choice)
+    return services
 
 
 def database_of(choice: StackChoice, port: int = 0) -> Database:
@@ -207,7 +220,8 @@ def stack_catalogue(choice: StackChoice) -> list[Knob]:
         return [*server_of(choice).knobs(), *OF_SERVER]
     if choice.own is not None:
         limits = LIMITS if choice.own.content.managed else ()
-        return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits]
+        of_services = [knob for service in services_of(choice).values() for knob in service.knobs()]
+        return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *limits, *of_services]
     can = {name: kind.features for name, kind in SERVERS.items()}
     knobs = application(choice.app).knobs_on(choice.mode, choice.server, can)
     return [*server_of(choice).knobs(), *database_of(choice).knobs(), *WEB_KNOBS, *LIMITS, *knobs]

@@ -4,7 +4,11 @@ found, the data audited, everything put back.
 
 import csv
 import json
+import re
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,7 +100,48 @@ def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
     assert "change app.spring.datasource.hikari.maximum-pool-size: 10, 5 and back" in done.stdout
 
 
-BROKER = """\
+FRONT = """\
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    for client in TcpListener::bind(("127.0.0.1", words[1].parse().unwrap())).unwrap().incoming() {
+        let (mut client, relay) = (client.unwrap(), words[2].clone());
+        std::thread::spawn(move || {
+            let mut behind = TcpStream::connect(relay).unwrap();
+            let mut buffer = [0; 64];
+            while let Ok(n @ 1..) = client.read(&mut buffer) {
+                behind.write_all(&buffer[..n]).unwrap();
+                let n = behind.read(&mut buffer).unwrap();
+                client.write_all(&buffer[..n]).unwrap();
+            }
+        });
+    }
+}
+"""
+RELAY = """\
+import java.net.*;
+public class Relay {
+    public static void main(String[] words) throws Exception {
+        var server = new ServerSocket(Integer.parseInt(words[0]), 50, InetAddress.getLoopbackAddress());
+        while (true) {
+            var client = server.accept();
+            new Thread(() -> serve(client, Integer.parseInt(words[1]))).start();
+        }
+    }
+    static void serve(Socket client, int store) {
+        try (client; var behind = new Socket(InetAddress.getLoopbackAddress(), store)) {
+            var buffer = new byte[64];
+            for (int n; (n = client.getInputStream().read(buffer)) > 0; ) {
+                behind.getOutputStream().write(buffer, 0, n);
+                n = behind.getInputStream().read(buffer);
+                client.getOutputStream().write(buffer, 0, n);
+            }
+        } catch (Exception gone) { }
+    }
+}
+"""
+STORE = """\
 import socket, sys, time, threading
 delay = float(next((w[8:] for w in sys.argv if w.startswith("--delay=")), 1)) / 1000
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -110,7 +155,7 @@ def serve(c):
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
 """
-BROKER_LOAD = """\
+LOAD = """\
 import json, socket, sys, time
 c = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 end = time.time() + float(sys.argv[3]) + 1
@@ -119,45 +164,109 @@ while time.time() < end:
     c.sendall(b"hello\\n"); c.recv(64)
     print(json.dumps({"start": start, "duration": time.time() - start, "type": "publish"}))
 """
-BROKER_STACK = """\
-stack: broker
-command: [PYTHON, broker.py, "${port}"]
-ready: { log: "^accepting", within: 30s }
+FRONT_STACK = """\
+stack: front
+command: ./front ${port} 127.0.0.1:${relay.port}
+ready: { tcp: "${port}", within: 60s }
+services:
+  store:
+    command: PYTHON store.py ${port}
+    ready: { log: "^accepting", within: 60s }
+  relay:
+    command: java Relay.java ${port} ${store.port}
+    ready: { tcp: "${port}", within: 60s }
 knobs:
   app.delay:
+    service: store
     levels: { quick: 1, slow: 40 }
     argument: "--delay=${level}"
     read_back: { file: state.txt, pattern: "delay=([0-9]+)" }
 """
-BROKER_STUDY = """\
-study: broker
+FRONT_STUDY = """\
+study: front
 question: Is it slower?
-stack: broker.stack.yaml
+stack: front.stack.yaml
 workload:
   generator: { name: lines, program: PYTHON, script: load.py, options: "${host} ${port} ${seconds}" }
   ramp_up: 1s
-  steady: 3s
+  steady: 2s
   ramp_down: 0s
-factors: { app.delay: [quick, slow] }
+factors: { app.delay: [quick, slow], placement.server_cpus: [all, "0"] }
+settings: { relay.jvm.heap: 64m }
 design: { replicates: 2, sentinels: null }
 responses: [throughput, p50]
 """
 
 
-def test_a_broker_is_measured_by_a_load_of_its_own(tmp_path: Path) -> None:
-    files = {"broker.py": BROKER, "load.py": BROKER_LOAD, "broker.stack.yaml": BROKER_STACK, "b.yaml": BROKER_STUDY}
+@pytest.fixture
+def front(tmp_path: Path) -> dict[str, str]:
+    """A native program, with a JVM and a program of neither kind behind it, and a load of its own."""
+    files = {"front.rs": FRONT, "Relay.java": RELAY, "store.py": STORE, "load.py": LOAD}
+    files |= {"front.stack.yaml": FRONT_STACK, "front.yaml": FRONT_STUDY}
     for name, text in files.items():
         (tmp_path / name).write_text(text.replace("PYTHON", sys.executable))
-    done = leadline("run", "b.yaml", "--json", cwd=tmp_path)
+    subprocess.run(["rustc", "-O", "front.rs", "-o", "front"], cwd=tmp_path, check=True)
+    return files
+
+
+def test_a_native_program_is_measured_with_services_behind_it(front: dict[str, str], tmp_path: Path) -> None:
+    knobs = leadline("knobs", "jvm.heap", "--stack", "front.stack.yaml", cwd=tmp_path).stdout
+    assert "relay.jvm.heap" in knobs
+    assert not re.search(r"(?m)^(store\.)?jvm\.", knobs)  # it is no JVM itself, nor is the store
+    done = leadline("stack", "check", "front.stack.yaml", cwd=tmp_path)
+    assert (done.returncode, "start: after store, relay" in done.stdout) == (0, True), done.stdout + done.stderr
+    done = leadline("run", "front.yaml", "--json", cwd=tmp_path)
     assert done.returncode in (0, 4), done.stderr
-    trials = json.loads(done.stdout)["trials"]
-    assert [trial["state"] for trial in trials] == ["done"] * 4, trials
-    quick, slow = (
-        [trial["responses"]["p50"] for trial in trials if trial["planned"]["levels"]["app.delay"] == level]
-        for level in ("quick", "slow")
-    )
-    assert min(slow) > 40 > 0 < min(quick) < max(slow), (quick, slow)  # ms that the broker waits
-    assert (tmp_path / "load.py").read_text() == files["load.py"]
+    document = json.loads(done.stdout)
+    trials = document["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 6, trials
+    p50: dict[tuple[str, str], list[float]] = {}
+    for trial in trials:
+        levels = trial["planned"]["levels"]
+        key = (levels["app.delay"], levels["placement.server_cpus"])
+        p50.setdefault(key, []).append(trial["responses"]["p50"])
+    slow = p50.pop(("slow", "all"))
+    assert len(p50) == 2  # both sets of CPUs, read back
+    assert min(slow) > 40 > min(map(min, p50.values())) > 0, (slow, p50)  # ms that the store waits
+    effects = [
+        effect
+        for response in document["analysis"]["responses"]
+        if response["response"] == "p50"
+        for effect in response["effects"]
+        if effect["factor"] == "app.delay"
+    ]
+    assert [effect["verdict"] for effect in effects] == ["worse"], effects
+    raw = Path(trials[0]["directory"]) / "raw" / "relay" / "gc.log"
+    assert raw.stat().st_size > 0
+    assert all((tmp_path / name).read_text() == text.replace("PYTHON", sys.executable) for name, text in front.items())
+
+
+def test_kill_9_of_leadline_leaves_no_service(front: dict[str, str], tmp_path: Path) -> None:
+    assert front
+    argv = [sys.executable, "-m", "leadline.cli", "run", "front.yaml"]
+    run = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while not _of(tmp_path, "./front") and run.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert all(_of(tmp_path, word) for word in ("store.py", "Relay.java"))
+    finally:
+        run.kill()
+        run.wait()
+    restored = leadline("restore", cwd=tmp_path)
+    assert restored.returncode == 0, restored.stderr
+    assert not any(_of(tmp_path, word) for word in ("store.py", "Relay.java", "front"))
+
+
+def _of(directory: Path, word: str) -> list[int]:
+    """Processes of a test's own files with this word in their command lines."""
+    pids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (process / "cmdline").read_bytes().decode(errors="replace")
+            if f"{directory}/{word.removeprefix('./')}" in line:
+                pids.append(int(process.name))
+    return pids
 
 
 @matrix("eight starts of the shop take minutes")

@@ -88,6 +88,8 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
         *((("command", at), stack.words[at]) for at in command_files(stack.words)),
     ]
+    for name in stack.services:
+        missing += [(("services", name, *key), why) for key, why in _missing(own.of_service(name))]
     for key, name in files:
         in_copy = stack.directory is not None and key[0] == "command" and (beside(own, stack.directory) / name).exists()
         if not in_copy and not beside(own, name).is_file():
@@ -127,7 +129,11 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
 def _without_value(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
     """References that stand for nothing here."""
     missing: list[tuple[tuple[str | int, ...], str]] = []
-    for key, text in own.content.texts():
+    stack = own.content
+    texts = [*stack.texts()]
+    for service in stack.services:
+        texts += [(("services", service, *key), text) for key, text in stack.of_service(service).texts()]
+    for key, text in texts:
         for name in filter(REFERENCE.fullmatch, placeholders(text)):
             try:
                 referred(own, name)

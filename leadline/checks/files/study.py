@@ -304,8 +304,8 @@ def _choices(problem: ErrorDetails) -> list[str]:
 def _keys_at(path: Sequence[str | int], top: type[BaseModel]) -> list[str]:
     model: type[BaseModel] | None = top
     for part in path:
-        if isinstance(part, int):
-            continue  # an item of the list found already
+        if isinstance(part, int) or (model and part not in model.model_fields):
+            continue  # an item of the list or mapping found already
         field = model.model_fields.get(part) if model else None
         model = _model_in(field.annotation) if field else None
     return list(model.model_fields) if model else []

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def print_plan(
     file: StudyFile, planned: Planned, json: bool, lab: Path = Path("lab"), pool: Looked | None = None
 ) -> None:
-    """The plan as a table or as one JSON document; nothing is changed. ``lab`` may hold earlier studies; ``pool``:
-    where its blocks will run, if not here.
-    """
+    """The plan as a table or a JSON document. ``lab`` may hold earlier studies; ``pool``: where its blocks will run."""
     plan, study = planned.plan, file.study
     check_looks(file, plan)
     noise = noise_for(study, lab)
@@ -56,6 +54,7 @@ def print_plan(
                 "seconds": seconds,
                 "seconds_at_worst": worst,
                 "load": subject.load_document(),
+                "services": study.stack.services if study.under_load else [],
                 "downloads": [{"name": artefact.coordinate, "bytes": artefact.size} for artefact in missing],
                 "download_seconds": download_seconds(missing),
                 "not_checked": list(planned.unchecked),

@@ -76,6 +76,7 @@ def _files(own: OwnFile) -> Iterator[Path]:
     words = [*(stack.command or ()), *(stack.restart or ()), *stack.database.sql, *(stack.database.reset or ())]
     words += [word for audit in stack.audits for word in audit.command or ()]
     words += [*stack.data.values(), *([stack.settings_file.template] if stack.settings_file else [])]
+    words += [word for service in stack.services.values() for word in (*service.command, service.directory) if word]
     words += [name for name in (stack.directory, stack.war, stack.server_config, stack.artifact) if name]
     for word in dict.fromkeys(map(str, words)):
         if "${" not in word and not word.startswith(("-", "/")) and (path := beside(own, word)).exists():

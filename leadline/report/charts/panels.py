@@ -39,6 +39,7 @@ class Panel:
 
 
 _MIB = 1 / 2**20
+SERVICES = "*"  # the subjects that are services of a stack file
 
 
 def _host(label: str, metric: str, scale: float = 1.0, subject: str | None = None) -> Source:
@@ -165,6 +166,7 @@ PANELS: tuple[Panel, ...] = (
                     Source("database", "processes", "cpu", "database"),
                     Source("web server", "processes", "cpu", "web"),
                     Source("supplier", "processes", "cpu", "supplier"),
+                    Source("{}", "processes", "cpu", SERVICES),
                     Source("driver", "processes", "cpu", "driver"),
                 ),
             ),

@@ -113,7 +113,7 @@ class Parameters(JavaServer):
         self._ports_of: object = None
 
     def named_ports(self) -> Mapping[str, str]:
-        """The ports of this start beside its own, by their placeholders; and its own."""
+        """The ports of this start beside its own, by their placeholders; its own, and those of services before it."""
         names = self._spec.port_names
         if self._ports_of is not self._context:
             self._ports, self._ports_of = {}, self._context
@@ -121,7 +121,7 @@ class Parameters(JavaServer):
             port = str(self.context.host.free_port())
             if port not in (*self._ports.values(), str(self.context.http_port)):
                 self._ports[names[len(self._ports)]] = port
-        return {**self._ports, "port": str(self.context.http_port)}
+        return {**self.context.ports, **self._ports, "port": str(self.context.http_port)}
 
     def _filled(self, text: str) -> str:
         values = {"address": self.context.http_address, "folder": str(Path(self._own.file).parent)}
@@ -164,7 +164,8 @@ class Parameters(JavaServer):
             return ""
         if port not in ports:
             numbers = " and ".join(map(str, sorted(ports)[:_MOST_PORTS]))
-            return f"; it listens on {numbers}: give it ${{port}} by its own option, or write `port: {min(ports)}`"
+            key = f"port: {min(ports)}" if self.role == "server" else f"ready: {{ tcp: {min(ports)} }}"
+            return f"; it listens on {numbers}: give it ${{port}} by its own option, or write `{key}`"
         answers = []
         for path in _USUAL:
             with suppress(OSError, ValueError):

@@ -20,6 +20,7 @@ from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import quarkus, spring
+from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value
 from leadline.stack.own.words import Words, artifact, beside, full, joined, line_of
 from leadline.stack.servers import jvm
@@ -189,7 +190,8 @@ class CommandServer(Parameters):
     def _failure(self, what: str, found: LogEvidence, why: Evidence) -> TrialFailure:
         failure = super()._failure(what, found, why)
         key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
-        failure.message = f"{line_of(self._own, key)}: {failure.message}"
+        where = line_of(self._own, key) if self.role == "server" else line_of(self._own, "services", self.role)
+        failure.message = f"{where}: {failure.message}"
         if "not ready" in what and self.process.alive():
             failure.message += self.other_sign()
         last = [line.strip() for line in found.tail if line.strip() and not line.strip().startswith("at ")][-_LAST:]
@@ -267,6 +269,59 @@ class CommandServer(Parameters):
 
     def level_of(self, name: str, answer: Answer) -> Level:
         raise LookupError(f"{self.title} has no knob {name} in {len(answer)} parts of an answer")
+
+
+class Beside:
+    """One of a stack file's services as a program of its own, and the owner of its knobs: those of its JVM have its
+    name before theirs.
+    """
+
+    def __init__(self, own: OwnFile, service: str) -> None:
+        self._part = own.of_service(service)
+        self._prefix = f"{service}."
+
+        class Program(CommandServer):
+            name: ClassVar[str] = service
+            title: ClassVar[str] = service
+            role: ClassVar[str] = service
+
+        self.server = Program(self._part)
+
+    @property
+    def version(self) -> str:
+        return self._program.version
+
+    @property
+    def is_java(self) -> bool:
+        """Whether it has the knobs of a JVM."""
+        return self._part.content.jvm
+
+    @property
+    def _program(self) -> OwnApplication:
+        return OwnApplication(self._part)
+
+    def knobs(self) -> Sequence[Knob]:
+        return [
+            replace(knob, name=f"{self._prefix}{knob.name}") if knob.name.startswith("jvm.") else knob
+            for knob in self.server.knobs()
+        ]
+
+    def configure(self, context: ServiceContext, settings: Settings) -> None:
+        """``settings``: its levels by the names of its knobs."""
+        deployment = self._program.deployment("direct", {})
+        raw = context.raw / self.server.name if context.raw is not None else None
+        placement = context.placement.model_copy(update={"server_memory": None})  # a limit of the application alone
+        context = replace(context, deployment=deployment, raw=raw, placement=placement)
+        self.server.configure(context, self._plain(settings))
+
+    def apply(self, levels: Mapping[str, Level]) -> None:
+        self.server.apply(self._plain(levels))
+
+    def read_back(self, name: str) -> Level:
+        return self.server.read_back(name.removeprefix(self._prefix))
+
+    def _plain(self, levels: Mapping[str, Level]) -> dict[str, Level]:
+        return {name.removeprefix(self._prefix): level for name, level in levels.items()}
 
 
 def builds(spec: OwnStack) -> list[Knob]:

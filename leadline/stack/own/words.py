@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,8 @@ class Words(dict[str, str]):
 
 
 def referred(own: OwnFile, reference: str) -> str:
-    """The value of ``env:NAME``, ``file:PATH``, or ``secret:NAME``: of a variable of the stack file itself. Raises
-    UsageError.
+    """The value of ``env:NAME``, ``file:PATH``, or ``secret:NAME``: of a variable of the stack file itself, after the
+    service that has it (``secret:broker.NAME``). Raises UsageError.
     """
     kind, _, name = reference.partition(":")
     where = line_of(own, "environment", reference if kind != "secret" else name)
@@ -71,22 +71,31 @@ def referred(own: OwnFile, reference: str) -> str:
         from leadline.model.yamltext import load_yaml  # no library of an agent's
 
         tree = load_yaml(read_text(Path(own.file)), own.file)
-        variables = tree.get("environment") if isinstance(tree, dict) else None
-        if not isinstance(variables, dict) or name not in variables:
+        named = {f"{prefix}{key}": text for prefix, variables in _variables(tree) for key, text in variables.items()}
+        if name not in named:
             raise UsageError(f"{where}: the stack file has no variable {name} any more")
-        value = str(variables[name])
+        value = str(named[name])
     hide(value)
     return value
 
 
 def keep_secrets(tree: dict[str, Any]) -> None:
     """Variables of a stack file whose names say that they are secrets become references to the file."""
-    variables = tree.get("environment")
-    if isinstance(variables, dict):
+    for prefix, variables in _variables(tree):
         for name, value in variables.items():
             if SECRETIVE.search(str(name)) and isinstance(value, str | int) and "${" not in str(value):
                 hide(str(value))
-                variables[name] = f"${{secret:{name}}}"
+                variables[name] = f"${{secret:{prefix}{name}}}"
+
+
+def _variables(tree: Any) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """The environments in a stack file, that of a service after its name and a point."""
+    services = tree.get("services") if isinstance(tree, dict) else None
+    parts = {f"{name}.": part for name, part in services.items()} if isinstance(services, dict) else {}
+    for prefix, part in {"": tree, **parts}.items():
+        variables = part.get("environment") if isinstance(part, dict) else None
+        if isinstance(variables, dict):
+            yield prefix, variables
 
 
 def command_files(command: Sequence[str]) -> list[int]:

@@ -43,6 +43,7 @@ class JavaServer(Changing[ServiceContext]):
     """A Java application server as a service (``leadline.stack.base.Service``)."""
 
     name: ClassVar[str]
+    role: ClassVar[str] = "server"  # of its process
     distribution: ClassVar[Artefact]
     stop_grace: ClassVar[float] = 30.0
     longest_start = 1.0  # times the limit, for one that is still at work then
@@ -191,7 +192,7 @@ class JavaServer(Changing[ServiceContext]):
         environment = {**own, **self.environment(context)}
         unset = [word for name in JAVA_ENVIRONMENT if name not in environment for word in ("-u", name)]
         spec = ProcessSpec(
-            name="server",
+            name=self.role,
             argv=["env", *unset, *command],
             output=self.log,
             env=environment,
@@ -391,7 +392,7 @@ class JavaServer(Changing[ServiceContext]):
 
     @property
     def log(self) -> Path:
-        return self.context.artefacts / "server.log"
+        return self.context.artefacts / f"{self.role}.log"
 
     @property
     def cached(self) -> Path:

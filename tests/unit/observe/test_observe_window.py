@@ -18,6 +18,7 @@ from leadline.observe.window import (
     mean_between,
     modes_and_memory,
     pauses_of,
+    services_among,
     services_cpu,
     waiting_to_compile,
     waits,
@@ -100,6 +101,19 @@ def test_a_service_that_has_ended_uses_nothing_and_one_that_is_not_recorded_is_n
     assert services_cpu(lines, 106, 108) == pytest.approx(0.1)
     assert services_cpu(lines, 110, 112) is None
     assert services_cpu(CpuLines(tmp_path / "none"), 100, 102) is None
+
+
+def test_services_of_a_stack_file_are_in_the_sums_without_responses_of_their_own(tmp_path: Path) -> None:
+    table = TallTable()
+    for second in range(5):
+        for role, used in (("leadline", 0.01), ("driver", 0.3), ("server", 0.2), ("broker", 0.1), ("cache", 0.5)):
+            table.add((100 + second) * 10**9, "cpu.seconds", role, used * second)
+    table.write(tmp_path / "processes.parquet")
+    assert services_among({"leadline", "driver", "server", "supplier", "cache", "broker"}) == ["broker", "cache"]
+    assert services_cpu(CpuLines(tmp_path), 100, 104) == pytest.approx(0.8)
+    figures = cpu_per_transaction(Recorded(tmp_path), [(100, 104)], 100)
+    assert figures["cpu_per_transaction"] == pytest.approx(8)
+    assert not {"broker_cpu_per_transaction", "database_cpu_per_transaction"} & figures.keys()
 
 
 def test_means(series_dir: Path) -> None:

@@ -200,6 +200,21 @@ def test_time_of_processes_of_low_priority_is_not_lost(tmp_path: Path) -> None:
     assert said == "Steady state: user 20 %, nice 45 %, system 30 %, iowait 0 %, idle 5 %."
 
 
+def test_services_of_a_stack_file_have_columns_and_lines_of_their_own(tmp_path: Path) -> None:
+    cpu = {"leadline": 0.1, "server": 0.5, "broker": 0.25, "driver": 0.4}
+    rows = [(int((T0 + s) * 1e9), "cpu", role, used) for s in range(4) for role, used in cpu.items()]
+    frame = pl.DataFrame(rows, schema=["time_ns", "metric", "subject", "value"], orient="row")
+    phases = Phases(T0 - 1, T0 - 1, T0 + 5, T0 + 5)
+    own = files.TrialFiles(_bare(tmp_path), series={"processes": frame}, phases=phases)
+    columns = layers.columns([own])
+    texts = {name: cell.text for (name, _), cell in zip(columns, layers.cells([own], columns), strict=True)}
+    assert list(texts)[:4] == ["server CPU", "database CPU", "broker CPU", "driver CPU"]
+    assert [texts[f"{role} CPU"] for role in ("server", "broker", "driver")] == ["0.50", "0.25", "0.40"]
+    assert "broker 0.25" in layers.sentences(own)["processes"]
+    (lines,) = series.compact(own)["panels"]["processes"]["tracks"]
+    assert [line["s"] for line in lines] == ["server", "broker", "driver"]
+
+
 def test_a_driver_that_is_not_sampled_counts_its_own_cpu(tmp_path: Path) -> None:
     own = files.TrialFiles(_bare(tmp_path), summary={"driver": {"cpu_share": 0.05}})
     assert [cell.text for cell in layers.cells([own])[:3]] == ["not recorded", "not recorded", "0.05"]
