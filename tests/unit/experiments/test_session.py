@@ -95,6 +95,23 @@ def test_optuna_asks_and_is_told(tmp_path: Path) -> None:
         assert session.describe("x")["in_force"] == {"knobs": {"vm.swappiness": 10}}
 
 
+def test_smac_asks_and_is_told(tmp_path: Path) -> None:
+    """The same for SMAC, which brings much (dask, scikit-learn), so that it is none of development's dependencies."""
+    smac = pytest.importorskip("smac", reason="SMAC is not installed: pip install smac")
+    space = pytest.importorskip("ConfigSpace").ConfigurationSpace({"swappiness": [10, 100]}, seed=1)
+    scenario = smac.Scenario(space, n_trials=4, deterministic=True, output_directory=tmp_path / "smac")
+    search = smac.HyperparameterOptimizationFacade(scenario, lambda _, seed=0: float(seed), logging_level=False)
+    with opened(tmp_path) as session:
+        for _ in range(2):
+            trial = search.ask()
+            proposal = session.measure(session.propose({"vm.swappiness": int(trial.config["swappiness"])}).number)
+            search.tell(trial, smac.runhistory.TrialValue(cost=-(proposal.percent or 0.0)))
+            if proposal.better:
+                session.keep(proposal.number)
+        assert dict(search.intensifier.get_incumbent()) == {"swappiness": 10}
+        assert session.describe("x")["in_force"] == {"knobs": {"vm.swappiness": 10}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
