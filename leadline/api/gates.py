@@ -12,15 +12,16 @@ from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
-from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, Counted
+from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted
 from leadline.conclude.gate import Gate, counted_gate, gate_of
-from leadline.experiments.counting import LONGEST, counted
-from leadline.experiments.gate import command_study, of_jars, of_stack_files, server_study
+from leadline.experiments.counting import LONGEST, counted, services
+from leadline.experiments.gate import BASE, HEAD, command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.revisions import built
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
+from leadline.load.result import read_summary
 from leadline.model.conditions import exit_code, parse
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
@@ -28,7 +29,7 @@ from leadline.model.ownstack import OwnFile
 from leadline.model.units import parse_duration
 from leadline.places.testbed import Testbed
 from leadline.stack.own.words import beside
-from leadline.trial.command import commands_of
+from leadline.trial.command import Command, commands_of
 from leadline.trial.progress import Watcher
 
 _NAMES = {"": "a command", ".jar": "a jar", ".yaml": "a stack file"}
@@ -83,7 +84,7 @@ class GateRun:
 class GateOptions:
     """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration. ``stack``: of jars, how they
     are started; ``scenario`` loads servers; ``truth`` simulates them. ``build`` and ``run``: as of ``revisions.built``.
-    ``count``: commands are counted in virtual time.
+    ``count``: in virtual time instead.
     """
 
     fail: Sequence[str] = ()
@@ -129,25 +130,42 @@ def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, la
     kinds = {_kind(side) for side in (base, head)}
     if len(kinds) > 1:
         raise UsageError(f"BASE is {_NAMES[_kind(base)]}, HEAD {_NAMES[_kind(head)]}: name two of one kind")
-    if options.count and kinds != {""}:
-        raise UsageError("--count is of two commands: write 'java -jar FILE', with what it is to do to its end")
+    if options.count and options.truth:
+        raise UsageError("--count runs a guest: nothing of it is simulated")
     if kinds == {""}:
         if options.stack or options.scenario or options.truth:
             raise UsageError("--stack, --scenario and --simulate are of jars and stack files; these are two commands")
         sides = [commands_of([text], {})[0] for text in (base, head)]
         if options.count:
-            conditions = parse(options.fail or OF_COUNTS, COUNTS)
-            counts = counted(sides, LAYOUTS, LocalHost(), LONGEST, watching.message)
-            ended = counted_gate(counts, conditions, *names, time.monotonic() - since)
-            return GateRun(ended, counted=counts)
+            return _counted(sides, names, options, watching, since)
         keys = command_study(sides[0], sides[1], options.fail, options.seconds, options.seed)
     else:
         own = _builds(Path(base), Path(head), options)
         scenario = options.scenario or _scenario(own, lab, watching, options.truth is not None)
+        if options.count:
+            with Scratch() as scratch:
+                sides = services(own, (BASE, HEAD), scenario.absolute(), scratch)
+                return _counted(sides, names, options, watching, since, scratch)
         keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed)
     study = Study.of(keys)
     place = open_testbed(lab, truth=options.truth, watcher=watching, subject=study)
     return run_gate(study, *names, place, lambda: time.monotonic() - since)
+
+
+def _counted(
+    sides: Sequence[Command],
+    names: tuple[str, str],
+    options: GateOptions,
+    watching: Watcher,
+    since: float,
+    folder: Path | None = None,  # of services
+) -> GateRun:
+    conditions = parse(options.fail or (OF_COUNTS if folder is None else OF_SERVERS), COUNTS)
+    counts = counted(sides, LAYOUTS, LocalHost(), LONGEST, watching.message, folder is not None)
+    if folder is not None:
+        done = read_summary(folder / "out").total.values()
+        counts = replace(counts, transactions=sum(transaction.ok for transaction in done))
+    return GateRun(counted_gate(counts, conditions, *names, time.monotonic() - since), counted=counts)
 
 
 def _kind(side: str) -> str:

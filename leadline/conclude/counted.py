@@ -19,6 +19,7 @@ CALL = "syscalls."  # and the name of a system call
 LAYOUTS = 5
 MARGIN = 0.25  # percent of instructions within which there is no difference
 OF_COUNTS = (f"instructions>{MARGIN:g}%",)  # conditions where none are given
+OF_SERVERS = ("instructions>2%",)  # when a JVM compiles what differs by layout
 NOTE = (
     "Counted in a guest in virtual time, kernel included; the same layout counts the same digits. It is no time: "
     "caches, branch prediction and waiting are not in it, nor allocations that ask the kernel for nothing. "
@@ -38,10 +39,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Counted:
-    """``runs``: every command once in every layout. The first command is the baseline."""
+    """``runs``: every command once in every layout, or the load of a server. The first command is the baseline."""
 
     commands: tuple[str, ...]
     runs: tuple[Counts, ...]
+    transactions: int = 0  # of a server, which were counted; 0 of programs
 
     @property
     def layouts(self) -> int:
@@ -81,7 +83,8 @@ class Counted:
 
     def lines(self) -> Iterator[str]:
         """A table for each command; the figures are those of the first layout."""
-        yield f"{self.layouts} layouts of memory and hash seeds"
+        of = f"{self.transactions} transactions, in " if self.transactions else ""
+        yield f"{of}{self.layouts} layouts of memory and hash seeds"
         for at in range(min(1, len(self.commands) - 1), len(self.commands)):
             yield f"{self.commands[at]}:"
             for name in COUNTS:
@@ -106,7 +109,8 @@ class Counted:
     def document(self) -> dict[str, Any]:
         """JSON types."""
         runs = [{"command": self.commands[run.command], "layout": run.layout, **run.figures} for run in self.runs]
-        return {"format": "leadline-counts/1", "answer": self.answer(), "runs": runs, "note": NOTE}
+        transactions = {"transactions": self.transactions} if self.transactions else {}
+        return {"format": "leadline-counts/1", "answer": self.answer(), **transactions, "runs": runs, "note": NOTE}
 
 
 def _percent(change: Change) -> str:

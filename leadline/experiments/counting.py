@@ -10,28 +10,34 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import tempfile
 from collections import Counter as Sums
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from threading import Event
 
 from leadline.conclude.counted import CALL, Counted, Counts
 from leadline.host import here
+from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.host.received import lines_of, read_text
+from leadline.load.driver import find_binary
 from leadline.model.errors import LeadlineError, UsageError, quoted
+from leadline.model.ownstack import OwnFile
 from leadline.model.received import reading
 from leadline.places.guest import boot as boots
 from leadline.places.guest import initramfs, kernels, machine
 from leadline.places.guest.initramfs import Node, Source
 from leadline.places.virtual.guests import DEFAULT_KERNEL
 from leadline.places.virtual.instructions import KALLSYMS, KERNEL_HALF, Symbols
+from leadline.stack.own.words import Words, beside, full, line_of
 from leadline.trial.command import Command
 
 EVENTS = {"exc_page_fault": "page_faults", "__switch_to": "switches"}  # functions of the kernel
-_FOREIGN = re.compile("/(proc|sys|dev|run)/")  # the guest has its own
+_FOREIGN = re.compile("/(proc|sys|dev|run|tmp/hsperfdata_[^/]*)/")  # the guest has its own; JVMs that end take theirs
 _MEMORY = 384 << 20  # bytes of a guest beside its files, which it has packed and unpacked, in half of its memory
 _MOST_BYTES = 1 << 30  # of the files of all programs
 _NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\"(?P<path>[^\"]+)\".* = \d")
@@ -39,13 +45,86 @@ _NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\
 _JVM = 'export JAVA_TOOL_OPTIONS="-Xbatch${JAVA_TOOL_OPTIONS:+ $JAVA_TOOL_OPTIONS}"'
 _SILENT = 30.0  # s, after which the watchdog ends the guests
 LONGEST = 600.0  # seconds of this machine for a boot, and for a run
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _MARK = "read -r _ </proc/net/snmp"  # of MARKS
 
 
+# Starts a server, loads it, and stops it. The second load is what is counted.
+_SERVE = r"""PATH={java}:$PATH
+{exports}
+cd {directory} || exit 1
+{command} </dev/null >{folder}/log 2>&1 &
+server=$! tries=0
+until grep -qs ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6; do
+  kill -0 $server 2>/dev/null || {{ echo "the server ended: $(tail -n 1 {folder}/log)" >&2; exit 1; }}
+  [ $((tries = tries + 1)) -lt 3000 ] || {{ echo "nothing listens on port {port}" >&2; kill -9 $server; exit 1; }}
+  sleep 0.1
+done
+load() {{ # SECONDS
+  {load} --steady "$1"s >{folder}/load 2>&1 || {{ tail -n 9 {folder}/load | tr '\n' ' ' >&2; kill -9 $server; exit 1; }}
+}}
+load {warm_up}
+{mark}
+load {seconds}
+{mark}
+kill -9 $server
+"""
+RATE, WARM_UP, SECONDS = 10, 24, 8  # sessions, or transactions without any, a second of the guest's time; how long
+
+
+def services(own: OwnFile, builds: Sequence[str], scenario: Path, folder: Path) -> list[Command]:
+    """Scripts that start a build of a stack file, load it by ``RATE`` (results: ``folder/out``), and stop it. Raises
+    UsageError.
+    """
+    stack = own.content
+    if stack.database.kind not in ("none", "keep"):
+        where = line_of(own, "database")
+        raise UsageError(f"{where}: --count runs no database in its guest: write an embedded one, `database: none`")
+    port = LocalHost().free_port()
+    url = f"http://127.0.0.1:{port}{stack.path.rstrip('/')}"
+    load = [str(find_binary()), "run", str(scenario), "--url", url, "--arrivals", "constant", "--rate", str(RATE)]
+    load += ["--ramp-up", "0s", "--ramp-down", "0s", "--seed", "1", "--out", str(folder / "out"), "--replace"]
+    commands = []
+    for name in builds:
+        build = stack.builds[name]
+        work = folder / name
+        shutil.copytree(beside(own, build.directory), work) if build.directory else work.mkdir()
+        java = (Path(stack.java) if stack.java else find_java()) / "bin"
+        places = {"port": str(port), "address": "127.0.0.1", "folder": str(Path(own.file).parent.absolute())}
+        words = Words(own, {**places, "directory": str(work), "java": str(java / "java"), "jvm": "", "args": ""})
+
+        def filled(text: str, words: Words = words) -> str:
+            return _PLACEHOLDER.sub(lambda match: words[match[1]], text)
+
+        environment = {**stack.environment, **(build.environment or {})}
+        text = _SERVE.format(
+            exports="\n".join(f"export {key}={shlex.quote(filled(value))}" for key, value in environment.items()),
+            directory=shlex.quote(str(work)),
+            command=shlex.join(word for word in map(filled, full(own, build.command)) if word),
+            folder=shlex.quote(str(folder)),
+            java=shlex.quote(str(java)),
+            port=port,
+            load=shlex.join(load),
+            warm_up=WARM_UP,
+            seconds=SECONDS,
+            mark=_MARK,
+        )
+        script = folder / f"{name}.sh"
+        script.write_text(text)
+        commands.append(Command(name, ("/bin/sh", str(script))))
+    return commands
+
+
 def counted(
-    commands: Sequence[Command], layouts: int, host: LocalHost, timeout: float, message: Callable[[str], None]
+    commands: Sequence[Command],
+    layouts: int,
+    host: LocalHost,
+    timeout: float,
+    message: Callable[[str], None],
+    marked: bool = False,
 ) -> Counted:
-    """Every command in every layout. ``timeout``: seconds of this machine for a boot and for a run.
+    """Every command in every layout. ``timeout``: seconds of this machine for a boot and for a run. ``marked``:
+    they have marks of their own, as ``services``.
 
     Raises UsageError for a program that cannot be traced or fails, TrialFailure, LeadlineError where the first run,
     repeated, counts other digits.
@@ -75,7 +154,15 @@ def counted(
         def run(number: int) -> Counts:
             at, layout = runs[number]
             place = work / f"run-{number}"
-            out = machine.fork(apart, saved, _job(commands[at], layout), place, timeout, plugin, ended.is_set)
+            out = machine.fork(
+                apart,
+                saved,
+                _job(commands[at], layout, "" if marked else _MARK),
+                place,
+                timeout,
+                plugin,
+                ended.is_set,
+            )
             if (code := out.facts.get("exit")) != "0":
                 raise UsageError(
                     f"command {quoted(commands[at].text)} fails in the guest: exit code {code}: {out.facts['errors']}"
@@ -111,8 +198,8 @@ def figures(blocks: Iterable[str], symbols: Symbols) -> dict[str, int]:
     return {"instructions": sums["user_instructions"] + sums["kernel_instructions"], **sums}
 
 
-def _job(command: Command, layout: int) -> str:
-    """The script of a fork: a subshell with the caller's environment, between two marks."""
+def _job(command: Command, layout: int, mark: str) -> str:
+    """The script of a fork: a subshell with the caller's environment, between two marks or with its own."""
     words = [name for name in sorted(os.environ) if name.isidentifier() and name not in ("_", "SHLVL", "OLDPWD")]
     exports = "\n".join(f"export {name}={shlex.quote(os.environ[name])}" for name in words)
     spend = f"head -c {64 * layout} /dev/urandom >/dev/null" if layout else ":"
@@ -121,10 +208,10 @@ mkdir -p /run/leadline
 ( cd {shlex.quote(str(Path.cwd()))} || exit 1
 {exports}
 {_JVM}
-{_MARK}
+{mark}
 {shlex.join(command.argv)} </dev/null >/dev/null 2>/run/leadline/errors
 echo $? >/run/leadline/status
-{_MARK} )
+{mark} )
 say exit "$(cat /run/leadline/status)"
 say errors "$(tail -n 1 /run/leadline/errors | cut -c1-200)"
 finish
@@ -133,7 +220,8 @@ finish
 
 def files_of(command: Command, trace: Path, timeout: float) -> dict[str, Source]:
     """What a program reads, by path, as it is after a run of it under strace. Raises UsageError."""
-    words = ["strace", "-f", "-q", "-y", "-s", "4096", "-e", "trace=%file", "-o", str(trace), *command.argv]
+    words = ["strace", "-ff", "-q", "-y", "-s", "4096", "-e", "trace=%file"]  # a file of each thread, so no call is cut
+    words += ["-o", str(trace), *command.argv]
     try:
         done = here.run(words, timeout=timeout)
     except FileNotFoundError:
@@ -145,7 +233,8 @@ def files_of(command: Command, trace: Path, timeout: float) -> dict[str, Source]
         raise UsageError(f"command {quoted(command.text)} fails: exit code {done.returncode} {last[:200]}")
     tree: dict[str, Source] = {}
     programs = []
-    for path in dict.fromkeys(paths_of(trace.read_text(encoding="utf-8", errors="replace").splitlines(), Path.cwd())):
+    calls = chain.from_iterable(lines_of(file) for file in sorted(trace.parent.glob(f"{trace.name}.*")))
+    for path in dict.fromkeys(paths_of(calls, Path.cwd())):
         _add(tree, path)
         if path.is_file() and os.access(path, os.X_OK):
             programs.append(path)
@@ -164,8 +253,7 @@ def files_of(command: Command, trace: Path, timeout: float) -> dict[str, Source]
 def paths_of(lines: Iterable[str], directory: Path) -> Iterable[Path]:
     """Absolute paths that a trace of strace (``-y``) has reached."""
     for line in lines:
-        text = line.partition(" ")[2].strip()
-        if match := _NAMED.match(text):
+        if match := _NAMED.match(line):
             base = match["at"] or match["fd"] or str(directory)
             yield Path(os.path.normpath(Path(base) / match["path"]))
 

@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.counting import counted
+from leadline.checks.files.stack import read_stack
+from leadline.experiments import counting
+from leadline.experiments.counting import counted, services
+from leadline.experiments.gate import with_builds
 from leadline.host.local import LocalHost
+from leadline.model.ownstack import Build
 from leadline.places.guest.boot import QEMU
 from leadline.trial.command import commands_of
+
+STEPS = {"base": "20000", "same": "20000", "more": "20150"}
 
 pytestmark = [
     pytest.mark.stack,
@@ -37,6 +43,43 @@ def test_a_planted_half_per_cent_is_found_and_nothing_in_nothing(
     assert "no difference beyond 0.25 % of instructions" in same
     assert "more instructions (+0." in new
     assert min(first.of(0, "page_faults")) > 10
+
+
+SERVER = """\
+import http.server, sys
+
+class Shop(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        for _ in range(int(sys.argv[2])):
+            pass
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"x")
+
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Shop).serve_forever()
+"""
+
+
+def test_a_server_that_executes_more_for_a_transaction_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "WARM_UP", 2)
+    monkeypatch.setattr(counting, "SECONDS", 4)
+    (tmp_path / "shop.py").write_text(SERVER)
+    (tmp_path / "shop.scenario.yaml").write_text(
+        "scenario: shop\nmix: { item: 1 }\ntransactions:\n  item: [{ get: /items/1 }]\n"
+    )
+    stack = tmp_path / "shop.stack.yaml"
+    stack.write_text(f'stack: shop\ncommand: ["{sys.executable}", shop.py, "${{port}}", "1"]\n')
+    commands = {name: [sys.executable, str(tmp_path / "shop.py"), "${port}", steps] for name, steps in STEPS.items()}
+    own = with_builds(read_stack(stack), {name: Build(command=words) for name, words in commands.items()})
+    (work := tmp_path / "work").mkdir()
+    sides = services(own, list(STEPS), tmp_path / "shop.scenario.yaml", work)
+    counts = counted(sides, 2, LocalHost(state=tmp_path / "state"), 600.0, print, marked=True)
+    same, more = counts.answer().split("; ")
+    print(counts.answer())
+    assert "no difference beyond 0.25 % of instructions" in same
+    assert "more instructions (+0." in more
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

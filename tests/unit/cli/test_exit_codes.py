@@ -143,7 +143,7 @@ PATHS: dict[str, list[tuple[str, int]]] = {
         ("true true --fail p99>3%", USAGE),
         ("absent.jar absent.jar", USAGE),
         ("true true --count --budget 9m", USAGE),
-        ("old.stack.yaml new.stack.yaml --count", USAGE),
+        ("old.stack.yaml new.stack.yaml --count --simulate none.yaml", USAGE),
         ("old.stack.yaml new.stack.yaml --simulate none.yaml", DONE),
         ("old.stack.yaml new.stack.yaml --simulate harm.yaml", FAILED),
         ("old.stack.yaml new.stack.yaml --simulate none.yaml --fail cpu>0%", NO_ANSWER),
