@@ -1,122 +1,146 @@
 """What the polling observers cost: CPU of this process while they record, against the same process without them.
 
     python bench/observers/cost.py [--seconds 40] [--interval 1.0] [--threads 120] [--backends 40]
-    python bench/observers/cost.py --profile light|full [--pairs 40] [--java HOME]
+    python bench/observers/cost.py --profile light|full [--server tomcat] [--pairs 40] [--java HOME]
 
 The observed groups are stand-ins of the size of a real stack: a "server" with many sleeping threads, a "database" of
 many forked processes, a "driver". Prints one line per observer: CPU seconds an hour (user + system, getrusage), MB an
 hour of raw files, the largest lateness.
 
-``--profile``: what a profile costs a JVM instead, percent of CPU by unit of work with its 95 % interval: pairs of
-stretches of 3 s, one with samples and one without, in random order.
+``--profile``: what a profile costs a server's JVM instead, percent of its CPU per transaction with its 95 % interval:
+the brokerage at a fixed rate, in pairs of stretches of 4.5 s, one with samples and one without, in random order.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import random
 import resource
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from scipy import stats
 
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.foreign import ForeignProcess
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.observe.base import Observer, ObserverContext, ObserverSet
 from leadline.observe.host import HostObserver
-from leadline.observe.processes import ProcessObserver
-from leadline.observe.profile import ProfileObserver
+from leadline.observe.processes import ProcessObserver, kind_of_thread
+from leadline.observe.profile import Detail, ProfileObserver
 
+LEADLINE = (sys.executable, "-m", "leadline")
 THREADS = "import threading, time\nfor _ in range({n}):\n threading.Thread(target=time.sleep, args=(9e4,)).start()"
 FORKS = "import os, time\nfor _ in range({n}):\n if os.fork() == 0:\n  time.sleep(9e4)\ntime.sleep(9e4)"
 
 
-WORK = """
-import java.util.concurrent.atomic.LongAdder;
-public class Work {
-    static final LongAdder units = new LongAdder();
-    static int below(int depth, java.util.Map<String, Integer> map) {  // stacks as deep as those of servers
-        return depth > 0 ? below(depth - 1, map) : map.merge("k" + units.intValue() % 500, 1, Integer::sum);
-    }
-    public static void main(String[] args) throws Exception {
-        for (int thread = 0; thread < 8; thread++) new Thread(() -> {
-            java.util.Map<String, Integer> map = new java.util.HashMap<>();
-            while (true) {
-                for (int at = 0; at < 300; at++) below(60, map);
-                units.increment();
-                try { Thread.sleep(1); } catch (InterruptedException e) { return; }
-            }
-        }).start();
-        while (System.in.read() >= 0) System.out.println(units.sum());
-    }
-}
+STUDY = """
+study: cost
+question: What does a profile cost?
+stack: {{ app: brokerage, mode: direct, server: {server}, database: postgres, java: {java} }}
+workload: {{ scenario: brokerage-json, users: 10, ramp_up: 5s, steady: 10s, ramp_down: 1s }}
+factors: {{ server.threads.max: [50, 20] }}
+settings: {{ jvm.heap: 256m }}
+design: {{ kind: one-at-a-time, replicates: 2 }}
+responses: [throughput]
 """
+# Two kinds of transactions alone: more would make the CPU of a slot differ by which it happens to have.
+SCENARIO = """
+scenario: cost
+identities: 200
+variables: { account: "user-${zpad:6:${user}}", password: "pw-${zpad:6:${user}}" }
+login: login
+arrivals: { unit: session, session_length: 1000000 }
+mix: { quote: 2, home: 1 }
+transactions:
+  login:
+    - post: /api/login
+      json: { user: "${account}", password: "${password}" }
+  quote: [{ get: "/api/quotes?symbols=S00001,S00002" }]
+  home: [{ get: /api/home }]
+"""
+RATE, WARM, SETTLE, SLOT = 300, 30.0, 0.7, 4.5  # transactions a second; seconds
 
 
-def profile_cost(detail: str, java: Path, pairs: int) -> tuple[float, float]:
-    """Percent of CPU by unit of work, and half of its interval."""
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "Work.java"
-        source.write_text(WORK)
-        command = [str(java / "bin" / "java"), "-Xmx128m", str(source)]
-        host = LocalHost(state=Path(scratch) / "state")
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-            observer = ProfileObserver(host, "full" if detail == "full" else "light")
-            observer.start(ObserverContext(Path(scratch), {"server": _Jvm(server)}, java))
-            time.sleep(20)  # warm
-
-            def used(seconds: float) -> float:
-                """CPU by unit, ns."""
-                before = _look(server, host)
-                time.sleep(seconds)
-                units, cpu = (now - then for now, then in zip(_look(server, host), before, strict=True))
-                return cpu / units
-
-            ratios = []
-            observer.sample(True)
-            for _ in range(pairs):
-                by_kind = {}
-                for on in random.sample([False, True], 2):
-                    observer.sample(on)
-                    time.sleep(0.5)
-                    by_kind[on] = used(3.0)
+def profile_cost(detail: Detail, server: str, java: Path, pairs: int) -> dict[str, Any]:
+    """Percent of CPU per transaction of the brokerage on ``server``, its JIT compiler's left out."""
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        folder, host = Path(scratch), LocalHost(state=Path(scratch) / "state")
+        folder.chmod(0o755)  # the server's user reads the recorder's settings
+        (study := folder / "cost.yaml").write_text(STUDY.format(server=server, java=java))
+        (scenario := folder / "cost.scenario.yaml").write_text(SCENARIO)
+        lab = ["--lab", str(folder / "lab")]
+        stack.callback(_leadline, "down", *lab)
+        url = json.loads(_leadline("up", str(study), "--json", *lab))["url"]
+        jvm = ForeignProcess(host.files, _pid_of(folder))
+        steady = f"{WARM + (2 * pairs + 4) * (SLOT + SETTLE + 1):.0f}s"
+        rate = ["--rate", str(RATE), "--arrivals", "constant", "--ramp-up", "1s", "--steady", steady]
+        load = subprocess.Popen(
+            [*LEADLINE, "load", str(scenario), "--url", url, *rate, "--out", str(folder / "out")],
+            stdout=subprocess.DEVNULL,
+        )
+        stack.callback(load.wait)
+        stack.callback(load.terminate)
+        observer = ProfileObserver(host, detail)
+        observer.start(ObserverContext(folder, {"server": jvm}, java))
+        time.sleep(WARM)
+        ratios = []
+        for at in range(pairs + 1):
+            by_kind = {}
+            for on in random.sample([False, True], 2):
+                observer.sample(on)
+                time.sleep(SETTLE)
+                by_kind[on] = _used(jvm.pid, host, SLOT)
+            if at:  # the first recording loads the recorder's classes
                 ratios.append(math.log(by_kind[True] / by_kind[False]))
-            observer.stop()
-            server.kill()
-        if observer.warnings:
-            sys.exit("\n".join(observer.warnings))
-    reach = float(stats.t.ppf(0.975, pairs - 1)) * statistics.stdev(ratios) / math.sqrt(pairs)
-    return 100 * statistics.mean(ratios), 100 * reach
+        observer.stop()
+        problems = [text for text in observer.warnings if text.startswith("no profile")]
+        if problems or load.poll() is not None:
+            sys.exit("\n".join([*problems, f"load: {load.poll()}"]))
+    deviation = statistics.stdev(ratios)
+    reach = float(stats.t.ppf(0.975, pairs - 1)) * deviation / math.sqrt(pairs)
+    figures = {"cpu_percent": 100 * statistics.mean(ratios), "plus_minus": 100 * reach, "of_pair": 100 * deviation}
+    return {"profile": detail, "server": server, **{name: round(value, 2) for name, value in figures.items()}}
 
 
-class _Jvm:
-    """A process group that is one JVM."""
-
-    name = "server"
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.pid = process.pid
-
-    def pids(self) -> list[int]:
-        return [self.pid]
+def _leadline(*words: str) -> str:
+    return subprocess.run([*LEADLINE, *words], check=True, capture_output=True, text=True).stdout
 
 
-def _look(server: subprocess.Popen[str], host: LocalHost) -> tuple[int, int]:
-    """Units of work, ns of CPU."""
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write("\n")
-    server.stdin.flush()
-    return int(server.stdout.readline()), host.files.cpu_ns(server.pid) or 0
+def _pid_of(folder: Path) -> int:
+    """The JVM that has a folder in its command line."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"/bin/java\0" in (words := file.read_bytes()) and str(folder).encode() in words:
+                return int(file.parent.name)
+    raise SystemExit("the server's JVM is not there")
+
+
+def _used(pid: int, host: LocalHost, seconds: float) -> float:
+    """CPU by second of the JVM, its JIT compiler's left out."""
+    before, began = _steady_ns(pid, host), time.monotonic_ns()
+    time.sleep(seconds)
+    return (_steady_ns(pid, host) - before) / (time.monotonic_ns() - began)
+
+
+def _steady_ns(pid: int, host: LocalHost) -> int:
+    used = host.files.cpu_ns(pid) or 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if kind_of_thread((thread / "comm").read_text().strip()) == "compiler":
+                used -= int((thread / "schedstat").read_text().split()[0])
+    return used
 
 
 def cpu_seconds() -> float:
@@ -159,12 +183,13 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=120)
     options.add_argument("--backends", type=int, default=40)
     options.add_argument("--profile", choices=("light", "full"))
+    options.add_argument("--server", default="tomcat")
     options.add_argument("--pairs", type=int, default=40)
     options.add_argument("--java", type=Path, default=None)
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     if chosen.profile:
-        percent, reach = profile_cost(chosen.profile, chosen.java or find_java(), chosen.pairs)
-        print(json.dumps({"profile": chosen.profile, "cpu_percent": round(percent, 2), "plus_minus": round(reach, 2)}))
+        print(json.dumps(profile_cost(chosen.profile, chosen.server, chosen.java or find_java(), chosen.pairs)))
         return
     with tempfile.TemporaryDirectory() as scratch:
         host = LocalHost(state=Path(scratch))
