@@ -1,13 +1,14 @@
 """Carry-over: what a slot still has of the levels before, and the effect that a permanent setting would have.
 
-A level's effect is taken to build up geometrically: a slot keeps the share c of what the slot before had, and gains
-1 - c of its own level's effect (geometric distributed lags: Koyck 1954). The coefficient of levels smoothed so is the
-effect of a permanent setting, direct and carried together. c is not known: fits at several values are weighed by their
-likelihood and by a prior that holds slow carry-over to be rare, since wash-outs are left out of slots.
+A level's effect is taken to build up exponentially: on average over its measured seconds a slot still has the share c
+of how it began, and 1 - c of its own level's effect. The coefficient of levels smoothed so is the effect of a permanent
+setting, direct and carried together. c is not known: fits at several values are weighed by their likelihood and by a
+prior that holds slow carry-over to be rare, since wash-outs are left out of slots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from leadline.analysis.strata import Strata
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.analysis.whitening import whiten
 
-SHARES = tuple(number / 10 for number in range(10))  # of a slot's effect that the next one still has
+SHARES = tuple(number / 50 for number in range(46))  # of how a slot began that its figures still have
 _NONE = 0.5  # prior probability of no carry-over; the rest falls with the square of what a slot gains
 _OPEN = 8.0  # of twice the log likelihood: shares that lie farther behind the best are excluded
 DETECTED = 0.05  # weight of no carry-over, below which there is one
@@ -110,9 +111,9 @@ class CarryOver:
         return CarriedFit(**fields, chosen=chosen, fits=self.fits, weights=self.weights, open=self.open)
 
 
-def prior() -> Floats:
-    """Weights (j) of the shares before any data."""
-    gains = (1 - np.array(SHARES[1:])) ** 2
+def prior(shares: Sequence[float] = SHARES) -> Floats:
+    """Weights (j) of the shares, of which the first is 0, before any data."""
+    gains = (1 - np.array(shares[1:])) ** 2
     return np.array([_NONE, *((1 - _NONE) * gains / gains.sum())])
 
 

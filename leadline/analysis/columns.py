@@ -8,7 +8,9 @@ levels, with interactions in the model and without. Interactions of three and mo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,9 +33,9 @@ ALIKE = 0.25  # level of the test by which the numbers of slots enter
 class Model:
     """Which columns there are: blocks first, then mains, pairs, ``places`` in a block beyond its first (-1 for
     sentinels; of slots, their numbers), ``covariates`` by their number in the table and time (last) where it is used.
-    ``kept`` is the share of mains and pairs that a slot still has of the slot before. ``entry`` says how blocks enter
-    (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a constant in
-    their place.
+    ``kept`` is the share of mains and pairs that a slot still has of how it began, on average. ``entry`` says how
+    blocks enter (``strata.block_columns``); without columns of their own, and unless they are swept out, there is a
+    constant in their place.
     """
 
     table: StudyTable
@@ -77,7 +79,9 @@ class Model:
             design[:, number] = sample.blocks == block
         offset = self.leading + len(self.mains) + len(self.pairs)
         if self.kept:
-            design[:, self.leading : offset] = _smoothed(design[:, self.leading : offset], sample, self.kept)
+            design[:, self.leading : offset] = _smoothed(
+                design[:, self.leading : offset], sample, self.kept, self.table.washed
+            )
         for number, place in enumerate(self.places):
             design[:, offset + number] = sample.places == place
         for number in self.covariates:
@@ -111,18 +115,35 @@ class Model:
         return row
 
 
-def _smoothed(columns: Floats, sample: Sample, kept: float) -> Floats:
-    """Columns (n, m) in which a slot has the share ``kept`` of what the slot before had; a trial begins settled."""
+@lru_cache(maxsize=64)
+def at_end(share: float, washed: float) -> float:
+    """What is left at the end of a slot of a change at its start, where the change fades exponentially and ``share``
+    of it (0 to 1) is left on average over what is measured: all but the first ``washed`` of the slot.
+    """
+    low, high = 1e-9, 700.0  # lengths of a slot in time constants
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        mean = (math.exp(-washed * middle) - math.exp(-middle)) / (middle * (1 - washed))
+        low, high = (middle, high) if mean > share else (low, middle)
+    return math.exp(-low)
+
+
+def _smoothed(columns: Floats, sample: Sample, kept: float, washed: float) -> Floats:
+    """Columns (n, m) in which slots on average still have the share ``kept`` of the state in which they began, which
+    they approach their levels from exponentially (:func:`at_end`); a trial begins settled.
+    """
     order = np.lexsort((sample.slots, sample.trials))
     first = np.r_[True, np.diff(sample.trials[order]) != 0]
     starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
     rank = np.arange(len(order)) - starts
-    smoothed = columns.copy()
+    smoothed, ends, left = columns.copy(), columns.copy(), at_end(kept, washed)
     for number in range(1, int(rank.max()) + 1):
         at = np.flatnonzero(rank == number)
         now, before = order[at], order[at - 1]
-        weights = (kept ** (sample.slots[now] - sample.slots[before]))[:, None]
-        smoothed[now] += weights * (smoothed[before] - smoothed[now])
+        between = (sample.slots[now] - sample.slots[before] - 1)[:, None]
+        change = left**between * (ends[before] - columns[now])
+        smoothed[now] += kept * change
+        ends[now] += left * change
     return smoothed
 
 

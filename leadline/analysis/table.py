@@ -38,6 +38,7 @@ class StudyTable:
     screening: bool = False  # the plan's runs alias interactions
     complete: bool = True  # every block was planned with the same treatments
     between_blocks: bool = False  # some factor was planned to change between blocks only, as that of the host
+    washed: float = 0.0  # share of a slot, at its start, that is not measured
     slots_in_block: int = 1  # slots after which the plan repeats its treatments inside a trial
     places: Mapping[int, int] = field(default_factory=dict)  # position -> place in its block, where squares balance it
     in_parallel: bool = False  # some block has several trials with slots: slots of one number meet the same arrivals
@@ -72,6 +73,7 @@ class StudyTable:
             places=_places(plan) if plan.blocks in SQUARES else {},
             in_parallel=_in_parallel(plan),
             exact=layout.exact,
+            washed=_washed(plan, observations),
             slots_in_block=max((len(set(_treatments(trial))) for trial in plan.trials), default=1),
             hosts=() if layout.exact or len(hosts) < 2 else hosts,
         )
@@ -129,6 +131,12 @@ def _places(plan: Plan) -> dict[int, int]:
         places[trial.position] = -1 if outside else counts[trial.block]
         counts[trial.block] += not outside
     return places
+
+
+def _washed(plan: Plan, observations: Sequence[Observation]) -> float:
+    lengths = [slot.seconds for trial in plan.trials for slot in trial.slots]
+    seconds = [one.seconds for one in observations if one.seconds]
+    return float(np.clip(1 - np.median(seconds) / np.median(lengths), 0.0, 0.9)) if lengths and seconds else 0.0
 
 
 def _in_parallel(plan: Plan) -> bool:

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from leadline.analysis.columns import at_end
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
 from leadline.model.result import Observation
@@ -17,7 +18,7 @@ class SimulatedStrata:
     """Truth of a system whose noise has several sources, all lognormal and as shares: ``block_cv``, ``plot_cv``,
     ``trial_cv`` (a server's life), ``slot_cv`` with ``correlation`` of neighbouring slots. ``effects`` maps
     (factor, level) to a ratio; ``carried`` is the part of a slot's effect that the next slot still has;
-    with ``lasting`` the slots after it have its powers. ``life_cv`` is
+    with ``lasting`` it fades exponentially, on and on. ``life_cv`` is
     the spread of each treatment's level between lives (beside that of the life), ``places`` the logs of ratios that
     the first, second, ... trial of a block has, whatever its treatment. ``arrivals_cv`` is what slots of one number
     have in common in all trials of a block.
@@ -64,7 +65,7 @@ class SimulatedStrata:
                     value += self.slot_cv * noise + (self.carried * (before - here) if before is not None else 0.0)
                     noise = self.correlation * noise + math.sqrt(1 - self.correlation**2) * float(rng.normal())
                 held = before is not None and self.lasting
-                before = here + self.carried * (before - here) if held and before is not None else here
+                before = here + at_end(self.carried, 0.0) * (before - here) if held and before is not None else here
                 started = 1.7e9 + 600.0 * trial.position + (slot.begin if slot else 0.0)
                 found.append(
                     Observation(

@@ -9,6 +9,7 @@ import pytest
 from simulated_strata import SimulatedStrata, parallel_plan, slots_plan
 from witnesses import matrix
 
+from leadline.analysis.columns import at_end
 from leadline.analysis.order import order_effects
 from leadline.analysis.study import analyse
 from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
@@ -199,6 +200,19 @@ def test_direct_and_carried_effects_are_reported_together(lasting: bool) -> None
     covered, verdicts, _ = told(PLAN, SimulatedStrata(effects=TEN, carried=0.4, lasting=lasting), 10.0)
     assert covered > 0.85  # 0.95 less three Monte Carlo errors
     assert verdicts[Verdict.BETTER] > 0.9 * STUDIES
+
+
+@pytest.mark.parametrize("constant", [1.0, 2.0])
+def test_an_exponential_carry_over_is_taken_out(constant: float) -> None:
+    """Time constants of one and two slots; the fault: +10 % came back as +11 and +12.5 %."""
+    carried = constant * (1 - math.exp(-1 / constant))
+    assert at_end(carried, 0.0) == pytest.approx(math.exp(-1 / constant))
+    assert at_end(constant * (math.exp(-0.2 / constant) - math.exp(-1 / constant)) / 0.8, 0.2) == pytest.approx(
+        math.exp(-1 / constant)
+    )
+    system = SimulatedStrata(effects=TEN, carried=carried, lasting=True, slot_cv=0.001)
+    runs = [analyse(PLAN, system.run(PLAN, seed), ["throughput"], verdicts_only=True) for seed in range(6)]
+    assert np.mean([run.responses[0].effects[0].percent for run in runs]) == pytest.approx(10.0, abs=0.5)
 
 
 @pytest.mark.parametrize("slot_cv", [0.02, 0.005])
