@@ -93,6 +93,24 @@ impl Jar {
         }
     }
 
+    /// The percent-decoded value of the last one of this name, as a page's script reads it to send it in a header.
+    pub fn value(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let now = now();
+        let cookie = self.cookies.iter().rev().find(|c| c.name == name && !c.is_over(now))?;
+        let (mut decoded, mut rest) = (Vec::with_capacity(cookie.value.len()), &cookie.value[..]);
+        while let [first, after @ ..] = rest {
+            let digit = |at: usize| after.get(at).and_then(|b| char::from(*b).to_digit(16));
+            if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
+                decoded.push((high * 16 + low) as u8);
+                rest = &after[2..];
+            } else {
+                decoded.push(*first);
+                rest = after;
+            }
+        }
+        Some(decoded)
+    }
+
     /// Writes the `Cookie` header for a request to `path`, if any cookie belongs there; longest paths first.
     pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
         if !self.cookies.is_empty() {
@@ -230,6 +248,17 @@ mod tests {
         let mut out = Vec::new();
         jar.write(path.as_bytes(), &mut out);
         String::from_utf8(out).expect("ascii cookies")
+    }
+
+    #[test]
+    fn gives_the_decoded_value_of_the_last_of_a_name() {
+        let mut jar = Jar::default();
+        store(&mut jar, b"XSRF-TOKEN=first; Path=/shop", b"/shop");
+        store(&mut jar, b"XSRF-TOKEN=a%2Fb%3d%zz%4; Path=/", b"/");
+        assert_eq!(jar.value(b"XSRF-TOKEN").as_deref(), Some(&b"a/b=%zz%4"[..]));
+        store(&mut jar, b"XSRF-TOKEN=; Max-Age=0; Path=/", b"/");
+        assert_eq!(jar.value(b"XSRF-TOKEN").as_deref(), Some(&b"first"[..]));
+        assert_eq!(jar.value(b"xsrf-token"), None);
     }
 
     #[test]

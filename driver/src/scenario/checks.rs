@@ -12,7 +12,7 @@ use marked_yaml::Node;
 
 pub(super) const CHECK_KEYS: [&str; 8] =
     ["status", "skip_status", "grpc_status", "contains", "lacks", "matches", "header", "json"];
-pub(super) const EXTRACT_KEYS: [&str; 6] = ["regex", "json", "css", "header", "attribute", "pick"];
+pub(super) const EXTRACT_KEYS: [&str; 7] = ["regex", "json", "css", "header", "cookie", "attribute", "pick"];
 
 pub(super) fn read_checks(problems: &mut Problems, scope: &Scope, request: &MarkedMappingNode) -> Checks {
     let node = request.get_node("check");
@@ -108,9 +108,10 @@ fn read_extract(problems: &mut Problems, name: &str, node: &Node) -> Option<(Sou
     let mapping = problems.mapping(node, &what, &EXTRACT_KEYS)?;
     let words = [("first", Pick::First), ("last", Pick::Last), ("random", Pick::Random)];
     let pick = mapping.get_node("pick").and_then(|n| problems.word(n, "pick", &words)).unwrap_or(Pick::First);
-    let kinds = ["regex", "json", "css", "header"].into_iter().filter_map(|k| Some((k, mapping.get_node(k)?)));
+    let kinds =
+        ["regex", "json", "css", "header", "cookie"].into_iter().filter_map(|k| Some((k, mapping.get_node(k)?)));
     let [(kind, value)] = kinds.collect::<Vec<_>>()[..] else {
-        problems.add(mapping.span(), format!("{what} has exactly one of regex, json, css, header"));
+        problems.add(mapping.span(), format!("{what} has exactly one of regex, json, css, header, cookie"));
         return None;
     };
     let attribute = mapping.get_node("attribute");
@@ -122,10 +123,17 @@ fn read_extract(problems: &mut Problems, name: &str, node: &Node) -> Option<(Sou
         "regex" => Source::Regex(problems.value(value, "regex", Pattern::new)?),
         "json" => Source::Json(problems.value(value, "json", Pointer::parse)?),
         "css" => Source::Css(problems.value(value, "css", |text| Css::parse(text, attribute.clone()))?),
-        _ => Source::Header(problems.value(value, "header", |text| match plain(text) {
-            true => Ok(text.to_string()),
-            false => Err(format!("`{text}` is no name of a header")),
-        })?),
+        _ => {
+            let name = problems.value(value, kind, |text| match plain(text) {
+                true => Ok(text.to_string()),
+                false => Err(format!("`{text}` is no name of a {kind}")),
+            })?;
+            if kind == "cookie" {
+                Source::Cookie(name)
+            } else {
+                Source::Header(name)
+            }
+        }
     };
     Some((source, pick))
 }

@@ -12,6 +12,7 @@ mod transaction;
 mod wait;
 
 use crate::feeds::Feed;
+use crate::http::cookies::Jar;
 use crate::pattern::Pattern;
 use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
@@ -318,6 +319,8 @@ pub enum Source {
     Json(Pointer),
     Css(Css),
     Header(String),
+    /// Of the session's own, whichever response set it; percent-decoded.
+    Cookie(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,8 +351,8 @@ pub struct Response<'a> {
 }
 
 impl Extract {
-    /// The value found in `response`, if any.
-    pub fn apply(&self, response: &Response<'_>, random: &mut crate::random::Random) -> Option<Vec<u8>> {
+    /// The value found in `response`, or among the cookies as they are after it, if any.
+    pub fn apply(&self, response: &Response<'_>, jar: &Jar, random: &mut crate::random::Random) -> Option<Vec<u8>> {
         match &self.source {
             Source::Regex(pattern) => {
                 if self.pick == Pick::First {
@@ -376,6 +379,7 @@ impl Extract {
                 let count = found.clone().count();
                 found.nth(self.pick.of(count, random)?).map(|(_, value)| value.clone())
             }
+            Source::Cookie(name) => jar.value(name.as_bytes()),
         }
     }
 
@@ -386,6 +390,7 @@ impl Extract {
             Source::Json(pointer) => format!("no JSON value at `{}`", pointer.text()),
             Source::Css(css) => format!("no element `{}`", css.text()),
             Source::Header(name) => format!("no header `{name}`"),
+            Source::Cookie(name) => format!("no cookie `{name}`"),
         }
     }
 }

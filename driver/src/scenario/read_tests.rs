@@ -161,7 +161,7 @@ fn mistakes_in_graphs_feeds_and_loops() {
         ("/x: 1", "x: 1", "is not a JSON pointer"),
         ("css: a,", "css: 'a[',", "bad CSS selector"),
         ("{ css: a, attribute: href }", "{ regex: a, attribute: href }", "`attribute` belongs to css"),
-        ("{ css: a, attribute: href }", "{ css: a, json: /a }", "exactly one of regex, json, css, header"),
+        ("{ css: a, attribute: href }", "{ css: a, json: /a }", "exactly one of regex, json, css, header, cookie"),
         ("repeat: 2", "repeat: -1", "13:19: repeat: not a whole number"),
         ("repeat: 2, requests: [{ get: /again }]", "repeat: 2", "`requests` is missing in a loop"),
     ] {

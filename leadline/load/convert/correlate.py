@@ -35,13 +35,11 @@ _CHANGING = re.compile(f"{SECRETS.pattern}|version|etag|rev$", re.IGNORECASE)
 
 @dataclass
 class _Source:
-    """Where a value stands in a response: ``request`` (of the scenario) extracts it by ``rule``; None where no
-    scenario can (a cookie).
-    """
+    """Where a value stands in a response: ``request`` (of the scenario) extracts it by ``rule``."""
 
     request: dict[str, Any]
     number: int
-    rule: Mapping[str, Any] | None
+    rule: Mapping[str, Any]
     name: str
     where: str
     stems: frozenset[str]
@@ -62,7 +60,6 @@ class Correlation:
         self._sources: dict[str, list[_Source]] = {}
         self._names: dict[str, list[tuple[str, int]]] = {}  # by name: variables and the last request that uses them
         self._used: dict[int, _Source] = {}
-        self._cookies: dict[str, None] = {}
         self._learning = True
         self._number = 0
         self._where = ""
@@ -144,11 +141,8 @@ class Correlation:
             return None
         source = max(
             sources,
-            key=lambda s: (s.rule is not None, bool(stems & s.stems), s.certain, s.number if s.fresh else -s.number),
+            key=lambda s: (bool(stems & s.stems), s.certain, s.number if s.fresh else -s.number),
         )
-        if source.rule is None:
-            self._cookies[f"{word} of {self._where} is the {source.where}, which no scenario can extract."] = None
-            return None
         if not source.variable:
             source.variable = self._named(source, self._last[value])
             source.request.setdefault("extract", {})[source.variable] = source.rule
@@ -184,7 +178,7 @@ class Correlation:
                     request, value, {"header": name.title()}, name, f"header {name.title()}", name_stems, fresh=True
                 )
         for name, value in cookies.items():
-            self._add(request, unquote(value), None, name, f"cookie {name}", _stems(name), fresh=True)
+            self._add(request, unquote(value), {"cookie": name}, name, f"cookie {name}", _stems(name), fresh=True)
         document = None
         with suppress(ValueError):
             document = from_json(text) if text.lstrip()[:1] in ("{", "[", '"') else None
@@ -236,7 +230,7 @@ class Correlation:
         self,
         request: dict[str, Any],
         value: str,
-        rule: Mapping[str, Any] | None,
+        rule: Mapping[str, Any],
         name: str,
         what: str,
         stems: frozenset[str],
@@ -258,7 +252,7 @@ class Correlation:
             first = list(source.uses)[:_MOST_USES]
             more = f" and {len(source.uses) - len(first)} more" if len(source.uses) > len(first) else ""
             notes.append(f"{source.variable} is taken from {source.where}, used in {', '.join(first)}{more}.")
-        return [*notes, *self._cookies]
+        return notes
 
 
 def _is_telling(value: str) -> bool:

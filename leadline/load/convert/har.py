@@ -239,7 +239,7 @@ def _content(entry: Mapping[str, Any]) -> str:
 
 def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without the requests a redirect led to: the driver follows redirects itself, and the last answer is that of the
-    request redirected first.
+    request redirected first, with the cookies of all.
     """
     kept_entries: list[dict[str, Any]] = []
     awaited: dict[tuple[str, str], deque[tuple[int, dict[str, Any]]]] = {}  # by method and address: who was redirected
@@ -251,7 +251,8 @@ def _without_followed(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]
         if place == len(kept_entries):
             kept_entries.append(entry)
         else:
-            kept_entries[place] = {**kept_entries[place], "response": entry["response"]}
+            headers = [*_set_cookies(kept_entries[place]["response"]), *(entry["response"].get("headers") or [])]
+            kept_entries[place] = {**kept_entries[place], "response": {**entry["response"], "headers": headers}}
         target = _redirected(entry)
         if target:
             awaited.setdefault(target, deque()).append((place, entry))
@@ -371,10 +372,14 @@ def _is_sent(name: str) -> bool:
 
 def _cookies(response: Mapping[str, Any]) -> dict[str, str]:
     """Names and values of the cookies that a response sets."""
-    listed = [h for h in response.get("headers") or [] if isinstance(h, Mapping)]
-    lines = [str(h.get("value", "")) for h in listed if str(h.get("name", "")).lower() == "set-cookie"]
+    lines = [str(header.get("value", "")) for header in _set_cookies(response)]
     pairs = (line.split(";")[0].partition("=") for text in lines for line in text.split("\n"))
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _set_cookies(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    listed = [header for header in response.get("headers") or [] if isinstance(header, Mapping)]
+    return [header for header in listed if str(header.get("name", "")).lower() == "set-cookie"]
 
 
 def _headers(message: Mapping[str, Any]) -> dict[str, str]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import secrets
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from http.cookiejar import CookieJar
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import pytest
 from recordings import FORM, SHOP, entry, har, read
@@ -178,11 +185,11 @@ def test_a_location_a_meta_tag_and_a_link_are_sources() -> None:
     first, order, lines, basket = requests
     assert first["extract"]["csrf_token"] == {"css": 'meta[name="csrf-token"]', "attribute": "content"}
     assert first["extract"]["basket"] == {"regex": r'<a href="/basket/([\w.~+%-]+=*)'}
-    assert order["extract"] == {"location": {"header": "Location"}}
+    assert order["extract"] == {"location": {"header": "Location"}, "XSRF_TOKEN": {"cookie": "XSRF-TOKEN"}}
     assert lines["get"] == "${location}/lines"
     assert basket["get"] == "/basket/${basket}"
-    assert basket["headers"] == {"X-Csrf-Token": "${csrf_token}", "X-Xsrf-Token": "c00kie-5511"}
-    assert "x-xsrf-token of get /basket/5 is the cookie XSRF-TOKEN of post /orders, which no scenario" in notes
+    assert basket["headers"] == {"X-Csrf-Token": "${csrf_token}", "X-Xsrf-Token": "${XSRF_TOKEN}"}
+    assert "XSRF_TOKEN is taken from cookie XSRF-TOKEN of post /orders, used in get /basket/5 (x-xsrf-token)" in notes
 
 
 def test_what_the_user_sent_first_and_short_numbers_of_other_things_stay() -> None:
@@ -250,3 +257,110 @@ def test_the_driver_takes_the_mix_of_a_log(desk: Desk, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*load, "--replay", str(tmp_path / "a.times"), "--speed", "10"])
     assert done.exit_code == 0
     assert len(desk.requests) == 2 + 5
+
+
+class DoubleSubmit(BaseHTTPRequestHandler):
+    """As Spring with Angular: what changes something needs its cookie's value in a header; a log-in makes another,
+    which the page it leads to sets. Cookies are percent-encoded.
+    """
+
+    protocol_version = "HTTP/1.1"
+    refused: ClassVar[list[str]] = []
+
+    def _serve(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        cookie = re.search(r"XSRF-TOKEN=([^;]+)", self.headers.get("Cookie", ""))
+        same = cookie and unquote(cookie[1]) == self.headers.get("X-XSRF-TOKEN")
+        status = 200 if self.command == "GET" or same else 403
+        self.refused += [f"{self.command} {self.path}"] if status == 403 else []
+        self.send_response(302 if self.path == "/login" and status == 200 else status)
+        if self.path == "/login":
+            self.send_header("Location", "/home")
+        if self.path in ("/", "/login") and status == 200:
+            self.send_header("Set-Cookie", f"XSRF-TOKEN={quote(secrets.token_urlsafe(9) + '+/=', safe='')}; Path=/")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    do_GET = do_POST = _serve  # noqa: N815
+
+    def log_message(self, *_words: object) -> None: ...
+
+
+def browse(address: str) -> None:
+    """As a page's script sends it: the cookie's value, decoded."""
+    jar = CookieJar()
+    client = build_opener(HTTPCookieProcessor(jar))
+    client.open(f"{address}/").read()
+    for path in ("/login", "/orders", "/orders"):
+        token = unquote(next(cookie.value or "" for cookie in jar if cookie.name == "XSRF-TOKEN"))
+        client.open(Request(f"{address}{path}", b"x=1", {"X-XSRF-TOKEN": token})).read()
+
+
+def test_a_cookie_that_a_header_repeats_is_extracted_and_replays(desk: Desk) -> None:
+    del desk  # where it is there is a driver
+    with ThreadingHTTPServer(("127.0.0.1", 0), DoubleSubmit) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with recorder(url) as proxy:
+                thread = threading.Thread(target=proxy.serve_forever, args=(0.05,))
+                thread.start()
+                try:
+                    browse(proxy.address)
+                finally:
+                    proxy.shutdown()
+                    thread.join()
+            draft = from_har(json.dumps(proxy.archive()), "spa")
+            assert by_path(draft)["post /orders"]["headers"]["X-Xsrf-Token"].startswith("${XSRF_TOKEN")
+            assert replay(draft, url, sessions=3).failures == []
+        finally:
+            server.shutdown()
+    assert DoubleSubmit.refused == []
+
+
+class Tokens(BaseHTTPRequestHandler):
+    """A token (a JWT, say) ends after five uses."""
+
+    protocol_version = "HTTP/1.1"
+    uses: ClassVar[dict[str, int]] = {}
+    lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def _serve(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        with self.lock:
+            if self.path == "/token":
+                token = secrets.token_hex(8)
+                self.uses[token] = 0
+            else:
+                self.uses[token] = self.uses.get(token, 6) + 1
+        text = json.dumps({"access": token}).encode()
+        self.send_response(200 if self.uses[token] <= 5 else 401)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = _serve  # noqa: N815
+
+    def log_message(self, *_words: object) -> None: ...
+
+
+def test_a_token_that_expires_is_fetched_again(desk: Desk, tmp_path: Path) -> None:
+    del desk  # where it is there is a driver
+    (tmp_path / "api.yaml").write_text(
+        "scenario: api\nlogin: login\nlogged_out: { status: 401 }\nmix: { look: 1 }\ntransactions:\n"
+        "  login: [{ post: /token, extract: { token: { json: /access } } }]\n"
+        "  look: [{ get: /look, headers: { Authorization: 'Bearer ${token}' } }]\n"
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tokens) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            out, url = tmp_path / "out", f"http://127.0.0.1:{server.server_port}"
+            words = [str(find_binary()), "run", "api.yaml", "--url", url, "--users", "1", "--steady", "2s"]
+            subprocess.run([*words, "--out", str(out)], cwd=tmp_path, check=True, capture_output=True)
+        finally:
+            server.shutdown()
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["errors"] == {}
+    assert summary["requests"]["logins_again"] >= 1

@@ -284,6 +284,7 @@ def test_time_left_follows_the_trials_that_were_timed() -> None:
     clock.done(2)
     assert clock.left(10) == 500
     assert not clock.exhausted(18)
+    assert not clock.exhausted(0)
     assert clock.exhausted(19)
 
 
