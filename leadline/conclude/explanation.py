@@ -108,11 +108,13 @@ def explain(
     """``profiles`` and ``statements``: by number of the trial, and slot. ``asked_ms``: of CPU between two samples, None
     where running Java code alone is sampled. None where nothing was sampled.
     """
-    statements = statements if statements.keys() >= profiles.keys() else {}
+    both = profiles.keys() & statements.keys()  # a slot after one with a profile may have a few late samples alone
+    statements = statements if 2 * len(both) > len(profiles) else {}
     profiled = [
         _profiled(observation, stacks, statements.get((observation.trial, observation.slot), {}))
         for observation in observations
         if (stacks := profiles.get((observation.trial, observation.slot)))
+        and (not statements or (observation.trial, observation.slot) in both)
         and {"throughput", "server_cpu_per_transaction"} <= observation.responses.keys()
     ]
     samples = sum(sum(unit.stacks.values()) for unit in profiled)

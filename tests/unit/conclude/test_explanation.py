@@ -150,7 +150,14 @@ def test_the_databases_cpu_is_shared_out_over_its_statements() -> None:
     assert whole.change == pytest.approx(sum(paths["(database)", text].change for text in (select, update)))
     assert whole.change * level.ms == pytest.approx(0.2)
     assert "shared out over its statements" in profile.notes[-1]
-    some = dict(list(statements.items())[1:])
-    assert explain(plan, observations, profiles, plain_level, statements=some) == explain(
+    few = dict(list(statements.items())[:3])
+    assert explain(plan, observations, profiles, plain_level, statements=few) == explain(
         plan, observations, profiles, plain_level
     )
+    late = dict(list(statements.items())[1:])
+    without = {place: profiles[place] for place in late}
+    some = explain(plan, observations, profiles, plain_level, statements=late)
+    alone = explain(plan, observations, without, plain_level, statements=late)
+    assert some is not None
+    assert alone is not None
+    assert some.levels == alone.levels, "a slot without statements is left out"
