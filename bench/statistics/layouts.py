@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: 
 
 import numpy as np
 
+from leadline.analysis.columns import at_end
 from leadline.analysis.interim import Interim
 from leadline.analysis.study import analyse
 from leadline.design.make import make_plan
@@ -48,7 +49,7 @@ class World:
     instance: float
     between: float  # of the effect, from instance to instance
     ratio: float
-    carried: float  # from one slot to the next
+    carried: float  # of how a slot began, on average over its measured seconds; it fades exponentially
     drift: float
     noise: float = 0.02
     block: float = 0.03
@@ -94,10 +95,12 @@ class System:
             noise = world.noise * (0.5 if rotated else 1.0) * (world.ratio if helps(trial.treatment) else 1.0)
             return [self._observation(trial, trial.treatment, level + gain + self.rng.normal(0.0, noise), None)]
         found, kept = [], own * helps(trial.slots[0].treatment)
+        left = at_end(world.carried, 1 / 6) if world.carried else 0.0
         for slot in trial.slots:
             on = helps(slot.treatment)
-            kept += (1 - world.carried) * (own * on - kept)
-            value = level + kept + self.rng.normal(0.0, world.noise * (world.ratio if on else 1.0))
+            value = level + own * on + world.carried * (kept - own * on)
+            value += self.rng.normal(0.0, world.noise * (world.ratio if on else 1.0))
+            kept = own * on + left * (kept - own * on)
             found.append(self._observation(trial, slot.treatment, value, slot.index))
         return found
 
