@@ -65,7 +65,7 @@ HEAD = "scenario: streams\nprotos: echo.proto\n"
 WAYS = {
     "WebSocket": (
         HEAD + "login: open\npause: { shape: fixed, mean: 20ms, kind: cycle }\nmix: { say: 1 }\ntransactions:\n"
-        "  open: [{ websocket: /socket }]\n  say: [{ send: hello, await: { count: 1 } }]\n",
+        "  open: [{ websocket: /socket }]\n  say: [{ send: hello }, { await: { count: 1 } }]\n",
         ["--users", str(USERS)],
         f"""import {{ WebSocket }} from 'k6/websockets'; import {{ Counter }} from 'k6/metrics';
 const done = new Counter('done'); export const options = {{ vus: {USERS}, iterations: {USERS} }};
@@ -76,8 +76,9 @@ export default function () {{ const w = new WebSocket('ws://127.0.0.1:{PORT}/soc
         USERS * 50 * SECONDS,
     ),
     "gRPC": (
-        HEAD + "mix: { say: 1 }\ntransactions:\n  say: [{ grpc: /echo.Echo/Say, json: { text: hello } }]\n",
-        ["--arrivals", "constant", "--rate", str(RATE), "--http", "2"],
+        HEAD + f"pause: {{ shape: fixed, mean: {1_000 * USERS // RATE}ms, kind: cycle }}\nmix: {{ say: 1 }}\n"
+        "transactions:\n  say: [{ grpc: /echo.Echo/Say, json: { text: hello } }]\n",
+        ["--users", str(USERS), "--http", "2"],
         f"""import grpc from 'k6/net/grpc'; import {{ Counter }} from 'k6/metrics'; const done = new Counter('done');
 const c = new grpc.Client(); c.load(['.'], 'echo.proto'); let open = false;
 export const options = {{ scenarios: {{ a: {{ executor: 'constant-arrival-rate', rate: {RATE}, timeUnit: '1s',
@@ -114,8 +115,8 @@ def rounds(k6: str, place: Path, number: int) -> None:
         figures: dict[str, list[float]] = {"leadline-load": [], "k6": []}
         for _ in range(number):
             load = [str(RELEASE / "leadline-load"), "run", "a.yaml", "--url", URL, *options]
-            cpu = measured([*load, "--ramp-up", "0s", "--steady", f"{SECONDS}s", "--out", "out"], place)
-            counts = json.loads((place / "out" / "summary.json").read_text())["transactions"]
+            cpu = measured([*load, "--ramp-up", "0s", "--steady", f"{SECONDS}s", "--out", "out", "--replace"], place)
+            counts = json.loads((place / "out" / "summary.json").read_text())["total"]
             done = sum(counts[key]["ok"] for key in ("say", "see") if key in counts)
             figures["leadline-load"].append(1e6 * cpu / done)
             cpu = measured([k6, "run", "--quiet", "--summary-export", "k6.json", "a.js"], place)
