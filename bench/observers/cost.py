@@ -70,7 +70,7 @@ transactions:
   quote: [{ get: "/api/quotes?symbols=S00001,S00002" }]
   home: [{ get: /api/home }]
 """
-RATE, WARM, SETTLE, SLOT = 300, 30.0, 0.7, 4.5  # transactions a second; seconds
+RATE, WARM, SETTLE, SLOT = 200, 25.0, 0.5, 4.5  # transactions a second; seconds
 
 
 def profile_cost(detail: Detail, server: str, java: Path, pairs: int) -> dict[str, Any]:

@@ -44,8 +44,8 @@ UNITS: Mapping[str, str] = {
     **dict.fromkeys(WAITS, f"us {_WAITED}"),
 }
 Detail = Literal["light", "full"]
-# Each: allocation samples a second; shortest wait that is recorded; before _CPU_TIME, time between two samples.
-_RATES: Mapping[Detail, tuple[int, str, str]] = {"light": (20, "20 ms", "10 ms"), "full": (150, "0 ms", "2 ms")}
+# Each: allocation samples a second; before _CPU_TIME, time between two samples. Only ``full`` records waits.
+_RATES: Mapping[Detail, tuple[int, str]] = {"light": (20, "10 ms"), "full": (150, "2 ms")}
 _CPU_TIME = 25  # the first JDK that samples CPU time
 _DEPTH = 512  # frames of a stack; 64, the usual, cut those of application servers
 _WHOLE, _NAME = "leadline", "leadline-samples"  # recordings: one that keeps all, and one for each stretch
@@ -58,14 +58,14 @@ _PATIENCE = 300.0  # s to read a recording
 
 
 def _settings(detail: Detail, cpu_time: bool) -> str:
-    allocations, shortest, period = _RATES[detail]
+    allocations, period = _RATES[detail]
     cpu: dict[str, dict[str, str]] = {"jdk.ExecutionSample": {"period": period}}
     if cpu_time:
         cpu = {"jdk.CPUTimeSample": {"throttle": f"{PROFILE_MS[detail]} ms"}, "jdk.CPUTimeSamplesLost": {}}
     events = {
         **cpu,
         "jdk.ObjectAllocationSample": {"throttle": f"{allocations}/s", "stackTrace": "true"},
-        **{event: {"threshold": shortest, "stackTrace": "true"} for event in WAITS.values()},
+        **{event: {"threshold": "0 ms", "stackTrace": "true"} for event in WAITS.values() if detail == "full"},
     }
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<configuration version="2.0" label="leadline">']
     for event, settings in events.items():

@@ -14,7 +14,8 @@ from leadline.host.jvm import java_environment
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
-from leadline.observe.profile import METRICS, ProfileObserver, recording, tabulate
+from leadline.observe.profile import METRICS, WAITS, ProfileObserver, recording, tabulate
+from leadline.observe.profile import _settings as profile_settings
 from leadline.stack.servers.jvm import EXACT_FRAMES
 
 BUSY = """
@@ -150,3 +151,9 @@ def test_lines_become_rows() -> None:
         (1_700_000_001 * 10**9, "profile.parked", "a.A.run", 1.0),
         (1_700_000_000 * 10**9, "profile.parked", "a.A.run;b.B.get", 3.0),
     ]
+
+
+def test_waits_are_recorded_in_full_alone() -> None:
+    light, full = (profile_settings(detail, True) for detail in ("light", "full"))
+    assert [event in light for event in WAITS.values()] == [False] * len(WAITS)
+    assert all(event in full for event in WAITS.values())
