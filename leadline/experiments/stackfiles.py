@@ -22,6 +22,7 @@ from leadline.model.record import LoadSecond
 from leadline.model.study import StackChoice, Study
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Settings
+from leadline.stack.own import startfile
 from leadline.stack.own.artifact import Artifact, read_artifact
 from leadline.stack.own.firstfile import first_file
 from leadline.stack.own.wars import WARS
@@ -51,24 +52,49 @@ OnStep = Callable[[CheckStep], None]
 
 
 def first(artifact: Path, out: Path | None, server: str | None = None, profile: str | None = None) -> tuple[Path, str]:
-    """Path and text of a first stack file for a jar, or for a WAR or EAR on ``server``, ``NAME.stack.yaml`` in the
-    current directory unless ``out`` says another; ``profile``: of its properties. Raises UsageError, also where that
-    file exists.
+    """Path and text of a first stack file, ``NAME.stack.yaml`` in the current directory unless ``out`` says another:
+    for a jar; for a WAR, an EAR or a directory of its configuration on ``server``; for a start script or a compose
+    file. ``profile``: of a jar's properties. Raises UsageError, also where that file exists.
     """
+    if artifact.is_dir() and server is not None:
+        _check_name(server)
+        return _written(artifact, out, lambda name, word: startfile.of_server(artifact, server, name, word))
+    other = startfile.of_compose if artifact.suffix in (".yaml", ".yml") else startfile.of_script
+    if other is startfile.of_compose or startfile.is_script(artifact):
+        if server is not None or profile is not None:
+            option = "--profile" if server is None else "--server"
+            raise UsageError(f"{artifact} is started as it is: leave {option} out")
+        return _written(artifact, out, lambda name, word: other(artifact, name, word))
+    if artifact.suffix == ".xml" and artifact.is_file():
+        raise UsageError(
+            f"{artifact}: give the directory of the server's configuration, and --server {' or '.join(WARS)}"
+        )
     artifact_ = read_artifact(artifact)
     _check_server(artifact_, server)
     if profile is not None and (artifact_.framework in ("java", "war") or not re.fullmatch(r"[\w.,-]+", profile)):
         why = "no name" if artifact_.framework not in ("java", "war") else f"{artifact_.file} has no profiles"
         raise UsageError(f"--profile {quoted(profile)}: {why}; it is for a jar of Spring Boot or Quarkus")
-    name = name_of(artifact_)
+
+    def text_of(name: str, word: str) -> str:
+        return first_file(artifact_, name, word, server or "", profile)
+
+    return _written(artifact_.file, out, text_of, name_of(artifact_))
+
+
+def _written(file: Path, out: Path | None, text_of: Callable[[str, str], str], name: str = "") -> tuple[Path, str]:
+    """``text_of``: from the application's name, by default that of the folder which has the file, and from the file as
+    the stack file's folder sees it.
+    """
+    folder = file.resolve() if file.is_dir() else file.resolve().parent
+    name = name or plain_name((folder.parent if folder.name == "bin" else folder).name)
     path = out or Path(f"{name}.stack.yaml")
     if path.exists():
         raise UsageError(f"{path} exists; remove it, or name another file by --out")
     try:
-        word = str(artifact_.file.resolve().relative_to(path.parent.resolve()))
+        word = str(file.resolve().relative_to(path.parent.resolve()))
     except ValueError:
-        word = str(artifact_.file.resolve())
-    text = first_file(artifact_, name, word, server or "", profile)
+        word = str(file.resolve())
+    text = text_of(name, word)
     write_private(path, text)
     path.chmod(0o644)
     return path, text
@@ -76,7 +102,13 @@ def first(artifact: Path, out: Path | None, server: str | None = None, profile: 
 
 def name_of(found: Artifact) -> str:
     """Of the application, made of its file's name."""
-    stem = found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    return plain_name(
+        found.file.absolute().parent.parent.parent.name if found.framework == "quarkus" else found.file.stem
+    )
+
+
+def plain_name(stem: str) -> str:
+    """A name for a stack, of a file's or a folder's: without its version."""
     words = re.sub(r"[^a-z0-9]+", "-", re.sub(r"-\d+(\.\d+)*.*$", "", stem).lower()).strip("-")
     return words if re.match(r"[a-z]", words) else f"app-{words}".rstrip("-")
 
@@ -87,7 +119,12 @@ def _check_server(found: Artifact, server: str | None) -> None:
         if server is not None:
             raise UsageError(f"{found.file} is started by java -jar: leave --server {server} out")
         raise UsageError(f"{found.file}: a {kind} needs a server: write --server {' or '.join(WARS)}")
-    if server is not None and server not in WARS:
+    if server is not None:
+        _check_name(server)
+
+
+def _check_name(server: str) -> None:
+    if server not in WARS:
         near = nearest(server, list(WARS))
         hint = f"did you mean {near}?" if near else f"there is {', '.join(WARS)}"
         raise UsageError(f"--server: unknown server {quoted(server)}; {hint}")

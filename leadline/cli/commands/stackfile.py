@@ -28,9 +28,15 @@ def register(parent: typer.Typer) -> None:
 
 def init(
     artifact: Annotated[
-        Path, typer.Argument(help="A jar that java -jar starts, Quarkus's folder quarkus-app, a WAR or an EAR.")
+        Path,
+        typer.Argument(
+            help="A jar that java -jar starts, Quarkus's folder quarkus-app, a WAR or an EAR; a start script; a compose"
+            " file; with --server the directory of its configuration."
+        ),
     ],
-    server: Annotated[str | None, typer.Option(help="Of a WAR or an EAR: the server that runs it.")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Of a WAR, an EAR or a configuration: the server that runs it.")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Of Spring Boot or Quarkus: which of its profiles: prod")] = None,
     out: Annotated[Path | None, file_option("The stack file; NAME.stack.yaml if absent.", "--out", "-o")] = None,
 ) -> None:
