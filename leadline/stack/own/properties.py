@@ -13,7 +13,6 @@ from typing import Any
 from leadline.host.received import member, read, zipped
 from leadline.model.errors import UsageError, quoted
 from leadline.model.received import ReceivedError
-from leadline.model.yamltext import load_yaml
 from leadline.stack.own.artifact import Artifact
 
 _LARGEST = 1 << 16  # bytes of a file
@@ -194,6 +193,8 @@ def _lines(text: str) -> Iterator[Document]:
 
 def _yaml(text: str, name: str) -> Iterator[Document]:
     """Documents of a YAML file. Raises UsageError with its line."""
+    from leadline.model.yamltext import load_yaml  # no library of an agent's
+
     line = 0
     for part in re.split(r"(?m)^---[^\n]*$", text):
         tree = load_yaml("\n" * line + part, name)

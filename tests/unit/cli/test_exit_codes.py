@@ -22,9 +22,10 @@ import typer
 import leadline.cli
 from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
-from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile
+from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile, trying
 from leadline.cli.main import _run, app
 from leadline.conclude.counted import Counted, Counts
+from leadline.experiments.trying import NotKnownError
 from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.places.pool.job import EndKind
@@ -198,6 +199,13 @@ def stacks(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:
     monkeypatch.setattr(stackfile, "check_stack_file", lambda *_: good)
 
 
+def tries(monkeypatch: pytest.MonkeyPatch, sentence: str) -> None:
+    def prepare(*_: object, **__: object) -> None:
+        raise NotKnownError(sentence)
+
+    monkeypatch.setattr(trying, "prepare", prepare)
+
+
 def doctors(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     monkeypatch.setattr(host, "host_findings", lambda *_: [HostFinding("disk", level, "it is full", "rm")])
 
@@ -276,6 +284,7 @@ ENDS: list[tuple[str, Callable[[pytest.MonkeyPatch, Any], None], Any, int]] = [
     ("stack check small.yaml", stacks, True, DONE),
     ("stack check small.yaml", stacks, False, FAILED),
     ("stack check small.yaml --json", stacks, False, FAILED),
+    ("try shop.jar", tries, "not known: it takes longer to start than the budget", NO_ANSWER),
     *(("doctor", doctors, level, code) for level, code in (("ok", DONE), ("warn", DONE), ("bad", FAILED))),
     ("doctor --json", doctors, "bad", FAILED),
     ("restore", restores, None, DONE),

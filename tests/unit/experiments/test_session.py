@@ -1,5 +1,6 @@
 """A session keeps only what was shown to be better, whatever its client does; what it kept is put back at its end."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,8 +96,9 @@ def test_optuna_asks_and_is_told(tmp_path: Path) -> None:
         assert session.describe("x")["in_force"] == {"knobs": {"vm.swappiness": 10}}
 
 
+@pytest.mark.skipif("LEADLINE_MATRIX" not in os.environ, reason="SMAC brings much: LEADLINE_MATRIX=1 runs it")
 def test_smac_asks_and_is_told(tmp_path: Path) -> None:
-    """The same for SMAC, which brings much (dask, scikit-learn), so that it is none of development's dependencies."""
+    """The same for SMAC; dask and scikit-learn come with it, so that it is none of development's dependencies."""
     smac = pytest.importorskip("smac", reason="SMAC is not installed: pip install smac")
     space = pytest.importorskip("ConfigSpace").ConfigurationSpace({"swappiness": [10, 100]}, seed=1)
     scenario = smac.Scenario(space, n_trials=4, deterministic=True, output_directory=tmp_path / "smac")
