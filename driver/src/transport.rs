@@ -1,7 +1,7 @@
 //! How requests get to the servers: which servers, from which addresses, over what.
 
 use crate::http::target::Target;
-use crate::sys::tls::{Tls, Trust, H1, H2};
+use crate::sys::tls::{Identity, Tls, Trust, H1, H2};
 use clap::{Args, ValueEnum};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -66,6 +66,12 @@ pub struct TransportOptions {
     /// https: trust every certificate.
     #[arg(long, conflicts_with = "ca")]
     pub insecure: bool,
+    /// https: show this certificate to servers that ask for one; PEM, its issuers' may follow it.
+    #[arg(long, value_name = "FILE")]
+    pub client_certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM without a password (default: in the certificate's file).
+    #[arg(long, value_name = "FILE", requires = "client_certificate")]
+    pub client_key: Option<PathBuf>,
 }
 
 /// Addresses of one option.
@@ -96,6 +102,11 @@ impl TransportOptions {
             None if self.insecure => Trust::Anyone,
             None => Trust::System,
         }
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let certificate = self.client_certificate.clone()?;
+        Some(Identity { certificate, key: self.client_key.clone() })
     }
 }
 
@@ -181,6 +192,10 @@ impl Transport {
         if !secure && trust != Trust::System {
             return Err("--ca and --insecure belong to an https address".into());
         }
+        let identity = options.identity();
+        if !secure && identity.is_some() {
+            return Err("--client-certificate belongs to an https address".into());
+        }
         // As reverse proxies do, unless told otherwise.
         let http = if shared && options.http == Http::Auto { Http::One } else { options.http };
         let alpn: &[&[u8]] = match http {
@@ -202,7 +217,7 @@ impl Transport {
         }
         Ok(Transport {
             shares: options.servers.iter().map(|server| share(server.weight)).collect(),
-            tls: if secure { Some(Tls::new(&trust, alpn)?) } else { None },
+            tls: if secure { Some(Tls::new(&trust, identity.as_ref(), alpn)?) } else { None },
             targets,
             own,
             sources,
@@ -321,6 +336,7 @@ mod tests {
             ("--url x --connections share", "'shared'"),
             ("--url x --max-connections 0", "0 is not in 1.."),
             ("--url x --insecure --ca x", "cannot be used with"),
+            ("--url x --client-key x", "--client-certificate"),
         ] {
             let error = options(words).expect_err(part);
             assert!(error.contains(part), "{error}");
@@ -328,6 +344,7 @@ mod tests {
         for (words, part) in [
             ("--url http://127.0.0.1 --insecure", "belong to an https"),
             ("--url https://127.0.0.1 --ca /nowhere/ca.pem", "--ca /nowhere/ca.pem"),
+            ("--url http://127.0.0.1 --client-certificate x", "--client-certificate belongs to an https"),
             ("--url http://127.0.0.1 --source-address 192.0.2.1", "not an address of this host"),
             ("--url http://127.0.0.1 --source-address ::1", "of this kind"),
             ("--url unix:/x --source-address 127.0.0.2", "of this kind"),

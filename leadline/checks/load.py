@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.machine import not_checked
+from leadline.checks.web import web_servers
 from leadline.layouts import layout_of
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.cluster.hosts import scenario_files
-from leadline.load.driver import check_by_driver, check_variables
+from leadline.load.driver import CLIENT, check_by_driver, check_variables
 from leadline.load.generators.lab import check_generator
 from leadline.load.knobs import load_knobs
 from leadline.load.presets import preset_variables
@@ -19,6 +20,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.result import OF_LIMITS
 from leadline.model.workload import Workload, is_load, load_at
+from leadline.stack.own.words import line_of, tls_files
 from leadline.stack.registry import application_of
 
 _OF_GENERATORS = {"generator", "load_units", "ramp_up", "steady", "ramp_down"}  # keys of a workload
@@ -43,6 +45,7 @@ def check_load(file: StudyFile) -> list[str]:
     if file.study.drivers and workload.generator is not None:
         problem = "several drivers are leadline-load on every host; leave out workload.generator, or drivers"
         raise UsageError(f"{file.where(('drivers',))}: {problem}")
+    _check_tls(file)
     if workload.generator is not None:
         try:
             check_generator(workload.generator, layout_of(file.study.design).estimates_wash_out)
@@ -57,6 +60,29 @@ def check_load(file: StudyFile) -> list[str]:
     if workload.generator is None:
         unchecked += _ask_driver(file)
     return unchecked
+
+
+def _check_tls(file: StudyFile) -> None:
+    """What does not go with an application that speaks HTTPS by itself."""
+    study, stack_file = file.study, file.study.stack.own
+    if stack_file is None or stack_file.content.tls is None:
+        return
+    generator = study.workload.generator
+    refused = [
+        (generator, ("workload", "generator"), "another generator is not told what to trust"),
+        (
+            study.drivers and stack_file.content.tls.client,
+            ("drivers",),
+            "the key of a client certificate does not leave this host, which several drivers would need",
+        ),
+        (study.stack.in_guest, ("guest",), "an application in a guest speaks plain HTTP"),
+        (web_servers(study), ("stack",), "a web server speaks plain HTTP to the application behind it"),
+    ]
+    for reason, path, problem in refused:
+        if reason:
+            raise UsageError(
+                f"{file.where(path)}: {problem}, and {line_of(stack_file, 'tls')} says `tls`: leave one out"
+            )
 
 
 def _check_limited(file: StudyFile) -> None:
@@ -78,7 +104,7 @@ def check_loads(file: StudyFile, factors: Sequence[Factor], settings: Mapping[st
             where = file.where(("factors", factor.name, at))
             try:
                 check_workload(varied)
-                check_by_driver(varied, file.study.design.seed, file.study.drivers)
+                check_by_driver(varied, file.study.design.seed, file.study.drivers, tls_files(file.study.stack.own))
             except UsageError as error:
                 raise UsageError(f"{where}: {factor.name}: {error}") from None
             except LeadlineError:  # the driver is not built, which is told once
@@ -122,11 +148,14 @@ def _ask_driver(file: StudyFile) -> list[str]:
         raise UsageError(f"{file.where(('workload', 'variables'))}: {error}") from None
     try:
         for load in (workload, *([workload.warming] if workload.warm_up else [])):
-            check_by_driver(load, file.study.design.seed, file.study.drivers)
+            check_by_driver(load, file.study.design.seed, file.study.drivers, tls_files(file.study.stack.own))
     except UsageError as error:
         path = ("workload", "variables" if workload.variables else "scenario")
+        where, stack_file = file.where(path), file.study.stack.own
+        of_tls = line_of(stack_file, "tls") if stack_file is not None else where
         lines = str(error).splitlines()
-        raise UsageError("\n".join(f"{file.where(path)}: {line}" for line in lines)) from None
+        places = [of_tls if line.startswith(("--ca ", *CLIENT)) else where for line in lines]
+        raise UsageError("\n".join(map("{}: {}".format, places, lines))) from None
     except LeadlineError as error:
         return [f"the scenario and the options of its load: {error}"]
     return []

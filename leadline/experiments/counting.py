@@ -80,6 +80,8 @@ def services(own: OwnFile, builds: Sequence[str], scenario: Path, folder: Path) 
     if stack.database.kind not in ("none", "keep"):
         where = line_of(own, "database")
         raise UsageError(f"{where}: --count runs no database in its guest: write an embedded one, `database: none`")
+    if stack.tls is not None:
+        raise UsageError(f"{line_of(own, 'tls')}: --count speaks plain HTTP: leave tls out")
     port = LocalHost().free_port()
     url = f"http://127.0.0.1:{port}{stack.path.rstrip('/')}"
     load = [str(find_binary()), "run", str(scenario), "--url", url, "--arrivals", "constant", "--rate", str(RATE)]

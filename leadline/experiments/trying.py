@@ -41,7 +41,7 @@ from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched
 from leadline.stack.own.artifact import read_artifact
-from leadline.stack.own.words import artifact
+from leadline.stack.own.words import artifact, tls_files
 from leadline.stack.registry import server_of, stack_catalogue
 from leadline.stack.running import require_none_running
 from leadline.store.labfile import services_of
@@ -380,7 +380,7 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
     base = stack.url().removesuffix(stack.deployment().path)
     for path in DESCRIPTIONS:
         try:
-            status, text = fetched(base, path)
+            status, text = fetched(base, path, own=stack.choice.own)
         except (OSError, ValueError):
             continue
         if status == 200:
@@ -414,7 +414,9 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
 def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[list[str], list[str]]:
     """Transactions that failed and that succeeded under a moment of load."""
     workload = Workload(scenario=str(scenario), users=1, ramp_up=0, steady=_TRIED, ramp_down=0)
-    run = DriverRun(workload, stack.url(), 1, directory / "driver", sent_variables(workload))
+    ca, client = tls_files(stack.choice.own)
+    out, variables = directory / "driver", sent_variables(workload)
+    run = DriverRun(workload, stack.url(), 1, out, variables, ca=ca, client=client)
     log = directory / "logs" / "driver.log"
     from leadline.places.real import load_outcome  # its libraries take seconds to import
 

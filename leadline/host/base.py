@@ -54,6 +54,7 @@ class ProcessSpec:
     reads: Sequence[Path] = ()  # others that it must reach, through directories that are closed to it
     realtime: bool = False  # may take the lowest real-time priority
     latency: bool = False  # gets /dev/cpu_dma_latency open
+    key: Path | None = None  # gets this file open, which only root may read
 
 
 @dataclass(frozen=True)

@@ -135,11 +135,13 @@ def main(argv: Sequence[str]) -> None:
     env |= {"HOME": home, "USER": order["name"], "LOGNAME": order["name"]}
     if order["realtime"]:
         _allow_realtime()
-    if order["latency"]:  # only root may open it; the driver writes to it
-        with contextlib.suppress(OSError):  # the driver says what is wrong with it
-            handle = os.open(_LATENCY, os.O_RDWR)
-            os.set_inheritable(handle, True)
-            env["LEADLINE_CPU_LATENCY_FD"] = str(handle)
+    for path, flags, name in (
+        (_LATENCY * order["latency"], os.O_RDWR, "CPU_LATENCY"),
+        (order["key"], os.O_RDONLY, "CLIENT_KEY"),
+    ):
+        with contextlib.suppress(OSError):  # the driver, which cannot open it, says what is wrong with it
+            os.set_inheritable(handle := os.open(path, flags), True)
+            env[f"LEADLINE_{name}_FD"] = str(handle)
     if order["view"]:
         _own_view(uid, order["name"], home, order["paths"])
     here = Path.cwd()

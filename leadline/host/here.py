@@ -173,11 +173,16 @@ def alone(
 
 @contextmanager
 def own_user(
-    argv: Sequence[str], home: Path, reads: Sequence[Path], owns: Sequence[Path], **rights: bool
+    argv: Sequence[str],
+    home: Path,
+    reads: Sequence[Path],
+    owns: Sequence[Path],
+    key: Path | None = None,
+    **rights: bool,
 ) -> Iterator[list[str]]:
     """Where leadline is root, the command line that runs as a user of its own, who owns ``owns`` meanwhile.
 
-    ``rights`` as in ``leadline.host.privilege.User.prefix``. Raises UsageError.
+    ``key`` and ``rights`` as in ``leadline.host.privilege.User.prefix``. Raises UsageError.
     """
     user = privilege.new_user()
     if user is None:
@@ -186,7 +191,7 @@ def own_user(
     for path in owns:
         privilege.hand_over(path, user.uid)
     try:
-        yield [*user.prefix(home, reads, owns, **rights), *argv]
+        yield [*user.prefix(home, reads, owns, key=key, **rights), *argv]
     finally:
         privilege.take_back(owns, user.uid)
 

@@ -59,11 +59,13 @@ class User:
         realtime: bool = False,
         latency: bool = False,
         tied: bool = False,
+        key: Path | None = None,
     ) -> tuple[str, ...]:
         """What to put before a command so that it runs as this user and reaches ``reads`` and ``owns``.
 
         ``realtime``: it may take the lowest real-time priority; ``latency``: it gets /dev/cpu_dma_latency open, its
-        number in LEADLINE_CPU_LATENCY_FD; ``tied``: the kernel ends it when this process ends.
+        number in LEADLINE_CPU_LATENCY_FD; ``tied``: the kernel ends it when this process ends;
+        ``key``: a file that only root may read, which it gets open, its number in LEADLINE_CLIENT_KEY_FD.
 
         Raises UsageError naming a directory that is closed to this user.
         """
@@ -94,6 +96,7 @@ class User:
             "realtime": realtime,
             "latency": latency,
             "parent": os.getpid() if tied else 0,
+            "key": str(key.absolute()) if key else "",
         }
         return (sys.executable, "-I", "-S", confine.__file__, json.dumps(order))
 
@@ -225,7 +228,7 @@ def own_mounts() -> bool:
         "-I",
         "-S",
         confine.__file__,
-        json.dumps({**order, "realtime": False, "latency": False, "parent": 0}),
+        json.dumps({**order, "realtime": False, "latency": False, "parent": 0, "key": ""}),
         "true",
     ]
     return (

@@ -272,7 +272,7 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
         prefix += _pinning(spec.cpus)
     if user is not None:
         reads = (*spec.reads, *_programs(spec))
-        prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency)
+        prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency, key=spec.key)
     group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]

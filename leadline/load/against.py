@@ -16,8 +16,8 @@ import numpy as np
 
 from leadline.host import here
 from leadline.host.bystanders import Bystanders, Others
-from leadline.load.command import OUT, disturbance, keep_others, option_value, read_others, server_of
-from leadline.load.driver import as_own_user, find_binary
+from leadline.load.command import OUT, disturbance, keep_others, read_others, server_of
+from leadline.load.driver import as_own_user, find_binary, option_value
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import SecondResponses, WindowResult, responses_in_windows, seconds_between

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from leadline.host import here
 from leadline.host.bystanders import Bystanders, Others, listening
 from leadline.host.received import json_object_file
 from leadline.host.scratch import Scratch
-from leadline.load.driver import as_own_user, find_binary
+from leadline.load.driver import as_own_user, find_binary, option_value
 from leadline.load.scenario import find_scenario
 from leadline.model.disturbance import DIFFERENCE
 from leadline.model.errors import LeadlineError, UsageError, quoted
@@ -131,15 +130,6 @@ def judge(directory: Path, options: Sequence[str] = ()) -> tuple[bool, str]:
         error = UsageError if done.returncode == 2 else LeadlineError
         raise error(done.stderr.strip().removeprefix("leadline-load: "))
     return done.returncode == 0, done.stdout
-
-
-def option_value(option: str, options: Sequence[str], otherwise: str) -> str:
-    """The value of an option of leadline-load, which is written in two words or in one; ``otherwise`` without it."""
-    for word, following in pairwise((*options, "")):
-        name, equals, value = word.partition("=")
-        if name == option:
-            return value if equals else following
-    return otherwise
 
 
 def scenario_schema() -> str:

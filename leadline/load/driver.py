@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from leadline.host import here
@@ -37,15 +38,23 @@ def check_variables(load: Workload) -> None:
             raise UsageError(f"scenario {load.scenario} has no parameter {quoted(name)}; {hint}")
 
 
-def check_by_driver(load: Workload, seed: int, drivers: Sequence[DriverHost] = ()) -> None:
-    """leadline-load reads the scenario, its files and every option, as it will in a trial. Raises UsageError with what
-    it says, one line for each problem; LeadlineError where it is not built.
+def check_by_driver(
+    load: Workload,
+    seed: int,
+    drivers: Sequence[DriverHost] = (),
+    tls: tuple[Path | None, Sequence[Path]] = (None, ()),
+) -> None:
+    """leadline-load reads the scenario, its files and every option, as it will in a trial; ``tls``: what it trusts and
+    shows at an https URL. Raises UsageError with what it says, one line for each problem; LeadlineError where it is not
+    built.
     """
-    run = DriverRun(load, _NOWHERE, seed, Path("out"), sent_variables(load))
+    url = _NOWHERE.replace("http:", "https:") if tls[0] else _NOWHERE
+    run = DriverRun(load, url, seed, Path("out"), sent_variables(load), ca=tls[0], client=tls[1])
     argv = [*run.argv(), "--dry-run"]
     if drivers:
         argv += ["--share", max(shares(drivers), key=_size)]
     files = [find_scenario(load.scenario), *([expanded(load.replay)] if load.replay else [])]
+    files += [path for path in (tls[0], *tls[1]) if path is not None]
     if problems := _asked(tuple(argv), tuple(file.stat().st_mtime_ns for file in files)):
         raise UsageError("\n".join(problems))
 
@@ -71,6 +80,7 @@ def _asked(argv: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]: 
     )
 
 
+CLIENT = ("--client-certificate", "--client-key")  # the last of them that is given names the file of the private key
 _PACKAGE = Path(__file__).parent.parent
 _LOST = 0.01  # share of transactions that the driver lets fail
 _MOST_BESIDE = 500  # files beside a scenario
@@ -106,6 +116,7 @@ class DriverRun:
     variables: Mapping[str, str | int | float] = field(default_factory=dict)
     cpus: str | None = None
     ca: Path | None = None  # PEM file of certificates to trust, for an https URL
+    client: Sequence[Path] = ()  # PEM files of certificate and private key to show there, or one of both
     windows: Sequence[tuple[float, float]] = ()  # seconds from the start: load only in these
     population_urls: Mapping[str, str] = field(default_factory=dict)  # of populations with another server
     told: bool = False  # starts when a line `start NANOSECONDS` of unix time comes on its standard input
@@ -150,6 +161,7 @@ class DriverRun:
             pairs.append(("--http", load.http))
         if self.ca is not None:
             pairs.append(("--ca", str(self.ca)))
+        pairs += zip(CLIENT, map(str, self.client), strict=False)
         if load.requests_per_connection is not None:
             pairs.append(("--requests-per-connection", str(load.requests_per_connection)))
         if load.connections != "session":
@@ -168,7 +180,8 @@ class DriverRun:
     def spec(self, output: Path) -> ProcessSpec:
         """The process for a host to start; its progress lines (JSON, one a second) go to ``output``."""
         self.out.mkdir(parents=True, exist_ok=True)
-        reads = [*scenario_reads(find_scenario(self.workload.scenario)), *([self.ca] if self.ca is not None else [])]
+        trust = [self.ca] if self.ca is not None else []
+        reads = [*scenario_reads(find_scenario(self.workload.scenario)), *trust, *self.client[:-1]]
         latency = self.workload.cpu_latency is not None
         return ProcessSpec(
             "driver",
@@ -179,8 +192,18 @@ class DriverRun:
             reads=reads,
             realtime=True,
             latency=latency,
+            key=self.client[-1] if self.client else None,
             input=self.told,
         )
+
+
+def option_value(option: str, options: Sequence[str], otherwise: str) -> str:
+    """The value of an option of leadline-load, which is written in two words or in one; ``otherwise`` without it."""
+    for word, following in pairwise((*options, "")):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else following
+    return otherwise
 
 
 def scenario_reads(scenario: Path) -> list[Path]:
@@ -213,7 +236,9 @@ def as_own_user(argv: Sequence[str], out: Path, scenario: Path) -> Iterator[list
         return
     latency = any(word.partition("=")[0] == "--cpu-latency" for word in argv)
     values = [Path(word.partition("=")[2] or word) for word in argv[2:]]
-    files = [path for path in values if path.is_absolute() and path.is_file()]
+    key = Path(word) if (word := option_value(CLIENT[1], argv, option_value(CLIENT[0], argv, ""))) else None
+    trust = [Path(option_value(name, argv, "")) for name in ("--ca", CLIENT[0])]  # relative ones, too
+    files = [path for path in (*filter(Path.is_absolute, values), *trust) if path.is_file() and path != key]
     reads = [Path(argv[0]), *scenario_reads(scenario), *files]
-    with here.own_user(argv, Path.cwd(), reads, [out], realtime=True, latency=latency) as command:
+    with here.own_user(argv, Path.cwd(), reads, [out], realtime=True, latency=latency, key=key) as command:
         yield command

@@ -377,6 +377,27 @@ class Ready(Strict):
         return [*ports, *((("command", at), word) for at, word in enumerate(self.command or ()))]
 
 
+class OwnTls(Strict):
+    """HTTPS of the application's own: what is trusted there, and what is shown where it asks who the client is."""
+
+    ca: FilePath = Field(description="PEM file: the server's own certificate, or those of authorities")
+    client_certificate: FilePath | None = Field(default=None, description="PEM file, for mutual TLS")
+    client_key: FilePath | None = Field(
+        default=None, description="PEM file without a password; in the certificate's if absent"
+    )
+
+    @property
+    def client(self) -> list[str]:
+        """The file of the certificate and that of its key; one file may be both."""
+        return [name for name in (self.client_certificate, self.client_key) if name is not None]
+
+    @model_validator(mode="after")
+    def _whole(self) -> OwnTls:
+        if self.client_key is not None and self.client_certificate is None:
+            raise KeyedError(("client_key",), "it is the key of a certificate: write client_certificate, too")
+        return self
+
+
 class Stop(Strict):
     """How it ends: SIGTERM, and SIGKILL after this time."""
 

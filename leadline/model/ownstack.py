@@ -27,6 +27,7 @@ from leadline.model.ownparts import (
     Name,
     OwnDatabase,
     OwnKnob,
+    OwnTls,
     Ready,
     SettingsFile,
     Stop,
@@ -139,6 +140,7 @@ class OwnStack(Strict):
     path: Annotated[str, AfterValidator(_root), Field(max_length=200)] = Field(
         default="/", description="where it begins below its address; of a `war` that is `context_root`"
     )
+    tls: OwnTls | None = Field(default=None, description="of an application that speaks HTTPS by itself")
     ready: Ready = Ready()
     stop: Stop = Stop()
     directory: FilePath | None = Field(
@@ -321,9 +323,10 @@ class OwnStack(Strict):
             raise KeyedError(
                 ("context_root",), "GlassFish takes it from the archive's name: write /name, or leave it out"
             )
-        for name in ("directory", "catalogue"):
+        of_server = dict.fromkeys(("directory", "catalogue"), "`server_config` and `data`")
+        for name, instead in {**of_server, "tls": "the level `server.tls: on`"}.items():
             if getattr(self, name) is not None:
-                raise KeyedError((name,), f"{name} belongs to a command; a server has `server_config` and `data`")
+                raise KeyedError((name,), f"{name} belongs to a command; a server has {instead}")
         if self.path != "/":
             raise KeyedError(("path",), "of a `war` the key is `context_root`")
         if self.data_source is not None and self.server_config is None and not self.database.private:

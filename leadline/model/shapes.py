@@ -18,7 +18,8 @@ _LONGEST_RANGE = 65_536  # addresses, as in leadline-load
 # Options of leadline-load that a study has no use for, by the key that people look for: what to do instead.
 _TLS = (
     "TLS is the stack's: write `server.tls: on` in `settings`, or `web.tls: on` with a `web.server`, and the driver "
-    "trusts its certificate; for a server of your own: `leadline load SCENARIO --url https://HOST --ca FILE`"
+    "trusts its certificate; of an application of your own `tls` in its stack file; for a server that runs: "
+    "`leadline load SCENARIO --url https://HOST --ca FILE`"
 )
 _SERVERS = (
     "a study loads the one server of its stack; for servers of your own, with weights: "
@@ -26,7 +27,7 @@ _SERVERS = (
 )
 _CONNECTIONS = "write `requests_per_connection: N`; 1 is a connection for each request"
 NOT_IN_WORKLOAD: Mapping[str, str] = {
-    **dict.fromkeys(("tls", "https", "ca", "insecure"), _TLS),
+    **dict.fromkeys(("tls", "https", "ca", "insecure", "client_certificate", "client_key"), _TLS),
     **dict.fromkeys(("url", "urls", "target", "targets"), _SERVERS),
     **dict.fromkeys(("keep_alive", "connection_per_request"), _CONNECTIONS),
     "seed": "write `design.seed`",

@@ -32,6 +32,7 @@ from leadline.stack.assembly import Stack
 from leadline.stack.base import Services
 from leadline.stack.ends import held, stopped
 from leadline.stack.options import StackOptions
+from leadline.stack.own.words import tls_files
 from leadline.store.labfile import services_of
 from leadline.trial import measure as measure_module
 from leadline.trial.drivers import Pacer, check_drivers, load_together, reach_drivers
@@ -196,7 +197,7 @@ class RealSystem:
                 out,
                 sent_variables(workload),
                 cpus,
-                self._trusted(directory),
+                *self._trusted(directory),
                 population_urls=self._stack.population_urls(),
                 errors=self._study.limits.errors,
             )
@@ -215,15 +216,15 @@ class RealSystem:
             self._end_driver()
         return load_outcome(read_summary(out))
 
-    def _trusted(self, directory: Path) -> Path | None:
-        """A file with the certificate that the driver has to trust; None without TLS."""
+    def _trusted(self, directory: Path) -> tuple[Path | None, Sequence[Path]]:
+        """A file with the certificate that the driver has to trust, None without TLS; those of what it shows."""
         certificate = self._stack.certificate()
         if certificate is None:
-            return None
+            return None, ()
         file = directory / "logs" / "tls.crt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(certificate)
-        return file
+        return file, tls_files(self._study.stack.own)[1]
 
     def _follow(self, driver: Process, log: Path, planned: float, on_load: OnLoad, pacer: Pacer | None) -> None:
         progress = ProgressLog(log)
@@ -296,8 +297,8 @@ class RealSystem:
             one.directory / "driver",
             sent_variables(workload),
             self._cpus,
-            self._trusted(one.directory),
-            stretches(one.turns),
+            *self._trusted(one.directory),
+            windows=stretches(one.turns),
             population_urls=self._stack.population_urls(),
             told=True,
             errors=self._study.limits.errors,

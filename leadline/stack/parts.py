@@ -28,6 +28,7 @@ from leadline.stack.limits import KNOBS as LIMITS
 from leadline.stack.limits import OF_SERVER, Limits
 from leadline.stack.options import LOOPBACK, StackOptions, plain_directory
 from leadline.stack.own.server import CommandServer
+from leadline.stack.own.words import tls_files
 from leadline.stack.pages.server import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
@@ -131,6 +132,8 @@ class Parts:
     def certificate(self) -> str | None:
         """PEM of the certificate to trust at ``url``; None without TLS."""
         web = self.front.server
+        if (trusted := tls_files(self.choice.own)[0]) is not None:
+            return trusted.read_text()
         tls = web.tls if web is not None else self._settings.get(server_knobs.TLS.name)
         return self.front.certificate.certificate if tls else None
 

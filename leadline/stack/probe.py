@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from leadline.model.received import from_json
@@ -47,6 +49,7 @@ class Client:
     port: int
     certificate: str | None = None
     timeout: float = PROMPT
+    client: Sequence[Path] = ()  # PEM files of what is shown to a server that asks: certificate and key
 
     def connect(self, protocols: tuple[str, ...] = ()) -> socket.socket:
         """Raises OSError."""
@@ -54,6 +57,8 @@ class Client:
         if self.certificate is None:
             return plain
         context = ssl.create_default_context(cadata=self.certificate)
+        if self.client:
+            context.load_cert_chain(self.client[0], self.client[-1])
         if protocols:
             context.set_alpn_protocols(list(protocols))
         try:

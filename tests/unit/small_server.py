@@ -1,5 +1,6 @@
 """A small real HTTP server in a thread, and a scenario that asks it."""
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +11,8 @@ SCENARIO = "scenario: one\nmix: { get: 1 }\npause: { shape: fixed, mean: 5ms }\n
 
 
 @contextmanager
-def small_server(takes: float = 0.0) -> Iterator[str]:
-    """Its URL; each response ``takes`` so many seconds."""
+def small_server(takes: float = 0.0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Its URL, https with ``tls``; each response ``takes`` so many seconds."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -28,6 +29,8 @@ def small_server(takes: float = 0.0) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
         server.shutdown()

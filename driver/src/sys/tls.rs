@@ -4,12 +4,16 @@ use super::socket::Socket;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_name, ClientConfig, ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature, CryptoProvider};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Servers whose sessions one user remembers; each with its tickets.
@@ -18,6 +22,10 @@ const REMEMBERED: usize = 8;
 const MOST_SILENT: usize = 64 << 10;
 /// Reads that the longest record needs.
 const READS: usize = 5;
+/// Bytes of a private key's file; one may hold certificates too.
+const LONGEST_KEY: usize = 1 << 20;
+/// The number of the private key's file where it was opened by root, who then became another user.
+const HANDED_OVER: &str = "LEADLINE_CLIENT_KEY_FD";
 pub const H2: &[u8] = b"h2";
 pub const H1: &[u8] = b"http/1.1";
 
@@ -28,9 +36,17 @@ pub enum Trust {
     #[default]
     System,
     /// The certificates in a PEM file and what they vouch for, and no others.
-    Authorities(std::path::PathBuf),
+    Authorities(PathBuf),
     /// Anyone: encryption without authentication.
     Anyone,
+}
+
+/// Who the client is, for servers that ask: PEM files.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub certificate: PathBuf,
+    /// In the certificate's file where there is no other.
+    pub key: Option<PathBuf>,
 }
 
 /// What all connections share. A user (a session) takes a [`User`] of it.
@@ -49,21 +65,27 @@ pub struct User {
 
 impl Tls {
     /// `alpn`: the protocols offered, the preferred one first.
-    pub fn new(trust: &Trust, alpn: &[&[u8]]) -> Result<Self, String> {
+    pub fn new(trust: &Trust, identity: Option<&Identity>, alpn: &[&[u8]]) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| format!("TLS: {e}"))?;
         let verifier = |accepted| Arc::new(Verifier { accepted, provider: Arc::clone(&provider) });
-        let mut config = match trust {
+        let builder = match trust {
             Trust::System => builder.with_root_certificates(system()?),
             Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(verifier(Accepted::Anyone)),
             Trust::Authorities(path) => {
                 let listed = Accepted::read(path, &provider)?;
                 builder.dangerous().with_custom_certificate_verifier(verifier(listed))
             }
-        }
-        .with_no_client_auth();
+        };
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let (certificates, key) = identity.read()?;
+                builder.with_client_auth_cert(certificates, key).map_err(|e| identity.unfit(&e))?
+            }
+        };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         Ok(Tls { config: Arc::new(config) })
     }
@@ -75,6 +97,77 @@ impl Tls {
         plain.alpn_protocols = vec![H1.to_vec()];
         User { all: Arc::new(all), plain: Arc::new(plain) }
     }
+}
+
+impl Identity {
+    /// The file of the key and the option that names it.
+    fn of_key(&self) -> (&Path, &str) {
+        self.key.as_deref().map_or((&self.certificate, "--client-certificate"), |key| (key, "--client-key"))
+    }
+
+    fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+        let ((path, option), own) = (self.of_key(), "--client-certificate");
+        let text = read_key(path).map_err(|e| format!("{option} {}: {e}", path.display()))?;
+        let certificates = match &self.key {
+            Some(_) => certificates(own, &self.certificate, CertificateDer::pem_file_iter(&self.certificate))?,
+            None => certificates(own, &self.certificate, Ok(CertificateDer::pem_slice_iter(&text)))?,
+        };
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+            let hint = if self.key.is_none() { "; a file of its own is named by --client-key" } else { "" };
+            format!("{option} {}: no private key in it (PEM without a password is expected){hint}", path.display())
+        })?;
+        Ok((certificates, key))
+    }
+
+    fn unfit(&self, error: &rustls::Error) -> String {
+        let ((path, option), certificate) = (self.of_key(), self.certificate.display());
+        match error {
+            rustls::Error::InconsistentKeys(_) => {
+                format!("{option} {}: the key is not that of the first certificate in {certificate}", path.display())
+            }
+            _ => format!("{option} {}: cannot be used with {certificate}: {error}", path.display()),
+        }
+    }
+}
+
+/// What a private key's file holds. Several processes may share the descriptor: nothing moves in it.
+fn read_key(path: &Path) -> io::Result<Vec<u8>> {
+    let number = std::env::var(HANDED_OVER).ok().and_then(|number| number.parse().ok());
+    let file = match number {
+        // SAFETY: whoever sets the variable leaves the descriptor open for as long as this process lives.
+        Some(number) => ManuallyDrop::new(unsafe { File::from_raw_fd(number) }),
+        None => ManuallyDrop::new(File::open(path)?),
+    };
+    let mut text = vec![0; LONGEST_KEY + 1];
+    let mut length = 0;
+    while length < text.len() {
+        match file.read_at(&mut text[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    if number.is_none() {
+        drop(ManuallyDrop::into_inner(file));
+    }
+    if length > LONGEST_KEY {
+        return Err(io::Error::other("more than 1 MiB"));
+    }
+    text.truncate(length);
+    Ok(text)
+}
+
+/// Those of a PEM file, of which there is at least one.
+fn certificates(
+    option: &str,
+    path: &Path,
+    listed: Result<impl Iterator<Item = Result<CertificateDer<'static>, pem::Error>>, pem::Error>,
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let at = |error: &dyn std::fmt::Display| format!("{option} {}: {error}", path.display());
+    let certificates = listed.map_err(|e| at(&e))?.collect::<Result<Vec<_>, _>>().map_err(|e| at(&e))?;
+    if certificates.is_empty() {
+        return Err(at(&"no certificate in it (PEM is expected)"));
+    }
+    Ok(certificates)
 }
 
 fn system() -> Result<RootCertStore, String> {
@@ -108,11 +201,7 @@ enum Accepted {
 impl Accepted {
     fn read(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let at = |error: &dyn std::fmt::Display| format!("--ca {}: {error}", path.display());
-        let found = CertificateDer::pem_file_iter(path).map_err(|e| at(&e))?;
-        let certificates = found.collect::<Result<Vec<_>, _>>().map_err(|e| at(&e))?;
-        if certificates.is_empty() {
-            return Err(at(&"no certificate in it (PEM is expected)"));
-        }
+        let certificates = certificates("--ca", path, CertificateDer::pem_file_iter(path))?;
         let mut store = RootCertStore::empty();
         for certificate in &certificates {
             store.add(certificate.clone()).map_err(|e| at(&e))?;
@@ -172,6 +261,8 @@ pub struct Records {
     connection: ClientConnection,
     /// Bytes taken in since the last one for HTTP.
     silent: usize,
+    /// Something for HTTP came in: the server has let this client in.
+    accepted: bool,
     cut: bool,
 }
 
@@ -180,7 +271,7 @@ impl Records {
     pub fn new(user: &User, name: &ServerName<'static>, h1_only: bool) -> io::Result<Self> {
         let config = Arc::clone(if h1_only { &user.plain } else { &user.all });
         let connection = ClientConnection::new(config, name.clone()).map_err(invalid)?;
-        Ok(Records { connection, silent: 0, cut: false })
+        Ok(Records { connection, silent: 0, accepted: false, cut: false })
     }
 
     /// Goes on with the handshake as far as the socket lets it; true when it is done.
@@ -213,17 +304,25 @@ impl Records {
 
     fn take_in(&mut self, socket: &Socket) -> io::Result<usize> {
         let count = self.connection.read_tls(&mut Bytes(socket))?;
-        self.connection.process_new_packets().map_err(invalid)?;
-        Ok(count)
+        match self.connection.process_new_packets() {
+            Ok(_) => Ok(count),
+            // With TLS 1.3 the client has ended the handshake by then, and may have sent a request.
+            Err(rustls::Error::AlertReceived(alert)) if !self.accepted => {
+                let text = format!("refused by the server with the alert {alert:?}");
+                Err(io::Error::new(io::ErrorKind::ConnectionRefused, text))
+            }
+            Err(error) => Err(invalid(error)),
+        }
     }
 
     /// Like reading from the socket: 0 at the end, announced by the peer or not; interrupted where what came in had
-    /// nothing for HTTP, and there may be more.
+    /// nothing for HTTP, and there may be more; refused where the server ended the handshake with an alert.
     pub fn read(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         for _ in 0..=READS {
             match self.connection.reader().read(buffer) {
                 Ok(count) => {
                     self.silent = 0;
+                    self.accepted = true;
                     return Ok(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

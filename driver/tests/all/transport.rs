@@ -2,7 +2,7 @@
 
 use crate::support;
 use crate::support::h2::{h2_server, plain, Answered};
-use crate::support::tls::{config, tls_server, trusted};
+use crate::support::tls::{config, mutual, tls_server, trusted};
 use crate::support::{answering, count, page, read_request, run, server, GET};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Write};
@@ -97,6 +97,53 @@ fn tls_trusts_what_an_authority_signed() {
     std::fs::write(&file, authority.pem()).expect("a file");
     all_well(&run(&url, GET, &format!("{COUNTED} --ca {}", file.display())));
     std::fs::remove_file(file).expect("the file is there");
+}
+
+#[test]
+fn clients_show_their_certificate() {
+    let authority_key = rcgen::KeyPair::generate().expect("a key");
+    let mut wanted = rcgen::CertificateParams::new(Vec::new()).expect("no names");
+    wanted.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = wanted.self_signed(&authority_key).expect("an authority");
+    let (key, other) = (rcgen::KeyPair::generate().expect("a key"), rcgen::KeyPair::generate().expect("a key"));
+    let names = rcgen::CertificateParams::new(vec!["client".to_string()]).expect("a name");
+    let certificate = names.signed_by(&key, &authority, &authority_key).expect("a certificate").pem();
+    let both = certificate.clone() + &key.serialize_pem();
+    let files = [("crt", certificate), ("key", key.serialize_pem()), ("both", both), ("other", other.serialize_pem())];
+    let [crt, key, both, other] = files.map(|(name, text)| {
+        let file = std::env::temp_dir().join(format!("leadline-load-test-{}-client-{name}.pem", std::process::id()));
+        std::fs::write(&file, text).expect("a file");
+        file.display().to_string()
+    });
+    let one = support::tls::tls_server_of(mutual(&["http/1.1"], authority.der().clone()), |stream| {
+        let mut reader = BufReader::new(stream);
+        while read_request(&mut reader).is_some() && reader.get_mut().write_all(&page("200 OK", "", "")).is_ok() {}
+    });
+    let two = Some(mutual(&["h2"], authority.der().clone()));
+    let two = h2_server(two, h2::server::Builder::new(), 0, |_| plain("fine"));
+    for (url, more) in [(&one, ""), (&two, ""), (&two, "--connections shared --http 2")] {
+        for shown in [format!("--client-certificate {crt} --client-key {key}"), format!("--client-certificate {both}")]
+        {
+            all_well(&run(url, GET, &format!("{COUNTED} {} {more} {shown}", trusted())));
+        }
+        let stranger = run(url, GET, &format!("--steady 200ms {} {more}", trusted()));
+        assert!(stranger.error("connect") > 0 && stranger.total("get", "ok") == 0, "{}", stranger.summary);
+        let text = stranger.summary["error_samples"]["connect"][0].to_string();
+        assert!(text.contains("TLS handshake: refused by the server with the alert CertificateRequired"), "{text}");
+    }
+    for (shown, part) in [
+        (format!("--client-certificate {crt}"), "no private key in it"),
+        (format!("--client-certificate {key}"), "no certificate in it"),
+        (format!("--client-certificate {crt} --client-key {other}"), "the key is not that of the first certificate"),
+        (format!("--client-certificate {crt} --client-key /nowhere/key"), "--client-key /nowhere/key: No such file"),
+        (format!("--client-certificate /nowhere/crt --client-key {key}"), "--client-certificate /nowhere/crt: "),
+    ] {
+        let refused = run(&one, GET, &format!("--steady 200ms {} {shown}", trusted()));
+        assert!(refused.code == 2 && refused.errors.contains(part), "{}", refused.errors);
+    }
+    for file in [crt, key, both, other] {
+        std::fs::remove_file(file).expect("the file is there");
+    }
 }
 
 /// Listens on 127.0.0.2 and hands everything on to `port` of 127.0.0.1.

@@ -85,6 +85,7 @@ def _missing(own: OwnFile) -> list[tuple[tuple[str | int, ...], str]]:
         *([(("war",), stack.war)] if stack.war else []),
         *([(("compose", "file"), stack.compose.file)] if stack.compose else []),
         *([(("artifact",), stack.artifact)] if stack.artifact else []),
+        *((("tls", key), name) for key, name in stack.tls or () if name),
         *([(("settings_file", "template"), stack.settings_file.template)] if stack.settings_file else []),
         *((("command", at), stack.words[at]) for at in command_files(stack.words)),
     ]

@@ -19,7 +19,8 @@ from leadline.cli.output import end_with
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.command import run as run_together
-from leadline.load.command import OUT, of_url, option_value, run_scenario, scenario_schema
+from leadline.load.command import OUT, of_url, run_scenario, scenario_schema
+from leadline.load.driver import option_value
 from leadline.load.knee import LoadLimits, Range
 from leadline.load.presets import find_preset, preset_options
 from leadline.load.within import read_bound

@@ -24,7 +24,8 @@ from leadline.load.against import (
     read_load,
     run_alternately,
 )
-from leadline.load.command import OUT, check_bounds, judge, of_url, option_value
+from leadline.load.command import OUT, check_bounds, judge, of_url
+from leadline.load.driver import option_value
 from leadline.load.generators.base import Job
 from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Found, LoadLimits, LoadStep, Range, steps_at_most

@@ -323,7 +323,7 @@ class SoakSystem(RealSystem):
             segment.driver,
             sent_variables(workload),
             self._cpus,
-            self._trusted(directory),
+            *self._trusted(directory),
             told=True,
         )
         log = segment.directory / "logs" / "driver.log"

@@ -17,6 +17,7 @@ from leadline.host.textfile import is_file, read_text
 from leadline.load import result
 from leadline.load.cluster.run import Cluster, DriverJob, told
 from leadline.load.command import OUT, judge
+from leadline.load.driver import CLIENT
 from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost, Drivers
@@ -95,6 +96,8 @@ def run(
     for option in _OURS:
         if option in last:
             raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
+    if CLIENT[0] in last:
+        raise UsageError(f"{CLIENT[0]} cannot stand beside --drivers: its key does not leave this host")
     out = Path(last.get("--out", OUT))
     progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
     if progress not in ("json", "text", "none"):

@@ -44,6 +44,10 @@ def send_own(choice: StackChoice, host: FarHost, work: str) -> StackChoice:
         raise UsageError(
             f"{line_of(own_stack, 'compose')}: containers are started on this host only, not on {host.name}"
         )
+    if own_stack.content.tls is not None:
+        raise UsageError(
+            f"{line_of(own_stack, 'tls')}: its files are read on this host only: leave tls or {host.name} out"
+        )
     folder = Path(own_stack.file).parent.resolve()
     place = f"{work}/{_FOLDER}"
     with Scratch() as scratch:

@@ -25,8 +25,8 @@ from leadline.model.received import from_json
 from leadline.stack import ends, mariadb, postgres
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, ServiceContext, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
-from leadline.stack.own.words import artifact, beside, full
-from leadline.stack.probe import PROMPT, Client
+from leadline.stack.own.words import artifact, beside, client_of, full
+from leadline.stack.probe import PROMPT
 
 
 class OwnDatabase(AtStart):
@@ -256,12 +256,12 @@ class OwnApplication(Opaque):
         if command := audit.command:
             return self._run(command, audit.within, counts, log)
         if audit.http is not None and audit.equals is None:
-            status, _ = fetched(self._url, audit.http, audit.within)
+            status, _ = fetched(self._url, audit.http, audit.within, self._own)
             return status == 200, f"{audit.http}: HTTP {status}"
         if audit.sql is not None:
             value = one(database, audit.sql, audit.within)
         else:
-            status, body = fetched(self._url, audit.http or "/", audit.within)
+            status, body = fetched(self._url, audit.http or "/", audit.within, self._own)
             if status != 200:
                 return False, f"{audit.http}: HTTP {status}"
             value = float(picked(body, audit.key or ""))
@@ -287,10 +287,10 @@ class OwnApplication(Opaque):
         return done.returncode == 0, f"exit code {done.returncode}{last}"
 
 
-def fetched(url: str, path: str, within: float = PROMPT) -> tuple[int, str]:
+def fetched(url: str, path: str, within: float = PROMPT, own: OwnFile | None = None) -> tuple[int, str]:
     """Status and text of a path below the address of a running application. Raises OSError, ValueError."""
     at = urlsplit(url)
-    status, _, body = Client(at.port or 80, timeout=within).get(f"{at.path}{path}")
+    status, _, body = client_of(own, at.port or 80, within).get(f"{at.path}{path}")
     return status, body.decode(errors="replace")
 
 

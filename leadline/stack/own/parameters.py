@@ -19,9 +19,9 @@ from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.application import fetched, picked
 from leadline.stack.own.properties import canonical
-from leadline.stack.own.words import Words, full
+from leadline.stack.own.words import Words, client_of, full
+from leadline.stack.probe import Client, unreached
 from leadline.stack.probe import ready as probed
-from leadline.stack.probe import unreached
 from leadline.stack.servers.common import Answer, JavaServer
 
 # Paths that say of many servers that they are up.
@@ -136,6 +136,9 @@ class Parameters(JavaServer):
         files, pids = self.context.host.files, self.process.pids()
         return listens(files, pids, int(self._filled(port))) if port else super().reachable()
 
+    def client(self) -> Client:
+        return super().client() if self._spec.tls is None else client_of(self._own, self.context.http_port, self.prompt)
+
     def not_ready(self) -> str:
         ready = self._spec.ready
         try:
@@ -222,7 +225,7 @@ class Parameters(JavaServer):
             return self._attribute(way.jmx, way.attribute or "")
         if way.http is not None:
             base = f"http://127.0.0.1:{self.context.http_port}{self.context.application.path}"
-            status, text = fetched(base, way.http, self.prompt)
+            status, text = fetched(base, way.http, self.prompt, self._own)
             if status != 200:
                 raise LookupError(f"{way.http} was answered by HTTP {status}")
             return picked(text, way.key) if way.key else _found(text, way)

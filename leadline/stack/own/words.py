@@ -13,6 +13,7 @@ from leadline.host.private import hide
 from leadline.host.textfile import expanded, read_text
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import SECRETIVE, OwnFile
+from leadline.stack.probe import PROMPT, Client
 
 _LONGEST = 1 << 16  # bytes of a secret's file
 _UNQUOTED = re.compile(r"[\w@%+=:,./*-]+", re.ASCII)
@@ -22,6 +23,20 @@ _ARCHIVES = (".jar", ".war", ".ear")
 def beside(own: OwnFile, name: str) -> Path:
     """A file that a stack file names: relative to its own folder."""
     return Path(own.file).parent / expanded(name)
+
+
+def tls_files(own: OwnFile | None) -> tuple[Path | None, list[Path]]:
+    """What is trusted at its port, None without TLS, and what is shown there: a certificate and its key."""
+    if own is None or own.content.tls is None:
+        return None, []
+    tls = own.content.tls
+    return beside(own, tls.ca), [beside(own, name) for name in tls.client]
+
+
+def client_of(own: OwnFile | None, port: int, timeout: float = PROMPT) -> Client:
+    """A client of its port. Raises OSError, ValueError."""
+    trusted, client = tls_files(own)
+    return Client(port, trusted.read_text() if trusted else None, timeout, client)
 
 
 def line_of(own: OwnFile, key: str, inside: str = "") -> str:

@@ -25,12 +25,14 @@ impl Engine<'_> {
                 Ok(count) => count,
                 Err(error) if error.kind() == Io::WouldBlock => return,
                 Err(error) if error.kind() == Io::Interrupted => continue,
-                Err(error) if error.kind() == Io::InvalidData => {
+                Err(error) if matches!(error.kind(), Io::InvalidData | Io::ConnectionRefused) => {
                     if connection.awaited.is_none() && connection.h2.is_none() {
                         connection.close(); // nothing goes over it
-                        return;
+                    } else if error.kind() == Io::ConnectionRefused {
+                        self.fail(line, ErrorKind::Connect, &format!("TLS handshake: {error}"), now);
+                    } else {
+                        self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
                     }
-                    self.fail(line, ErrorKind::Protocol, &error.to_string(), now);
                     return;
                 }
                 Err(_) => {

@@ -3,8 +3,10 @@
 use super::server;
 use rustls::crypto::cipher::{OutboundChunks, OutboundPlainMessage};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::SupportedCipherSuite;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ConnectionTrafficSecrets, ContentType, ProtocolVersion, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{RootCertStore, SupportedCipherSuite};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -44,10 +46,28 @@ pub fn config(alpn: &[&str]) -> Arc<ServerConfig> {
 }
 
 pub fn config_of(alpn: &[&str], certificate: CertificateDer<'static>, key: Vec<u8>) -> Arc<ServerConfig> {
+    config_for(alpn, certificate, key, WebPkiClientVerifier::no_client_auth())
+}
+
+/// Lets in only clients whose certificate `authority` signed.
+pub fn mutual(alpn: &[&str], authority: CertificateDer<'static>) -> Arc<ServerConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("a verifier");
+    config_for(alpn, identity().certificate.clone(), identity().key.secret_der().to_vec(), clients)
+}
+
+fn config_for(
+    alpn: &[&str],
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Arc<ServerConfig> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("protocol versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key).expect("a key"))
         .expect("a usable certificate");
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
