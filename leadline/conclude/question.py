@@ -4,6 +4,7 @@ seen the study. The figures with their intervals follow it in the answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -84,7 +85,8 @@ def ranking(
     better = [effect for effect in moved if effect.verdict is Verdict.BETTER]
     best = max(better, key=lambda effect: abs(effect.percent or 0.0), default=None)
     if best is not None:
-        short[factor.baseline] = 100 / (1 + (best.percent or 0.0) / 100) - 100
+        ratio = 1 + (best.percent or 0.0) / 100
+        short[factor.baseline] = 100 / ratio - 100 if ratio > 0 else math.inf
     differences = [
         factor.baseline,
         *(effect.level for effect in effects),
@@ -99,6 +101,10 @@ def ranking(
         return Ranking(response, best.level, (best.level,), short, {})
     same = [effect.level for effect in effects if effect.verdict in (Verdict.EQUIVALENT, Verdict.IDENTICAL)]
     return Ranking(response, factor.baseline, (factor.baseline, *same), short, {})
+
+
+def _lost(percent: float) -> str:
+    return f"{signed(percent)} %" if math.isfinite(percent) else "up from none"
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ class Asked:
             )
         parts = []
         for name, levels_ in by.items():
-            changes = ", ".join(f"{self.text(level)}: {signed(rankings[name].short[level])} %" for level in levels_)
+            changes = ", ".join(f"{self.text(level)}: {_lost(rankings[name].short[level])}" for level in levels_)
             parts.append(f"{plain(name)} ({changes})")
         return f"hurt {listed(parts)}"
 

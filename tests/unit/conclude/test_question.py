@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from planted_study import CACHE, COLLECTOR, HEAP, NOISY, POOL, QUIET, VERSION, planted
 
-from leadline.conclude.question import Question, question_of
+from leadline.conclude.question import Asked, Question, question_of, ranking
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
+from leadline.model.result import Verdict
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,21 @@ def test_the_first_sentence_answers_in_plain_words(factor: str, effects: str, no
     _, found = planted(factor, effects, noise)
     assert found.headline == head
     assert found.answer.startswith(head)
+
+
+def test_the_best_level_may_have_none() -> None:
+    """A pool of one: so few transactions that nothing was collected."""
+    record, found = planted(POOL, "5: throughput 12%", QUIET)
+    factor = next(factor for factor in record.plan.factors if factor.name == POOL)
+    (response, *_) = found.responses
+    effects = [
+        replace(effect, percent=-100.0, verdict=Verdict.BETTER) if effect.level == 5 else effect
+        for effect in response.effects
+    ]
+    order = ranking(replace(response, effects=effects), factor, None, lambda _: True)
+    assert (order.best, order.short) == (5, {factor.baseline: math.inf})
+    asked = Asked(factor, "connections", (order,), lambda _, level: str(level))
+    assert asked.costs([factor.baseline]) == "hurt throughput (10: up from none)"
 
 
 def test_of_a_study_looked_at_more_than_once_only_its_own_intervals_count() -> None:
