@@ -186,7 +186,7 @@ def copies(made: Stack) -> int:
 
 def no_password_in(made: Stack) -> None:
     password = made.endpoint().password
-    files = [path for path in made.artefacts() if path.is_file()]
+    files = [path for part in (made.server, made.database) for path in part.artefacts() if path.is_file()]
     assert files
     assert [path.name for path in files if password in path.read_text(errors="replace")] == []
 
