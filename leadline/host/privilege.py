@@ -38,7 +38,7 @@ _FOR_ROOT_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNT
 _IPC_REMOVE = 0
 # Numbers that were given away and that no process may run as yet: held by the kernel against other leadlines, for as
 # long as this process lives or until so many more were given away.
-_reserved: deque[socket.socket] = deque(maxlen=64)
+_reserved: deque[socket.socket] = deque(maxlen=16)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ needs_mounts = pytest.mark.skipif(
 )
 
 
+NOBODYS = 3_999_999_000  # users that no study beside this test is given
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[LocalHost]:
     host = LocalHost(state=tmp_path / "state")
@@ -120,7 +123,7 @@ def test_after_kill_9_its_processes_and_files_are_found_by_the_user(tmp_path: Pa
 def test_a_user_is_given_once_though_nothing_runs_as_it_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; from leadline.host import privilege; privilege.USERS = range({0}, {0} + 2); "
     code += "print(privilege.new_user().uid, flush=True); sys.stdin.read()"
-    first = privilege.USERS.stop - 3
+    first = NOBODYS
     monkeypatch.setattr(privilege, "USERS", range(first, first + 2))
     with subprocess.Popen(
         [sys.executable, "-c", code.format(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -141,7 +144,7 @@ def test_a_user_is_given_once_though_nothing_runs_as_it_yet(monkeypatch: pytest.
 @root_only
 def test_a_process_without_a_mark_is_its_parents() -> None:
     """PostgreSQL's children write over theirs: a user's number alone does not make them another study's."""
-    uid = privilege.USERS.stop - 1
+    uid = NOBODYS
     argv = ["/bin/sh", "-c", "/usr/bin/env -i /bin/sleep 60 & echo $!; wait"]
     env = {**os.environ, procfs.MARK: "theirs"}
     with subprocess.Popen(
