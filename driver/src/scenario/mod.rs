@@ -12,7 +12,6 @@ mod transaction;
 mod wait;
 
 use crate::feeds::Feed;
-use crate::http::cookies::Jar;
 use crate::pattern::Pattern;
 use crate::select::{text_of, Css, Pointer};
 use crate::template::{Template, Variable};
@@ -352,7 +351,12 @@ pub struct Response<'a> {
 
 impl Extract {
     /// The value found in `response`, or among the cookies as they are after it, if any.
-    pub fn apply(&self, response: &Response<'_>, jar: &Jar, random: &mut crate::random::Random) -> Option<Vec<u8>> {
+    pub fn apply(
+        &self,
+        response: &Response<'_>,
+        cookie: impl Fn(&[u8]) -> Option<Vec<u8>>,
+        random: &mut crate::random::Random,
+    ) -> Option<Vec<u8>> {
         match &self.source {
             Source::Regex(pattern) => {
                 if self.pick == Pick::First {
@@ -379,7 +383,7 @@ impl Extract {
                 let count = found.clone().count();
                 found.nth(self.pick.of(count, random)?).map(|(_, value)| value.clone())
             }
-            Source::Cookie(name) => jar.value(name.as_bytes()),
+            Source::Cookie(name) => cookie(name.as_bytes()),
         }
     }
 

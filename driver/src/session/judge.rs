@@ -119,7 +119,7 @@ impl Session {
             Err(error) => return fail(ErrorKind::Template, &error.to_string()),
         }
         for extract in &request.extract {
-            let value = extract.apply(&response, &self.jar, &mut self.data);
+            let value = extract.apply(&response, |name| self.jar.value(name), &mut self.data);
             let missing = value.is_none();
             self.variables[extract.variable] = value;
             if missing {
