@@ -20,6 +20,7 @@ from leadline.model.frames import (
 from leadline.model.units import signed
 
 MOST_TOLD = 4  # frames of the sentence
+_MOST_STATEMENTS, _LONGEST_STATEMENT = 2, 60  # of a sentence; characters of one in it
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,34 @@ def sentence(effects: FrameEffects, unit: Unit) -> str:
     """Which frames carry which share of the difference, or that none is distinguishable."""
     total = effects.total
     head = f"{unit.what}: " if unit.shares else f"{unit.what}: {_change(total, unit)}"
-    carriers = effects.carriers or [method for method in effects.methods if method.named]
-    parts = [_part(effect, total, unit) for effect in carriers[:MOST_TOLD]]
+    carriers, most_in = _together(effects)
+    most, noun = (_MOST_STATEMENTS, "statement") if carriers and " " in carriers[0].name else (MOST_TOLD, "frame")
+    parts = [_part(effect, total, unit) + most_in.get(effect.path, "") for effect in carriers[:most]]
     more = len(carriers) - len(parts)
     if effects.pair:
         frames = f"most of the difference is {', '.join(parts)}" if parts else "no frame differs much"
         return f"{head}{'' if unit.shares else '; '}{frames}. One pair of recordings: what of it is noise is not known."
     if not parts:
         return f"{head}{'' if unit.shares else '; '}no frame is distinguishable from no change."
-    listed = ", ".join(parts) + (f" and {more} more frame{'s' * (more > 1)}" if more > 0 else "")
+    listed = ", ".join(parts) + (f" and {more} more {noun}{'s' * (more > 1)}" if more > 0 else "")
     return f"{head}{'' if unit.shares else ': '}{listed}."
+
+
+def _together(effects: FrameEffects) -> tuple[list[FrameEffect], dict[tuple[str, ...], str]]:
+    """Frames that a sentence names, and what follows some: a database, whose statements carry a change together, stands
+    for them, with the first of them behind it.
+    """
+    carriers = list(effects.carriers) or [method for method in effects.methods if method.named]
+    statements = [effect for effect in carriers if is_measured(effect.path[0]) and len(effect.path) > 1]
+    whole = next((path for path in effects.paths if statements and path.path == statements[0].path[:1]), None)
+    if len(statements) < _MOST_STATEMENTS or whole is None or not whole.named:
+        return carriers, {}
+    rest = [whole if effect is statements[0] else effect for effect in carriers if effect not in statements[1:]]
+    return rest, {whole.path: f" (most in {_cut(statements[0].name)})"}
+
+
+def _cut(statement: str) -> str:
+    return statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[: _LONGEST_STATEMENT - 1]}…"
 
 
 def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
@@ -68,7 +87,7 @@ def _part(effect: FrameEffect, total: FrameEffect, unit: Unit) -> str:
 def below(effect: FrameEffect) -> str:
     """A path by its last two frames: what a method costs is mostly its caller's doing. A method's own samples alone."""
     if effect.path[0] in PARTS or (is_measured(effect.path[0]) and len(effect.path) > 1):
-        return " in ".join(name.strip("()") if is_measured(name) else name for name in effect.path)
+        return " in ".join(f"the {name.strip('()')}" if is_measured(name) else _cut(name) for name in effect.path)
     if len(effect.path) == 1 and effect.own:
         return effect.name.strip("()") if is_measured(effect.name) else f"{short(effect.name)} itself"
     layer = effect.path[0] if is_layer(effect.path[0]) else ""

@@ -144,12 +144,16 @@ def test_the_databases_cpu_is_shared_out_over_its_statements() -> None:
     profile = explain(plan, observations, profiles, plain_level, statements=statements)
     assert profile is not None
     (level,) = profile.levels
-    assert f"% in the database in {select}" in level.sentence or f"% in database in {select}" in level.sentence
+    assert f"% in the database in {select}" in level.sentence
     paths = {effect.path: effect for effect in level.effects.paths}
     whole = paths["(database)",]
     assert whole.change == pytest.approx(sum(paths["(database)", text].change for text in (select, update)))
     assert whole.change * level.ms == pytest.approx(0.2)
     assert "shared out over its statements" in profile.notes[-1]
+    shared = {place: {select: (100.0, 50.0), update: (100.0, 40.0)} for place in statements}
+    together = explain(plan, observations, profiles, plain_level, statements=shared)
+    assert together is not None
+    assert f"% in the database (most in {select})" in together.levels[0].sentence
     few = dict(list(statements.items())[:3])
     assert explain(plan, observations, profiles, plain_level, statements=few) == explain(
         plan, observations, profiles, plain_level
