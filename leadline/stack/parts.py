@@ -163,10 +163,10 @@ class Parts:
     def homes(self) -> list[Path]:
         """Private directories of its database and its server."""
         homes = [self._home / self.database.name] if self.database.runs else []
-        return [*homes, *(self._work / server.name for server in (*self.servers.values(), *self.beside))]
+        return [*homes, *(self._work / server.name for server in (*self.servers.values(), *self.programs))]
 
     @property
-    def beside(self) -> list[CommandServer]:
+    def programs(self) -> list[CommandServer]:
         """The programs of its stack file's services."""
         return [service.server for service in self.services.values()]
 
@@ -176,7 +176,7 @@ class Parts:
         serves = here("application")
         if serves or here("database"):
             self.database.provision(progress)
-        for server in (*self.servers.values(), *self.beside) if serves else ():
+        for server in (*self.servers.values(), *self.programs) if serves else ():
             server.provision(progress)
         in_front = here("web") and not self.alone
         self._web_versions = self.front.provision(self.options.web_servers, progress) if in_front else {}

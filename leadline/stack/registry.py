@@ -23,7 +23,7 @@ from leadline.stack.own import server as own_server
 from leadline.stack.own.application import OwnApplication, OwnDatabase
 from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.compose import ComposeServer
-from leadline.stack.own.server import Beside, CommandServer
+from leadline.stack.own.server import CommandServer, ServiceProgram
 from leadline.stack.own.wars import war_server
 from leadline.stack.pages.server import SiteServer, own_file
 from leadline.stack.pages.site import Pages
@@ -141,9 +141,9 @@ def _java_server_of(choice: StackChoice) -> JavaServer:
     return AttachedServer(choice.own) if choice.own.content.attach else CommandServer(choice.own)
 
 
-def services_of(choice: StackChoice) -> dict[str, Beside]:
+def services_of(choice: StackChoice) -> dict[str, ServiceProgram]:
     """The services that a stack file starts beside its application, in that order."""
-    services = {name: Beside(choice.own, name) for name in choice.services} if choice.own else {}
+    services = {name: ServiceProgram(choice.own, name) for name in choice.services} if choice.own else {}
     for service in services.values():
         if service.is_java:
             _take_flags(service.server, choice)

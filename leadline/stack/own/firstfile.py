@@ -49,10 +49,9 @@ def first_file(found: Artifact, name: str, word: str, server: str = "", profile:
 
 def _spring_boot(found: Artifact, word: str, properties: Properties, profile: str | None) -> list[str]:
     options = ["--server.port=${port}", "--server.address=${address}"]
-    comments = list(_notes(found, properties, spring.catalogue, "--spring.profiles.active"))
-    comments += _replaced(properties, "server.port", "${port}, a free one, in its place")
-    if profile:
-        options.append(f"--spring.profiles.active={profile}")
+    comments = [*_notes(found, properties, spring.catalogue, "--spring.profiles.active")]
+    comments += _replaced(properties, "server.port", _FREE)
+    options += [f"--spring.profiles.active={profile}"] if profile else []
     if properties.beside:
         places = ",".join(f"optional:file:{_beside(found, word, folder)}/" for folder in properties.beside)
         comments.append("# Files beside the jar count where it starts in their folder; here this option reads them.")
@@ -88,6 +87,7 @@ def _spring_boot(found: Artifact, word: str, properties: Properties, profile: st
     return lines + _spring_data(found, properties)
 
 
+_FREE = "${port}, a free one, in its place"
 _PORT = 'port: "${port.management}", '
 
 
@@ -111,10 +111,9 @@ def _spring_data(found: Artifact, properties: Properties) -> list[str]:
 
 def _quarkus(found: Artifact, word: str, properties: Properties, profile: str | None) -> list[str]:
     options = ["-Dquarkus.http.port=${port}", "-Dquarkus.http.host=${address}"]
-    comments = list(_notes(found, properties, quarkus.catalogue, "-Dquarkus.profile"))
-    comments += _replaced(properties, "quarkus.http.port", "${port}, a free one, in its place")
-    if profile:
-        options.append(f"-Dquarkus.profile={profile}")
+    comments = [*_notes(found, properties, quarkus.catalogue, "-Dquarkus.profile")]
+    comments += _replaced(properties, "quarkus.http.port", _FREE)
+    options += [f"-Dquarkus.profile={profile}"] if profile else []
     if properties.beside:
         names = [path for folder in properties.beside for path in sorted(folder.glob("application.*"))]
         places = ",".join(f"{_beside(found, word, path.parent)}/{path.name}" for path in names)

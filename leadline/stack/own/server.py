@@ -192,7 +192,7 @@ class CommandServer(Parameters):
         key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
         where = line_of(self._own, key) if self.role == "server" else line_of(self._own, "services", self.role)
         failure.message = f"{where}: {failure.message}"
-        if "not ready" in what and self.process.alive():
+        if "not ready" in what and "still at work" not in what and self.process.alive():
             failure.message += self.other_sign()
         last = [line.strip() for line in found.tail if line.strip() and not line.strip().startswith("at ")][-_LAST:]
         if not found.headline and last:
@@ -271,7 +271,7 @@ class CommandServer(Parameters):
         raise LookupError(f"{self.title} has no knob {name} in {len(answer)} parts of an answer")
 
 
-class Beside:
+class ServiceProgram:
     """One of a stack file's services as a program of its own, and the owner of its knobs: those of its JVM have its
     name before theirs.
     """

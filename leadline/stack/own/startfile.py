@@ -4,6 +4,7 @@ own configuration.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -49,14 +50,9 @@ def of_script(file: Path, name: str, word: str) -> str:
     jars = [jar for folder in (file.parent, file.parent.parent / "lib") for jar in folder.glob("quarkus-run.jar")]
     with suppress(UsageError):  # a release without a list of its properties
         if jars and quarkus.catalogue(jars[0]).knobs:
-            lines += [f"artifact: {_near(word, file, jars[0])}", "catalogue: quarkus"]
+            near = os.path.normpath(Path(word).parent / os.path.relpath(jars[0], file.parent))
+            lines += [f"artifact: {near}", "catalogue: quarkus"]
     return "\n".join([*lines, _READY, ""])
-
-
-def _near(word: str, file: Path, other: Path) -> str:
-    """A file beside another one's folder, as the stack file's folder sees it."""
-    base = Path(word).parent.parent if other.parent != file.parent else Path(word).parent
-    return str(base / other.relative_to(file.parent.parent if other.parent != file.parent else file.parent))
 
 
 def of_compose(file: Path, name: str, word: str) -> str:

@@ -274,9 +274,11 @@ class JavaServer(Changing[ServiceContext]):
             if time.monotonic() > deadline:
                 before, spent = spent, sum(process.cpu_seconds())
                 deadline += timeout / _CHECKS
-                if deadline > last or spent - before < _AT_WORK * timeout / _CHECKS:
+                works = spent - before >= _AT_WORK * timeout / _CHECKS
+                if deadline > last or not works:
                     seconds = time.monotonic() - self._started if self.longest_start > 1 else timeout
-                    raise self._late(f"was not ready after {round(seconds, 1):g} s ({ready})", evidence)
+                    still = "; it is still at work" if works and self.longest_start > 1 else ""
+                    raise self._late(f"was not ready after {round(seconds, 1):g} s ({ready}){still}", evidence)
             time.sleep(_POLL)
 
     def not_ready(self) -> str:

@@ -20,6 +20,7 @@ from leadline.stack.mariadb import MariaDb, script
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import mariadb_artefact
+from leadline.stack.statistics import plain
 
 BOTH = pytest.mark.parametrize("kind", [Postgres, MariaDb])
 # What each writes where it fails.
@@ -390,5 +391,5 @@ def test_a_cpu_without_binaries_is_told_what_runs_there() -> None:
     ],
 )
 def test_a_statement_is_told_without_what_users_wrote(statement: str, expected: str) -> None:
-    assert private.plain(statement) == expected
-    assert len(private.plain(statement)) <= 120
+    assert plain(statement) == expected
+    assert len(plain(statement)) <= 120
