@@ -10,7 +10,14 @@ from typing import Any
 
 import postgres_effects as effects
 import pytest
-from witnesses import little_address_space, over_two_starts, to_run, until, wait_for, without_effect
+from witnesses import (
+    little_address_space,
+    over_two_starts,
+    statements_are_told,
+    to_run,
+    wait_for,
+    without_effect,
+)
 
 from leadline import catalogue
 from leadline.host.local import LocalHost
@@ -120,31 +127,7 @@ def test_the_catalogue_is_what_the_server_says_of_itself(database: Postgres) -> 
 
 def test_statements_are_told_without_literals_while_they_are_tracked(home: Path, database: Postgres) -> None:
     configure(database, home, {}, profile=True)
-    database.start()
-    database.wait_ready(60)
-    run(database, "SELECT balance FROM account WHERE id = 11")
-    assert not database.statements()
-    database.track(True)
-    until(lambda: _calls(database), 10, "statements are not told")
-    before = _calls(database)
-    for number in (3, 4):
-        run(database, f"SELECT id FROM account WHERE balance = {number} AND id IN (1, {number})")
-    calls = _calls(database)
-    texts = [text for text in calls if calls[text] - before.get(text, 0) == 2 and "account" in text]
-    assert [text.lower().replace("`", "") for text in texts] == [
-        "select id from account where balance = ? and id in (?)"
-    ]
-    assert database.statements()[f"ms\t{texts[0]}"] > 0
-    database.track(False)
-    assert not database.statements()
-    database.stop()
-
-
-def _calls(database: Postgres) -> dict[str, float]:
-    """Of statements, with some that are asked here, so that there are any."""
-    run(database, "SELECT 1 AS nothing")
-    figures = database.statements()
-    return {name.partition("\t")[2]: calls for name, calls in figures.items() if name.startswith("calls")}
+    statements_are_told(database, run, "?")
 
 
 def test_levels_are_in_force_and_counters_count(home: Path, database: Postgres) -> None:

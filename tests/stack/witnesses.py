@@ -85,3 +85,33 @@ def over_two_starts(
             found[name].append(witness.measure(database))
         assert database.stop()
     return found
+
+
+def statements_are_told(database: Database, run: Callable[[Any, str], object], lists: str) -> None:
+    """Of a database that was configured for a profile: without literals, while they are tracked. ``lists``: how one of
+    literals is shown.
+    """
+    database.start()
+    database.wait_ready(60)
+    run(database, "SELECT balance FROM account WHERE id = 11")
+    assert not database.statements()
+    database.track(True)
+    until(lambda: _calls(database, run), 10, "statements are not told")
+    before = _calls(database, run)
+    for number in (3, 4):
+        run(database, f"SELECT id FROM account WHERE balance = {number} AND id IN (1, {number})")
+    calls = _calls(database, run)
+    texts = [text for text in calls if calls[text] - before.get(text, 0) == 2 and "account" in text.lower()]
+    expected = f"select id from account where balance = ? and id in ({lists})"
+    assert [text.lower().replace("`", "") for text in texts] == [expected]
+    assert database.statements()[f"ms\t{texts[0]}"] > 0
+    database.track(False)
+    assert not database.statements()
+    database.stop()
+
+
+def _calls(database: Database, run: Callable[[Any, str], object]) -> dict[str, float]:
+    """Of statements, with some that are asked here, so that there are any."""
+    run(database, "SELECT 1 AS nothing")
+    figures = database.statements()
+    return {name.partition("\t")[2]: calls for name, calls in figures.items() if name.startswith("calls")}

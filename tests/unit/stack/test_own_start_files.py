@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from toy_archives import quarkus_app
 
 from leadline.checks.files.stack import read_stack
 from leadline.experiments.stackfiles import first
@@ -36,6 +37,18 @@ def test_a_start_script_gets_options_of_its_jvm_by_the_variable_it_reads(
     stack = read_stack(path).content
     assert (stack.stack, stack.words) == ("shop", ["shop-1.2/bin/start.sh"])
     assert stack.environment == {variable: "${jvm}"}
+
+
+def test_a_start_script_has_the_catalogue_of_the_jar_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "shop" / "bin").mkdir(parents=True)
+    (tmp_path / "shop" / "lib").mkdir()
+    quarkus_app(tmp_path / "shop" / "lib")
+    script = tmp_path / "shop" / "bin" / "start.sh"
+    script.write_text("#!/bin/sh\nexec java -jar lib/quarkus-run.jar\n")
+    script.chmod(0o755)
+    path, _ = first(script, tmp_path / "first.stack.yaml")
+    stack = read_stack(path).content
+    assert (stack.artifact, stack.catalogue) == ("shop/lib/quarkus-run.jar", "quarkus")
 
 
 def test_a_script_of_a_program_without_a_jvm_has_no_options(tmp_path: Path) -> None:
