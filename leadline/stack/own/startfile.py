@@ -4,6 +4,7 @@ own configuration.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host.textfile import read_text
-from leadline.model.errors import UsageError
+from leadline.model.errors import UsageError, quoted
 from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.model.yamltext import load_yaml
 from leadline.stack.own import quarkus
@@ -28,6 +29,16 @@ _LAUNCHER = "JDK_JAVA_OPTIONS"  # read by the `java` of every JDK from 9 on
 _PUBLISHED = re.compile(r"(?:\d+\.[\d.]+:)?(?P<port>\d+|\$\{\w+(?::?-[^}]*)?\}|\$\w+)(?::\d+)?(?:/tcp)?")
 
 
+# Such text needs no quotes in YAML.
+_PLAIN = re.compile(r"(?!(?:null|true|false|yes|no|on|off|y|n)$)[a-z./][\w./+@-]*", re.IGNORECASE)
+_SERVICE = re.compile(r"[\w.-]+", re.ASCII)
+
+
+def _text(word: str | Path) -> str:
+    """A text in YAML."""
+    return str(word) if _PLAIN.fullmatch(str(word)) else json.dumps(str(word))
+
+
 def is_script(file: Path) -> bool:
     """Whether a file begins as programs do that another one reads (``#!``)."""
     with suppress(OSError), file.open("rb") as stream:
@@ -40,9 +51,9 @@ def of_script(file: Path, name: str, word: str) -> str:
     text = read_text(file, _LONGEST)
     lines = [f"# a start script; {_KEYS}", f"stack: {name}"]
     lines += [
-        f"command: [{word}]  # add how it takes its port: `--port=${{port}}`; then leave `port` out",
+        f"command: [{_text(word)}]  # add how it takes its port: `--port=${{port}}`; then leave `port` out",
         "port: 8080",
-        f"# directory: {Path(word).parent.parent}  # if it writes beside itself: it then runs in a copy",
+        f"# directory: {_text(Path(word).parent.parent)}  # if it writes beside itself: it then runs in a copy",
     ]
     if re.search(r"\bjava\b", text):
         option = next((name for name in _OPTIONS if re.search(rf"\$\{{?{name}\b", text)), _LAUNCHER)
@@ -51,7 +62,7 @@ def of_script(file: Path, name: str, word: str) -> str:
     with suppress(UsageError):  # a release without a list of its properties
         if jars and quarkus.catalogue(jars[0]).knobs:
             near = os.path.normpath(Path(word).parent / os.path.relpath(jars[0], file.parent))
-            lines += [f"artifact: {near}", "catalogue: quarkus"]
+            lines += [f"artifact: {_text(near)}", "catalogue: quarkus"]
     return "\n".join([*lines, _READY, ""])
 
 
@@ -61,8 +72,14 @@ def of_compose(file: Path, name: str, word: str) -> str:
     """
     tree = load_yaml(read_text(file, _LONGEST), str(file), typ="safe")
     services = tree.get("services") if isinstance(tree, Mapping) else None
-    if not isinstance(services, Mapping) or not all(isinstance(service, Mapping) for service in services.values()):
+    if not isinstance(services, Mapping) or not services:
         raise UsageError(f"{file} has no `services`, so it is no compose file")
+    for service_name, service in services.items():
+        if not _SERVICE.fullmatch(str(service_name)):
+            raise UsageError(f"{file}: {quoted(str(service_name))} is no name of a service")
+        needs = service.get("depends_on") if isinstance(service, Mapping) else "none"
+        if not isinstance(needs or [], list | Mapping):
+            raise UsageError(f"{file}: services.{service_name}: {quoted(str(service))} is no service of a compose file")
     needed = {str(other) for service in services.values() for other in service.get("depends_on") or ()}
     fronts = [name_ for name_ in map(str, services) if name_ not in needed] or list(map(str, services))
     published = [front for front in fronts if services[front].get("ports")]
@@ -72,7 +89,7 @@ def of_compose(file: Path, name: str, word: str) -> str:
         f"# a service of a compose file; {_KEYS}",
         *([f"# those that it depends on start with it; there is also {', '.join(others)}"] if others else []),
         f"stack: {name}",
-        f"compose: {{ file: {word}, service: {front} }}",
+        f"compose: {{ file: {_text(word)}, service: {_text(front)} }}",
         *_ports(services[front].get("ports")),
         _READY,
         "database: none  # its volumes are new in every trial; keep: they stay",
@@ -106,11 +123,11 @@ def of_server(directory: Path, server: str, name: str, word: str) -> str:
         for path in sorted((directory / folder).glob("*"))
         if path.suffix.lower() in (".war", ".ear")
     ]
-    war = f"{word}/{archives[0].relative_to(directory)}" if archives else "FILE.war  # the archive"
+    war = _text(f"{word}/{archives[0].relative_to(directory)}") if archives else "FILE.war  # the archive"
     more = [f"# there is also {path.relative_to(directory)}" for path in archives[1:]]
     lines = [f"# a configuration of {server}; {_KEYS}", f"stack: {name}", f"war: {war}", *more, f"server: {server}"]
-    lines += [f"server_config: {word}", *(f"context_root: /{path.stem}" for path in archives[:1])]
+    lines += [f"server_config: {_text(word)}", *(f"context_root: {_text('/' + path.stem)}" for path in archives[:1])]
     if pools:
         others = f"  # or {', '.join(pools[1:])}" if len(pools) > 1 else ""
-        lines.append(f"data_source: {pools[0]}{others}")
+        lines.append(f"data_source: {_text(pools[0])}{others}")
     return "\n".join([*lines, _READY, "database: keep  # none: it has no data; or a reset command", ""])

@@ -80,6 +80,13 @@ def test_the_service_that_no_other_needs_is_taken_from_a_compose_file(
     assert (stack.compose.service, stack.port, stack.environment) == ("web", port, environment)
 
 
+def test_a_service_may_be_called_as_yaml_calls_nothing(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services: { 'null': { image: shop } }\n")
+    stack = written(tmp_path / "compose.yaml")
+    assert stack.compose is not None
+    assert stack.compose.service == "null"
+
+
 def test_an_archive_and_a_pool_are_found_in_a_servers_configuration(tmp_path: Path) -> None:
     config = tmp_path / "config"
     (config / "apps").mkdir(parents=True)
@@ -88,6 +95,31 @@ def test_an_archive_and_a_pool_are_found_in_a_servers_configuration(tmp_path: Pa
     stack = written(config, "liberty")
     assert (stack.war, stack.server_config, stack.context_root) == ("config/apps/trade.war", "config", "/trade")
     assert stack.data_source == "Trades"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: { a: { depends_on: 5 } }", r"services\.a: .* is no service of a compose file"),
+        ("services: { a: text }", r"services\.a: 'text' is no service"),
+        ('services: { "a: b": {} }', "'a: b' is no name of a service"),
+        ("services: {}", "has no `services`"),
+        ("services: [", r"compose\.yaml:\d: "),
+    ],
+)
+def test_what_is_no_compose_file_is_told(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "compose.yaml").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        first(tmp_path / "compose.yaml", tmp_path / "out.yaml")
+
+
+def test_paths_with_what_means_something_to_yaml_are_quoted(tmp_path: Path) -> None:
+    script = tmp_path / "a shop, new" / "run #1"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    path, _ = first(script, tmp_path / "first.stack.yaml")
+    assert read_stack(path).content.words == ["a shop, new/run #1"]
 
 
 def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:
