@@ -244,6 +244,10 @@ def _load(
     finally:
         for change in changes.done:
             steps.tell(change)
+        if changes.absent:
+            names = ", ".join(changes.absent)
+            reason = next(iter(changes.absent.values()))
+            steps.tell(CheckStep("other live knobs", 0.0, f"not read, so none to vary: {names} ({reason})"))
     return counts
 
 
@@ -262,6 +266,7 @@ class Changes:
     stack: Stack
     knobs: list[Knob]
     done: list[CheckStep] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # knobs that cannot be read here, with the reason
     errors: int = 0  # of the driver, when it was last heard
 
     def __post_init__(self) -> None:
@@ -273,18 +278,23 @@ class Changes:
             self.done[-1] = replace(self.done[-1], told=told)
         self.errors = second.errors
         if self.knobs:
-            self.done.append(self._changed(self.knobs.pop(0)))
+            self._change(self.knobs.pop(0))
 
     def rest(self) -> None:
         """Change those that are left without a load."""
-        self.done += [self._changed(knob) for knob in self.knobs]
+        for knob in self.knobs:
+            self._change(knob)
 
-    def _changed(self, knob: Knob) -> CheckStep:
-        began, server, step = time.monotonic(), self.stack.server, CheckStep(f"change {knob.name}", 0.0)
+    def _change(self, knob: Knob) -> None:
         try:
             before = self.stack.read_back(knob.name)
         except LookupError as error:
-            return replace(step, told=f"not read: {error}")
+            self.absent[knob.name] = str(error)
+        else:
+            self.done.append(self._changed(knob, before))
+
+    def _changed(self, knob: Knob, before: Level) -> CheckStep:
+        began, server, step = time.monotonic(), self.stack.server, CheckStep(f"change {knob.name}", 0.0)
         level = another(knob, before)
         if level is None:
             return replace(step, told=f"no level but {knob.format(before)} is known")

@@ -64,6 +64,7 @@ class TrialRunner:
     last: Attempt | None = field(default=None, init=False)
     profiled: frozenset[Place] = frozenset()  # of the study's plan
     repeats_left: int = 0  # disturbed trials that may still be measured again
+    warned: set[str] = field(default_factory=set, init=False)
     breaking: list[Breaking] = field(default_factory=list, init=False)
 
     def run(self, trial_id: int, planned: PlannedTrial) -> TrialFailure | None:
@@ -135,6 +136,11 @@ class TrialRunner:
     def warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
             self.watcher.message(warning)
+
+    def warn_once(self, warnings: Sequence[str]) -> None:
+        """What is so in every trial is told in the first one."""
+        self.warn([warning for warning in dict.fromkeys(warnings) if warning not in self.warned])
+        self.warned.update(warnings)
 
 
 def excess(use: MachineUse | None, bounds: Mapping[str, float]) -> str:
@@ -297,7 +303,7 @@ class Attempt:
             text = f"the machine was suspended for {away:.0f} s in the middle of this trial"
             raise TrialFailure(FailureClass.INFRASTRUCTURE, text)
         with self.step("stop-observers"):
-            self.runner.warn(self.system.stop_observers())
+            self.runner.warn_once(self.system.stop_observers())
 
     def finish(self) -> None:
         """Checked, stopped, recordings collected."""

@@ -83,7 +83,7 @@ def _keep_recordings(attempts: Sequence[Attempt]) -> None:
     for attempt in attempts:
         if attempt.failure is not None:
             with attempt.runner.interruption.shield():
-                attempt.runner.warn(attempt.system.stop_observers())
+                attempt.runner.warn_once(attempt.system.stop_observers())
                 attempt.runner.warn(attempt.system.collect(attempt.directory))
 
 

@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,8 @@ class Live:
         return self.how != "dies"
 
     def read_back(self, name: str) -> int:
+        if name == "app.absent":
+            raise LookupError("app.absent cannot be read: no such bean")
         return self.level
 
     def apply(self, levels: dict[str, int]) -> None:
@@ -391,14 +394,22 @@ class Live:
 )
 def test_a_check_sets_a_live_knob_to_another_level_and_back(how: str, told: str, wrong: str) -> None:
     knob = Knob("app.pool", Kind.INTEGER, ApplyCost.LIVE, "", minimum=1, maximum=64)
-    changes = Changes(Live(how), [knob])  # type: ignore[arg-type]
+    changes = Changes(Live(how), [knob, replace(knob, name="app.absent")])  # type: ignore[arg-type]
     changes(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
+    changes.rest()
+    assert changes.absent == {"app.absent": "app.absent cannot be read: no such bean"}
     (step,) = changes.done
     assert (step.name, step.wrong[: len(wrong)]) == ("change app.pool", wrong)
     assert bool(step.wrong) == bool(wrong)
     assert told in step.told
     changes(LoadSecond(2.0, "steady", 9.0, 1.0, 3))
     assert changes.done[0].told.endswith("; transactions failed meanwhile")
+
+
+def read_pool(_: object, name: str) -> int:
+    if name in ("app.a", "app.b"):
+        raise LookupError(f"{name}: no such bean")
+    return 10
 
 
 def test_a_change_that_ends_the_load_is_told(stack_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,18 +419,24 @@ def test_a_change_that_ends_the_load_is_told(stack_file: Path, tmp_path: Path, m
     stack_file.with_name("toy.scenario.yaml").write_text(scenario)
     knob = Knob("app.pool", Kind.INTEGER, ApplyCost.LIVE, "")
     of_file = stackfiles._study
-    monkeypatch.setattr(stackfiles, "_study", lambda own, file: (of_file(own, file)[0], [knob]))
+    names = ("app.a", "app.b")  # the application has neither
+    live = [knob, *(replace(knob, name=name) for name in names)]
+    monkeypatch.setattr(stackfiles, "_study", lambda own, file: (of_file(own, file)[0], live))
+    monkeypatch.setattr("leadline.stack.assembly.Stack.read_back", read_pool)
     step = CheckStep("change app.pool", 0.1, wrong="its process ended when it was set to 5")
     monkeypatch.setattr(Changes, "_changed", lambda *_: step)
 
     def load(_system: object, _directory: Path, _seed: int, on_load: Callable[[LoadSecond], None]) -> None:
-        on_load(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
+        for _ in range(3):
+            on_load(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the server ended")
 
     monkeypatch.setattr("leadline.places.real.RealSystem.load", load)
     steps: list[CheckStep] = []
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     assert [step.name for step in steps if step.wrong] == ["load of 2 s by one user", "change app.pool"]
+    (absent,) = [step.told for step in steps if step.name == "other live knobs"]
+    assert absent == "not read, so none to vary: app.a, app.b (app.a: no such bean)"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,17 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     assert result.restored == ["vm.fake_live is 10 again"]
 
 
+def test_what_observers_lack_in_every_trial_is_told_once_in_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(SilentWatcher, "message", lambda _, text: messages.append(text))
+    monkeypatch.setattr(FakeSystem, "stop_observers", lambda _: ["no series of its pools"])
+    result, _ = run(tmp_path, FakeSystem(FakeHost()))
+    assert result.complete
+    assert messages.count("no series of its pools") == 1
+
+
 def test_the_host_is_put_back_where_services_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_system: FakeSystem) -> None:
         raise OSError("no such process")
