@@ -17,12 +17,18 @@ from pathlib import Path
 
 from bench.fuzz.agree import drawn_study
 from bench.fuzz.mutate import mutated
-from leadline.checks.files.study import StudyFile, builtin_studies, find_study, parse_study
-from leadline.checks.files.tuning import builtin_tunings, find_tuning
+from leadline.checks.files.study import (
+    StudyFile,
+    builtin_studies,
+    builtin_tunings,
+    find_study,
+    find_tuning,
+    parse_study,
+)
 from leadline.cli.commands import scenario as scenario_command
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.experiments.results import analysis_of
-from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
 from leadline.layouts.check import check_plan
@@ -31,15 +37,14 @@ from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import check_by_driver
 from leadline.load.generators import jmeter, k6
 from leadline.load.generators.base import Generator, Job, results_of
-from leadline.load.presets import preset_variables
 from leadline.load.result import read_summary
-from leadline.load.scenario import built_in_scenarios
+from leadline.load.scenario import built_in_scenarios, preset_variables
 from leadline.load.series import new_histogram, outcomes_in, steady_series
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import reading
 from leadline.model.workload import Workload
-from leadline.observe.frames import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
+from leadline.observe.sampler import FrameWriter, read_frames
 from leadline.observe.table import TallTable, read_series
 from leadline.places.guest.results import read_sent
 from leadline.places.pool.job import Ending, EndKind, read_ending

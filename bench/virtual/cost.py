@@ -15,7 +15,7 @@ from bench.kernels.guests import tell
 from bench.virtual.service import Bench, Load, Measured
 from bench.virtual.text import table
 from leadline.host import here
-from leadline.places.guest import accelerator
+from leadline.places.guest import machine
 
 
 def row(words: str, seconds: Sequence[float], together: float, at_once: int, before: float) -> list[str]:
@@ -28,7 +28,7 @@ def row(words: str, seconds: Sequence[float], together: float, at_once: int, bef
 def run(bench: Bench, trials: int) -> str:
     """The table."""
     load, cpus = Load(warm_up=300, requests=300), here.cpu_count()
-    found = accelerator.probe(bench.host, bench.boot, bench.place())
+    found = machine.probe(bench.host, bench.boot, bench.place())
     real = replace(bench.boot, time="real", accelerator=found.name)
     kinds: dict[str, tuple[Callable[[], Measured], bool]] = {
         "`here`": (partial(bench.native, load), False),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
-from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
 from leadline.experiments.tuning.run import TuningRun
 from leadline.model.knob import Knob
 from leadline.model.study import StackChoice

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leadline.checks.files.study import StudyFile, find_study, on_its_servers, study_of
-from leadline.checks.files.tuning import TuningFile, find_tuning
+from leadline.checks.files.study import StudyFile, TuningFile, find_study, find_tuning, on_its_servers, study_of
 from leadline.model.errors import UsageError
 from leadline.places.rehost import on_host
 

@@ -13,8 +13,7 @@ from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import CLIENT, check_by_driver, check_variables
 from leadline.load.generators.lab import check_generator
 from leadline.load.knobs import load_knobs
-from leadline.load.presets import preset_variables
-from leadline.load.scenario import find_scenario, limits_response_times
+from leadline.load.scenario import find_scenario, limits_response_times, preset_variables
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.model.plan import Factor

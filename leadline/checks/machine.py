@@ -18,7 +18,7 @@ from leadline.host.files import rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
 from leadline.layouts import must_fit
-from leadline.load.presets import source_address
+from leadline.load.scenario import source_address
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
 from leadline.model.plan import Plan

@@ -27,11 +27,11 @@ from leadline.stack.registry import (
     server_of,
     stack_catalogue,
 )
-from leadline.stack.servers import jvm, knobs, messaging
+from leadline.stack.servers import jvm, knobs
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
 _MEMORY = (("jvm.heap", "server_memory"), ("database.shared_buffers", "database_memory"))
-_OF_QUEUE = frozenset(knob.name for knob in messaging.KNOBS if knob is not messaging.LOG_PLACE)
+_OF_QUEUE = frozenset(knob.name for knob in knobs.KNOBS if knob is not knobs.LOG_PLACE)
 
 
 def stack_knobs(study: Study) -> list[Knob]:

@@ -234,8 +234,7 @@ def _completing(words: Callable[[str], Iterable[str]]) -> Callable[[Any, Any, st
 
 def _studies(incomplete: str) -> Iterable[str]:
     """Built-in ones, those of the lab, and files of studies."""
-    from leadline.checks.files.study import builtin_studies
-    from leadline.checks.files.tuning import builtin_tunings
+    from leadline.checks.files.study import builtin_studies, builtin_tunings
 
     folder, _, begun = incomplete.rpartition("/")
     here = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).iterdir())

@@ -238,7 +238,7 @@ class Host(TrialHost, Protocol):
         """Why this host cannot do something, empty if it can."""
 
     def promise(self, kind: str, target: str, original: object, **data: object) -> str:
-        """Journal what ``restore`` puts back in a process that leadline did not start (``leadline.host.undo_running``);
+        """Journal what ``restore`` puts back in a process that leadline did not start (``leadline.host.undo``);
         returns the entry's id. Raises TrialFailure(infrastructure), ValueError.
         """
 

@@ -1,8 +1,11 @@
-"""Where leadline keeps what outlives a command."""
+"""Where leadline keeps what outlives a command, and the lock that lets one process at a time change it."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from leadline.model.errors import UsageError
@@ -38,3 +41,18 @@ def state_dir() -> Path:
     Created on use. Raises UsageError.
     """
     return _directory("LEADLINE_STATE", "XDG_STATE_HOME", ".local/state/leadline")
+
+
+@contextmanager
+def exclusive(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock file ``path``; ``waiting`` is called once when another process holds it. Freed by the kernel when
+    the holder dies. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -16,8 +16,7 @@ from leadline.host.base import ProcessSpec
 from leadline.host.textfile import expanded
 from leadline.load import result
 from leadline.load.arrivals import arrival_options, most_sessions
-from leadline.load.presets import preset_variables, source_address
-from leadline.load.scenario import find_scenario, parameters, sent_variables
+from leadline.load.scenario import find_scenario, parameters, preset_variables, sent_variables, source_address
 from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import LeadlineError, UsageError, nearest, quoted, shortened
 from leadline.model.workload import Workload

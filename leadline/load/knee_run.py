@@ -18,9 +18,8 @@ from leadline.load.command import OUT
 from leadline.load.crossing import BESIDE, next_load
 from leadline.load.driver import as_own_user, find_binary
 from leadline.load.knee import Found, LoadLimits, LoadStep, Range, Staircase, gave_out, limit_of, measure_step
-from leadline.load.presets import FLAGS
 from leadline.load.result import read_summary
-from leadline.load.scenario import find_scenario
+from leadline.load.scenario import FLAGS, find_scenario
 from leadline.load.series import ALL, SecondResponses, seconds_between
 from leadline.load.within import check_bounds, with_scenario
 from leadline.model.errors import LeadlineError, UsageError

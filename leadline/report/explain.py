@@ -11,7 +11,7 @@ from leadline.analysis.frames import Recording, frame_effects
 from leadline.conclude.frames import Unit, sentence
 from leadline.model.errors import UsageError
 from leadline.model.frames import FrameEffects
-from leadline.observe import pprof
+from leadline.observe import stacks
 from leadline.observe.stacks import Kind, Stacks, stacks_of
 from leadline.report import frames_text
 from leadline.report.ci import escaped, markdown_table
@@ -54,7 +54,7 @@ class Explanation:
         """The same for pprof, with the change."""
         rows = frames_text.difference(self.recordings).items()
         types = [(name, "count") for name in ("before", "after", "change")]
-        return pprof.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
+        return stacks.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
 
 
 def explain(

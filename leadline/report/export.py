@@ -14,7 +14,7 @@ from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
 from leadline.model.result import AtLeast, Effect, ResponseAnalysis, StudyAnalysis
-from leadline.observe import pprof
+from leadline.observe import stacks
 from leadline.report import view, words
 from leadline.report.document import document, with_simulated
 from leadline.report.view import View
@@ -84,9 +84,9 @@ def _stacks(record: StudyRecord, out_dir: Path, formats: Sequence[str]) -> list[
     for trial in record.trials:
         for slot in (*trial.slots, None):
             treatment = slot.treatment if slot else trial.planned.treatment
-            if stacks := profiles.get((trial.id, slot.index if slot else None)):
+            if profile := profiles.get((trial.id, slot.index if slot else None)):
                 counts = settings.setdefault(words.treatment_text(record.study, record.plan, treatment), Counter())
-                counts.update({stack: round(samples) for stack, samples in stacks.items()})
+                counts.update({stack: round(samples) for stack, samples in profile.items()})
     names = [re.sub(r"[^A-Za-z0-9._=-]+", "-", setting.replace(" = ", "=")) for setting in settings]
     paths = list[Path]()
     for name, counts in zip(names, settings.values(), strict=True):
@@ -97,7 +97,7 @@ def _stacks(record: StudyRecord, out_dir: Path, formats: Sequence[str]) -> list[
         if "pprof" in formats:
             paths.append(out_dir / f"stacks-{name}.pb.gz")
             rows = {stack: (count,) for stack, count in sorted(counts.items())}
-            paths[-1].write_bytes(pprof.encode(rows, [("samples", "count")]))
+            paths[-1].write_bytes(stacks.encode(rows, [("samples", "count")]))
     return paths
 
 

@@ -13,13 +13,12 @@ from statistics import median
 
 from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.model.blame import Event, Evidence, Memory, Part, blamed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
-from leadline.stack import ends, registry, snapshots
+from leadline.stack import registry, snapshots, started
 from leadline.stack.base import (
     AskedFor,
     AuditResult,
@@ -397,12 +396,12 @@ class Stack(Parts):
             if process.alive():
                 if looks:
                     self._members[role] = set(process.pids())
-                if (pid := ends.stopped(files, self._members.get(role) or {process.pid})) is None:
+                if (pid := started.stopped(files, self._members.get(role) or {process.pid})) is None:
                     continue
-                evidence, verb = ends.held(pid), f"does not run (process {pid})"
+                evidence, verb = started.held(pid), f"does not run (process {pid})"
             else:
                 members, before = self._members.get(role, ()), self._memory_kills
-                evidence = ends.of_process(files, process, self._service(role).log_tail(), True, members, before)
+                evidence = started.of_process(files, process, self._service(role).log_tail(), True, members, before)
                 verb = "died during the trial"
             if role in self.companions:
                 evidence = replace(evidence, part=Part.LOAD)
@@ -417,7 +416,7 @@ class Stack(Parts):
         """
         for role in self._processes.keys() - self.companions.keys():
             service = self._main(role)
-            for pid, evidence in ends.lost_members(self._host.files, service.words(), self._memory_kills):
+            for pid, evidence in started.lost_members(self._host.files, service.words(), self._memory_kills):
                 lost = "was" if evidence.asked else f"lost process {pid}:" if pid else "lost a process:"
                 raise blamed(evidence, f"{service.name} {lost} {evidence.how}", service.log_tail())
 
@@ -434,7 +433,7 @@ class Stack(Parts):
 
     def restarts(self) -> int:
         """Times that the running server stopped the application and started it anew, by its own words."""
-        return ends.restarts(self.server.words()) if "server" in self._processes else 0
+        return started.restarts(self.server.words()) if "server" in self._processes else 0
 
     def check_connections(self) -> None:
         """Raises TrialFailure(configuration) with the database's words when it refused connections of the pool."""
@@ -505,7 +504,7 @@ class Stack(Parts):
             yield
         except TrialFailure as failure:
             process = self._processes[role]
-            memory = ends.starved(self._host.files, {process.pid, *process.pids()}, self._memory_kills)
+            memory = started.starved(self._host.files, {process.pid, *process.pids()}, self._memory_kills)
             if memory is Memory.NOT_SHORT:
                 raise
             evidence = Evidence(Event.ENDED, memory=memory)

@@ -22,7 +22,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import ends, statistics
+from leadline.stack import started, statistics
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -88,7 +88,7 @@ _TRACKING = (
 )
 
 
-class QueryError(ends.QueryError):
+class QueryError(started.QueryError):
     """The server cannot be reached or refuses; ``code`` is its error number, 0 when it did not answer."""
 
     def __init__(self, message: str, code: int = 0) -> None:
@@ -321,7 +321,7 @@ class MariaDb(PrivateDatabase):
                 f"datadir = {self.places.data}",
                 f"tmpdir = {scratch}",
                 *([f"innodb_log_group_home_dir = {log}"] if log else []),
-                f"bind_address = {ends.LOOPBACK}",
+                f"bind_address = {started.LOOPBACK}",
                 f"port = {self._port}",
                 # below the data directory: an absolute path could be longer than the kernel allows for a socket
                 "socket = mariadb.sock",
@@ -389,7 +389,7 @@ class MariaDb(PrivateDatabase):
         self._stop_grace = _SLOW_STOP_GRACE
 
     def _end(self, process: Process) -> bool:
-        return ends.ended(process, self._stop_grace)
+        return started.ended(process, self._stop_grace)
 
     def _reason(self, words: str) -> tuple[str, bool]:
         errors = [line.split("[ERROR]", 1)[1].strip() for line in words.splitlines() if "[ERROR]" in line]
@@ -436,11 +436,11 @@ class MariaDb(PrivateDatabase):
         try:
             process.write(script(home / "share", password).encode())
             process.close_input()
-            if not ends.ended(process, 120.0) or process.exit_code() != 0:
+            if not started.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"MariaDB could not make its system tables in {self._data}",
-                    ends.tail(output, 40),
+                    started.tail(output, 40),
                 )
         finally:
             process.stop(grace=1.0)

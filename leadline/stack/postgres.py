@@ -21,7 +21,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Kind, Level
 from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import ends, statistics
+from leadline.stack import started, statistics
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
@@ -69,7 +69,7 @@ _TRACKING = (
 )
 
 
-class QueryError(ends.QueryError):
+class QueryError(started.QueryError):
     """The server cannot be reached or refuses; ``code`` is its SQLSTATE, empty when it did not answer."""
 
     def __init__(self, message: str, code: str = "") -> None:
@@ -248,10 +248,10 @@ class Postgres(PrivateDatabase):
 
     def _write_configuration(self) -> None:
         context = self.context
-        others = [context.database_address] if context.database_address != ends.LOOPBACK else []
+        others = [context.database_address] if context.database_address != started.LOOPBACK else []
         text = "\n".join(
             [
-                f"listen_addresses = '{','.join([ends.LOOPBACK, *others])}'",
+                f"listen_addresses = '{','.join([started.LOOPBACK, *others])}'",
                 *([f"hba_file = '{self.places.data / _CLIENTS}'"] if others else []),
                 f"port = {self._port}",
                 "unix_socket_directories = ''",
@@ -264,7 +264,7 @@ class Postgres(PrivateDatabase):
             ]
         )
         if others:
-            allowed = [ends.LOOPBACK, *others, *context.database_clients]
+            allowed = [started.LOOPBACK, *others, *context.database_clients]
             (self.places.data / _CLIENTS).write_text(
                 "".join(f"host all all {address}/32 scram-sha-256\n" for address in allowed)
             )
@@ -330,10 +330,10 @@ class Postgres(PrivateDatabase):
 
     def _end(self, process: Process) -> bool:
         """Immediate shutdown where the fast one does not come to an end."""
-        if ends.ended(process, 20.0):
+        if started.ended(process, 20.0):
             return True
         process.signal(signal.SIGQUIT)
-        ends.ended(process, 5.0)
+        started.ended(process, 5.0)
         return False
 
     def _reason(self, words: str) -> tuple[str, bool]:
@@ -355,7 +355,7 @@ class Postgres(PrivateDatabase):
         argv = [str(self._binary("postgres")), "--check", "-D", str(self._data)]
         log = context.artefacts / "postgres-check.log"
         check = context.host.start(self._helper("database-check", argv, log))
-        ends.ended(check, 10.0)
+        started.ended(check, 10.0)
         check.stop(grace=1.0)
 
     def _helper(self, name: str, argv: list[str], output: Path) -> ProcessSpec:
@@ -385,11 +385,11 @@ class Postgres(PrivateDatabase):
         ]
         process = context.host.start(self._helper("initdb", argv, output))
         try:
-            if not ends.ended(process, 120.0) or process.exit_code() != 0:
+            if not started.ended(process, 120.0) or process.exit_code() != 0:
                 raise TrialFailure(
                     FailureClass.INFRASTRUCTURE,
                     f"initdb could not make a cluster in {self._data}",
-                    ends.tail(output, 40),
+                    started.tail(output, 40),
                 )
         finally:
             process.stop(grace=1.0)

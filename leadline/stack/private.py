@@ -29,7 +29,7 @@ from leadline.model.places import (
     MOUNTED,
     SCHEDULER,
 )
-from leadline.stack import ends, places, snapshots
+from leadline.stack import places, snapshots, started
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.jdbc import DRIVERS, JdbcDriver
 from leadline.stack.provision import Artefact, fetch
@@ -363,15 +363,15 @@ class PrivateDatabase(Changing[ServiceContext]):
         process = self.process
         while True:
             if not process.alive():
-                end = ends.of_process(self.context.host.files, process, self.words(), ready=False)
+                end = started.of_process(self.context.host.files, process, self.words(), ready=False)
                 raise self._start_failure(f"{self.title} {end.before_ready}", end)
             try:
                 self._ask_first()
                 return self.is_ready()
-            except ends.QueryError as refused:
+            except started.QueryError as refused:
                 error = str(refused)
             if time.monotonic() - self._started > timeout:
-                late = Event.STOPPED if ends.stopped(self.context.host.files, process.pids()) else Event.LATE
+                late = Event.STOPPED if started.stopped(self.context.host.files, process.pids()) else Event.LATE
                 raise self._start_failure(f"{self.title} was not ready after {timeout:g} s: {error}", Evidence(late))
             time.sleep(0.02)
 
@@ -384,7 +384,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             if name in NAMES:
                 return self.places.level(self._ask_path(name))
             return self._ask_level(name)
-        except ends.QueryError as error:
+        except started.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked for {name}: {error}") from error
 
     def change(self, levels: Settings) -> None:
@@ -394,7 +394,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             return
         try:
             self._set(levels)
-        except ends.QueryError as error:
+        except started.QueryError as error:
             message = f"{self.title} refuses {', '.join(levels)}: {error}"
             raise blamed(Evidence(unanswered(error)), message) from error
 
@@ -423,7 +423,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             self._counters = self._open_counters()
         try:
             return question(self._counters)
-        except ends.QueryError as error:
+        except started.QueryError as error:
             raise LookupError(f"{self.title} cannot be asked: {error}") from error
 
     def settle(self) -> None:
@@ -433,7 +433,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         """
         try:
             self._settle()
-        except ends.QueryError as error:
+        except started.QueryError as error:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"{self.title} could not settle its data: {error}", self.log_tail()
             ) from error
@@ -472,7 +472,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         """Take away what ``_link`` has set for temporary files."""
 
     def log_tail(self, lines: int = 40) -> str:
-        return ends.tail(self.log, lines)
+        return started.tail(self.log, lines)
 
     def artefacts(self) -> Sequence[Path]:
         logs = [self.log, self.log.with_name(self.kept_configuration)]
@@ -503,7 +503,7 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     def digest(self) -> str:
         """SHA-256 over names and contents of the stopped data directory."""
-        return ends.directory_digest(self._data)
+        return started.directory_digest(self._data)
 
     def _snapshot(self, name: str) -> Path:
         # data files of another release or CPU may not be readable
@@ -513,14 +513,14 @@ class PrivateDatabase(Changing[ServiceContext]):
 
     def _require_stopped(self) -> None:
         """Raises TrialFailure when a server, of this or another leadline, runs on the data directory."""
-        pid = ends.runs_in(self.context.host.files, self._data / self.pid_file, self._data)
+        pid = started.runs_in(self.context.host.files, self._data / self.pid_file, self._data)
         if pid is not None:
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE, f"a {self.title} (process {pid}) still runs on the data in {self._data}"
             )
 
     def _port_taken(self) -> str:
-        return f"port {self._port} on {ends.LOOPBACK} is in use: {self.title} cannot listen"
+        return f"port {self._port} on {started.LOOPBACK} is in use: {self.title} cannot listen"
 
     def _start_failure(self, message: str, evidence: Evidence) -> TrialFailure:
         words = self.words()

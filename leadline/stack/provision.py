@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from leadline.host import here
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.stack.base import Progress
 from leadline.stack.maven import last_words, maven

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from leadline.stack import ends
+from leadline.stack import started
 from leadline.stack.base import Endpoint
 
 C = TypeVar("C")
@@ -71,7 +71,7 @@ class Statistics(Generic[C]):
                     if self._connection is None:
                         self._connection = self._open()
                     return question(self._connection)
-            except ends.QueryError:
+            except started.QueryError:
                 self._drop()
                 raise
 

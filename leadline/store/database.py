@@ -33,8 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
-from leadline.host.lock import exclusive
-from leadline.host.paths import state_dir
+from leadline.host.paths import exclusive, state_dir
 from leadline.host.private import make_private
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, quoted

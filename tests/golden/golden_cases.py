@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from leadline.checks.files.study import StudyFile, find_study, parse_study
-from leadline.checks.files.tuning import parse_tuning
+from leadline.checks.files.study import StudyFile, find_study, parse_study, parse_tuning
 from leadline.checks.plan import Planned
 from leadline.checks.subject import study_catalogue
 from leadline.design.make import plan_to_json
 from leadline.experiments.confirm import best_settings, confirmation_study
 from leadline.experiments.results import analysis_of
-from leadline.experiments.tuning.check import steps_left_out
+from leadline.experiments.tuning.part import steps_left_out
 from leadline.experiments.tuning.run import TuningRun
 from leadline.experiments.twin import aa_twin
 from leadline.host.knobs import every_knob

@@ -11,18 +11,17 @@ import pytest
 from conftest import RealStudy
 from typer.testing import CliRunner, Result
 
-from leadline.checks.files.study import builtin_studies, parse_study
-from leadline.checks.files.tuning import builtin_tunings, parse_tuning
+from leadline.checks.files.study import builtin_studies, builtin_tunings, parse_study, parse_tuning
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.cli.main import app
-from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
 from leadline.host.local import LocalHost
 from leadline.load.driver import find_binary
 from leadline.places.simulated import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
 from leadline.places.testbed import LocalTestbed
-from leadline.places.virtual.planned import plan_guests
+from leadline.places.virtual.host import plan_guests
 
 pytestmark = pytest.mark.stack
 

@@ -26,7 +26,7 @@ from leadline.host.signals import LOG
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import Study
 from leadline.places.real import RealSystem
-from leadline.stack import ends, probe
+from leadline.stack import probe, started
 from leadline.stack.assembly import Stack
 from leadline.stack.web import common as web
 
@@ -124,7 +124,7 @@ def test_a_start_that_a_signal_ends_is_no_levels_fault(
         return "not yet" if hit else asked(*given)
 
     def answer() -> None:
-        raise ends.QueryError(ready())
+        raise started.QueryError(ready())
 
     monkeypatch.setattr(probe, "ready", ready)
     if what == "database":

@@ -18,8 +18,8 @@ from witnesses import matrix
 from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
-from leadline.places.guest import accelerator, initramfs, kernels
 from leadline.places.guest import boot as boot_module
+from leadline.places.guest import initramfs, kernels, machine
 from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter
 from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
 from leadline.places.guest.results import Outcome
@@ -300,7 +300,7 @@ def test_kill_9_leaves_nothing_behind(place: Place, tmp_path: Path) -> None:
 
 @matrix("an emulated boot in real time takes half a minute")
 def test_real_time_runs_with_what_the_test_boot_found(place: Place) -> None:
-    found = accelerator.probe(place.host, place.boot, place.directory / "probe")
+    found = machine.probe(place.host, place.boot, place.directory / "probe")
     boot = replace(place.boot, time="real", cpus=2, accelerator=found.name)
     outcome = run(place.host, boot, 'say cpus "$(nproc)"\n' + WORK, place.directory / "real", LIMIT)
     assert outcome.facts["cpus"] == "2"

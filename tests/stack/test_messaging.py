@@ -28,7 +28,7 @@ from leadline.stack import postgres as client
 from leadline.stack.applications import brokerage
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
-from leadline.stack.servers.messaging import KNOBS
+from leadline.stack.servers.knobs import KNOBS
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

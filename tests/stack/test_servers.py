@@ -27,8 +27,8 @@ from leadline.stack.postgres import Postgres
 from leadline.stack.probe import connection_to
 from leadline.stack.provision import TOMCAT, fetch
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.knobs import KNOBS as MESSAGING
 from leadline.stack.servers.liberty import Liberty
-from leadline.stack.servers.messaging import KNOBS as MESSAGING
 from leadline.stack.servers.server_places import NAMES as PLACES
 from leadline.stack.servers.tomcat import Tomcat
 

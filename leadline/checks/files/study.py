@@ -1,4 +1,6 @@
-"""Study files: YAML to a typed Study, every error with file, line, what is wrong and the nearest valid choice."""
+"""Files of studies and tunings: YAML to a typed Study or Tuning, every error with file, line, what is wrong and the
+nearest valid choice.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from leadline.model.errors import KeyedError, UsageError, nearest, quoted, short
 from leadline.model.record import STUDY_FILE
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
+from leadline.model.tuning import Tuning
 from leadline.model.yamltext import load_yaml
 from leadline.stack.registry import SERVER_KNOB, knob_of_others
 
@@ -59,8 +62,21 @@ def on_its_servers(file: StudyFile) -> StudyFile:
 _BUILT_IN = " (built in)"  # in place of where a file is
 
 
+class _File:
+    """What was read, and where each key of it stands."""
+
+    places: Places
+
+    @property
+    def source(self) -> str:
+        return self.places.source
+
+    def where(self, path: Sequence[str | int]) -> str:
+        return self.places.where(path)
+
+
 @dataclass(frozen=True)
-class StudyFile:
+class StudyFile(_File):
     """A study and where it came from. ``where`` finds the place of a key for later errors; ``left_out``: what of the
     file its servers cannot have.
     """
@@ -75,26 +91,24 @@ class StudyFile:
         return self.source.endswith(_BUILT_IN)
 
     @property
-    def source(self) -> str:
-        return self.places.source
-
-    @property
     def facts(self) -> dict[str, str]:
         """What the lab keeps of where it came from; nothing of a study that is built in or made by a command."""
         return {STUDY_FILE: self.source} if is_file(self.source) else {}
 
-    def where(self, path: Sequence[str | int]) -> str:
-        return self.places.where(path)
-
 
 def builtin_studies() -> dict[str, str]:
     """Name -> text of every study that comes with leadline."""
-    folder = resources.files("leadline") / "studies"
-    return {
-        entry.name.removesuffix(".yaml"): entry.read_text(encoding="utf-8")
-        for entry in sorted(folder.iterdir(), key=lambda e: e.name)
-        if entry.name.endswith(".yaml")
-    }
+    return _builtin("studies")
+
+
+def builtin_tunings() -> dict[str, str]:
+    """Name -> text of every tuning that comes with leadline."""
+    return _builtin("tunings")
+
+
+def _builtin(folder: str) -> dict[str, str]:
+    entries = sorted((resources.files("leadline") / folder).iterdir(), key=lambda entry: entry.name)
+    return {e.name.removesuffix(".yaml"): e.read_text(encoding="utf-8") for e in entries if e.name.endswith(".yaml")}
 
 
 def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
@@ -110,7 +124,7 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
     if not _exists(reference):
         near = nearest(reference, list(builtin))
         hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
-        if reference in _tunings():
+        if reference in builtin_tunings():
             hint = f"{reference} is a tuning: leadline run {reference} --dry-run tells what it would measure"
         raise UsageError(f"no study file {quoted(reference, 200)} and no built-in study of that name; {hint}")
     return parse_study(read_text(Path(reference)), reference, overrides, factors)
@@ -121,11 +135,6 @@ def _exists(reference: str) -> bool:
         return Path(reference).exists()
     except OSError:  # longer than any file's name
         return False
-
-
-def _tunings() -> list[str]:
-    folder = resources.files("leadline") / "tunings"
-    return [entry.name.removesuffix(".yaml") for entry in folder.iterdir()]
 
 
 def parse_study(text: str, source: str, overrides: Sequence[str] = (), factors: Sequence[str] = ()) -> StudyFile:
@@ -163,12 +172,14 @@ def validated(model: type[_Model], places: Places) -> _Model:
         raise UsageError("\n".join(sentences(error, places, model))) from error
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a study file, for editors."""
-    schema = Study.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "leadline study"
-    return schema
+def json_schema(model: type[Study | Tuning]) -> dict[str, Any]:
+    """The JSON Schema of a study file or a tuning file, for editors."""
+    title = f"leadline {'study' if model is Study else 'tuning'}"
+    return {
+        **model.model_json_schema(),
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+    }
 
 
 _TYPE_OF_LEVEL = ("bool_type", "int_type", "float_type", "string_type")
@@ -316,3 +327,37 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for get_arg in get_args(annotation) if (model := _model_in(get_arg))), None)
+
+
+@dataclass(frozen=True)
+class TuningFile(_File):
+    """A tuning and where it came from. ``where`` finds the place of a key for later errors."""
+
+    tuning: Tuning
+    text: str
+    places: Places
+
+
+def find_tuning(reference: str, overrides: Sequence[str] = ()) -> TuningFile | None:
+    """A built-in tuning by name, or a file by path that starts with `tuning:`; None where it is something else.
+
+    Raises UsageError for a tuning file that is wrong.
+    """
+    if is_file(reference):
+        text = read_text(Path(reference))
+        if not any(line.startswith("tuning:") for line in text.splitlines()):
+            return None
+        return parse_tuning(text, reference, overrides)
+    builtin = builtin_tunings()
+    if reference in builtin:
+        return parse_tuning(builtin[reference], f"{reference}.yaml (built in)", overrides)
+    return None
+
+
+def parse_tuning(text: str, source: str, overrides: Sequence[str] = ()) -> TuningFile:
+    """A Tuning from YAML text. Raises UsageError with ``source:line``."""
+    tree = load_tree(text, source, Tuning)
+    put_stack_file(tree, source)
+    overrides_ = {set_key(tree, override): option_of("--set", override) for override in overrides}
+    places = Places(source, tree, overrides_)
+    return TuningFile(validated(Tuning, places), text, places)

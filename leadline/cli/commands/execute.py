@@ -14,8 +14,8 @@ from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.conditions import Failing, conditions_document, say_conditions
 from leadline.cli.live import watcher
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
-from leadline.experiments.tuning.check import steps_left_out
 from leadline.experiments.tuning.outline import outline
+from leadline.experiments.tuning.part import steps_left_out
 from leadline.model.conditions import changes_of_study
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.naming import describing

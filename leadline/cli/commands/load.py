@@ -22,7 +22,7 @@ from leadline.load.cluster.command import run as run_together
 from leadline.load.command import OUT, of_url, run_scenario, scenario_schema
 from leadline.load.driver import option_value
 from leadline.load.knee import LoadLimits, Range
-from leadline.load.presets import find_preset, preset_options
+from leadline.load.scenario import find_preset, preset_options
 from leadline.load.within import read_bound
 from leadline.model.conditions import limit_example, parse
 from leadline.model.errors import LeadlineError, UsageError

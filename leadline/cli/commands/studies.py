@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.checks.files.study import builtin_studies, parse_study
-from leadline.checks.files.study import json_schema as schema_of_studies
-from leadline.checks.files.tuning import builtin_tunings, parse_tuning
-from leadline.checks.files.tuning import json_schema as schema_of_tunings
+from leadline.checks.files.study import builtin_studies, builtin_tunings, json_schema, parse_study, parse_tuning
 from leadline.cli.options import JsonOption
 from leadline.cli.output import console, print_json
+from leadline.model.study import Study
+from leadline.model.tuning import Tuning
 
 
 def register(app: typer.Typer) -> None:
@@ -25,11 +24,8 @@ def studies(
     tuning_schema: Annotated[bool, typer.Option("--tuning-schema", help="The JSON Schema of a tuning file.")] = False,
 ) -> None:
     """List the built-in studies and tunings."""
-    if tuning_schema:
-        print_json(schema_of_tunings())
-        return
-    if schema:
-        print_json(schema_of_studies())
+    if schema or tuning_schema:
+        print_json(json_schema(Tuning if tuning_schema else Study))
         return
     documents = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
     tunings = {name: parse_tuning(text, name).tuning for name, text in builtin_tunings().items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.checks.files.tuning import TuningFile
+from leadline.checks.files.study import TuningFile
 from leadline.checks.subject import OVERHEAD
 from leadline.experiments.tuning.part import located_part, measured, part_file
 from leadline.model.tuning import Tuning

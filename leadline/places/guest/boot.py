@@ -109,7 +109,7 @@ CONSOLE, RESULTS, JOB = "console.txt", "results", "job"  # files of a guest's di
 class Boot:
     """What makes a guest: ``memory`` in bytes; ``parameters`` end the kernel's command line.
 
-    ``accelerator`` counts in real time only: ``kvm`` where ``leadline.places.guest.accelerator`` found that it works.
+    ``accelerator`` counts in real time only: ``kvm`` where ``machine.probe`` found that it works.
     """
 
     kernel: Path

@@ -50,7 +50,7 @@ leadline_job() {
   finish
 }
 
-# pause.py tells why a program of its own does it.
+# initramfs.py tells why a program of its own does it.
 save() {
   for leadline_device in /sys/bus/pci/devices/*; do
     [ "$(cat "$leadline_device/vendor" "$leadline_device/device" | tr '\n' :)" = 0x1b36:0x0011: ] && break

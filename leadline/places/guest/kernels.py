@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import LeadlineError, UsageError, nearest, quoted
 from leadline.places.guest import debian, sealed
 from leadline.places.guest.configuration import options_of

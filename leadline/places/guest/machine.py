@@ -15,9 +15,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from leadline.host import received
 from leadline.host.base import PROC, Host, Process, ProcessSpec
@@ -25,7 +25,7 @@ from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.received import from_json
 from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, Counter, command_line
-from leadline.places.guest.pause import settle
+from leadline.places.guest.initramfs import settle
 from leadline.places.guest.results import Outcome, Sent, kernel_failure, read_sent, tail, write
 
 # An empty qcow2 image, which holds a snapshot of a guest's devices: QEMU saves into no other file while it records.
@@ -427,3 +427,35 @@ class _Guest:
         paths = [f"{base}/{task}/schedstat" for task in self.host.files.names(base)]
         texts = self.host.files.read_many(paths).values()
         return max((int(text.split()[1]) / 1e9 for text in texts), default=0.0)
+
+
+LIMIT = 15.0  # seconds of a test boot; with hardware virtualisation it takes one or two
+_DIRECTORY, _DEVICE = "/dev", "kvm"
+_EMULATED = (
+    "emulation without hardware virtualisation ({why}): programs take 10 to 50 times as long, system calls and the "
+    "network suffer most, and repeated times differ by 10 to 50 %; host: virtual-time is exact"
+)
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """What runs a guest in real time, and what that means for its times, one sentence."""
+
+    name: Literal["kvm", "tcg"]
+    meaning: str
+
+
+def probe(host: Host, boot: Boot, directory: Path) -> Accelerator:
+    """Boots a guest with hardware virtualisation, which is taken if the guest powers off within ``LIMIT`` seconds."""
+    if _DEVICE not in host.files.names(_DIRECTORY):
+        return _emulation(f"there is no {_DIRECTORY}/{_DEVICE}")
+    test = replace(boot, time="real", accelerator="kvm", cpus=1)
+    try:
+        took = run(host, test, "finish\n", directory, LIMIT).wall_seconds
+    except TrialFailure as failure:
+        return _emulation(f"a test boot with it failed: {failure}")
+    return Accelerator("kvm", f"hardware virtualisation (a test boot took {took:.1f} s)")
+
+
+def _emulation(why: str) -> Accelerator:
+    return Accelerator("tcg", _EMULATED.format(why=why))

@@ -33,8 +33,7 @@ from leadline.places.pool.base import (
     Wish,
     without_hosts,
 )
-from leadline.places.pool.gang import blamed, hosts_of, roles
-from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, job_of, read_ending
+from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, blamed, hosts_of, job_of, read_ending, roles
 from leadline.places.pool.kernels import boots, kernels_of
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimError, in_use

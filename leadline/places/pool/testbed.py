@@ -25,8 +25,7 @@ from leadline.model.errors import UsageError
 from leadline.model.hosts import KERNEL
 from leadline.places.choice import open_node, open_pool
 from leadline.places.pool.base import Looked, Pool, PoolHost, takes_jobs, without_hosts
-from leadline.places.pool.gang import name_of, on_hosts, roles
-from leadline.places.pool.job import Ending, PoolJob, job_of, look_at, read_job, run_job
+from leadline.places.pool.job import Ending, PoolJob, job_of, look_at, name_of, on_hosts, read_job, roles, run_job
 from leadline.places.pool.kernels import BootedHost, kernels_of
 from leadline.places.pool.run import PoolRun
 from leadline.places.testbed import LocalTestbed, RunOptions, Testbed

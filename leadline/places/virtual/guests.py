@@ -25,13 +25,12 @@ from leadline.model.knob import Level
 from leadline.model.received import ReceivedError
 from leadline.model.study import Study
 from leadline.model.workload import Workload, load_at
-from leadline.places.guest import accelerator, initramfs, kernels, machine
-from leadline.places.guest.accelerator import Accelerator
+from leadline.places.guest import initramfs, kernels, machine
 from leadline.places.guest.boot import Boot, Counter, boot_parameters
 from leadline.places.guest.initramfs import Node, Source
-from leadline.places.guest.machine import Saved
+from leadline.places.guest.machine import Accelerator, Saved
 from leadline.places.guest.results import Outcome, tail
-from leadline.places.virtual import instructions, job, planned
+from leadline.places.virtual import host, instructions, job
 from leadline.places.virtual.capture import Captured, Captures, RecordingHost
 from leadline.places.virtual.host import GuestHost
 from leadline.places.virtual.job import OVERLAYS, SETTINGS, USERS
@@ -221,7 +220,7 @@ class Guests:
         self._check_memory(max(path.stat().st_size for path in self._images.values()))
         if self._study.time == "real":
             test = self._boot(pasts[0])
-            self._accelerator = verdict = accelerator.probe(self._local, test, self._work / "accelerator")
+            self._accelerator = verdict = machine.probe(self._local, test, self._work / "accelerator")
             kvm.remember(verdict.name == "kvm")
             self._host.about["guest.accelerator"] = verdict.meaning
             message(f"guests run with {verdict.meaning}")
@@ -259,7 +258,7 @@ class Guests:
     def defaults(self, past: Past) -> Path:
         """How the kernel is set after a boot: its files below a directory. Raises TrialFailure."""
         text = "\n".join([job.helpers(), self._verified(past), job.told()])
-        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", planned.BOOT)
+        done = machine.run(self._local, self._boot(past), text, self._work / "defaults", host.BOOT)
         archive = done.files / "settings-before.tar"
         if not archive.exists():
             raise TrialFailure(
@@ -287,7 +286,7 @@ class Guests:
             captured.directory / "raw" / "gc.log",
         ]
         knobs = job.knobs(self._host.files(dict(order.live)))
-        text, seconds = job.measured(self._load(run), run.out, logs), planned.of_fork(run.seconds)
+        text, seconds = job.measured(self._load(run), run.out, logs), host.of_fork(run.seconds)
         if self._accelerator is None:
             return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)
@@ -315,7 +314,7 @@ class Guests:
         parts = [job.started(captured, number, self._guest, self._study.ready_timeout)]
         if load.ramp_up:
             parts.append(self._load(self._driver(captured, past.seed, warm=True)))
-        return "\n".join(parts), planned.of_past(load)
+        return "\n".join(parts), host.of_past(load)
 
     def _verified(self, past: Past) -> str:
         """The script that ends a guest whose kernel, or one of whose boot parameters, is not that of its boot."""

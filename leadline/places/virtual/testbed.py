@@ -17,8 +17,7 @@ from leadline.checks.subject import EMULATED
 from leadline.host import here, kvm
 from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.host.received import json_object_file
 from leadline.load.knobs import LoadOwner
 from leadline.load.result import read_summary
@@ -40,9 +39,8 @@ from leadline.places.testbed import MachineTestbed, RunOptions
 from leadline.places.virtual import figures, instructions
 from leadline.places.virtual.capture import RecordingHost
 from leadline.places.virtual.guests import DEFAULT_KERNEL, IMAGE, Guests, unpacked
-from leadline.places.virtual.host import GuestHost
+from leadline.places.virtual.host import GuestHost, plan_guests
 from leadline.places.virtual.job import MKFS
-from leadline.places.virtual.planned import plan_guests
 from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
 from leadline.stack.running import require_none_running
 from leadline.store.lab import Store

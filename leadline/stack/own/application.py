@@ -22,7 +22,7 @@ from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import from_json
-from leadline.stack import ends, mariadb, postgres
+from leadline.stack import mariadb, postgres, started
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, ServiceContext, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready
 from leadline.stack.own.words import artifact, beside, client_of, full
@@ -140,7 +140,7 @@ def run_file(endpoint: Endpoint, path: Path, timeout: float) -> None:
     """All statements of a file in order. Raises TrialFailure(infrastructure) with the database's words."""
     try:
         run(endpoint, read_text(path), timeout)
-    except ends.QueryError as error:
+    except started.QueryError as error:
         raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{path} was refused by the database: {error}") from error
 
 
@@ -248,7 +248,7 @@ class OwnApplication(Opaque):
     def _checked(self, audit: Audit, database: Endpoint, counts: Counts, log: Path) -> AuditResult:
         try:
             passed, detail = self._check(audit, database, counts, log)
-        except (LookupError, OSError, ValueError, ends.QueryError) as error:
+        except (LookupError, OSError, ValueError, started.QueryError) as error:
             passed, detail = False, str(error)
         return AuditResult(audit.name, passed, detail, audit.counted)
 

@@ -20,8 +20,7 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.model.study import ALONE
 from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, Settings
 from leadline.stack.deployment import DataSource, Deployment, Ready

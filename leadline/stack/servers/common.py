@@ -19,12 +19,12 @@ from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_jav
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
-from leadline.stack import ends, places, probe
+from leadline.stack import places, probe, started
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.jdbc import JdbcDriver, driver_for
 from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import jvm, knobs, large_pages, messaging, server_places
+from leadline.stack.servers import jvm, knobs, large_pages, server_places
 from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
 from leadline.stack.servers.files import LogEvidence, gather_evidence
 from leadline.stack.started import Changing
@@ -267,7 +267,7 @@ class JavaServer(Changing[ServiceContext]):
                 # The last words may come after the check that found the process dead.
                 time.sleep(_POLL)
                 evidence = self._evidence()
-                end = ends.of_process(context.host.files, process, self.words(), ready=False)
+                end = started.of_process(context.host.files, process, self.words(), ready=False)
                 raise self._failure(end.before_ready, evidence, end)
             if self.failed_for_good(evidence):
                 raise self._failure("could not start the application", evidence, Evidence(Event.REFUSED))
@@ -368,7 +368,7 @@ class JavaServer(Changing[ServiceContext]):
     def stop(self) -> bool:
         process, self._process = self._process, None
         clean = process is None or process.stop(self.stop_within)
-        if messaging.in_memory(self._settings):  # made before the start, which may have failed
+        if knobs.in_memory(self._settings):  # made before the start, which may have failed
             places.remove(self.context.host, self.context.directory)
         if self._places is not None:
             self._places.remove()
@@ -504,7 +504,7 @@ class JavaServer(Changing[ServiceContext]):
 
     def _late(self, what: str, found: LogEvidence) -> TrialFailure:
         """Not in time; of one that a signal stops, or that says itself that its memory is not enough, for that."""
-        if ends.stopped(self.context.host.files, self.process.pids()):
+        if started.stopped(self.context.host.files, self.process.pids()):
             return self._failure(what, found, Evidence(Event.STOPPED))
         refused = found.out_of_memory
         return self._failure(what, found, Evidence(Event.REFUSED if refused else Event.LATE))

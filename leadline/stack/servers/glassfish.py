@@ -18,7 +18,7 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import DataSource, Deployment, Feature, RemoteBean, RemoteClient
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import GLASSFISH, Artefact
-from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs, messaging
+from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import LogEvidence, template
 from leadline.stack.servers.glassfish_levels import added, only
@@ -47,7 +47,7 @@ def domain_text(
     config = only(root, "configs/config[@name='server-config']")
     _pool(root, database, context.application.data_source)
     _ports(config, context)
-    _broker(config, broker, messaging.in_use(context))
+    _broker(config, broker, knobs.in_use(context))
     if settings.get(knobs.TLS.name):
         _tls(config)
     # Two beans with one remote interface would be bound under one name.
@@ -303,6 +303,6 @@ class GlassFish(JavaServer):
         ]
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if messaging.knows(name):
+        if knobs.knows(name):
             return glassfish_messaging.level(name, answer, self.context)
         return glassfish_levels.level(name, answer)

@@ -15,7 +15,7 @@ from leadline.model.knob import Level
 from leadline.model.places import DISK
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.servers import messaging
+from leadline.stack.servers import knobs
 from leadline.stack.servers.agent import beans
 from leadline.stack.servers.glassfish_levels import added, only
 
@@ -31,14 +31,14 @@ _USERS = {"admin": "admin", "guest": "anonymous"}  # name -> group
 
 def passwords(context: ServiceContext) -> dict[str, str]:
     """Random ones for the two users of Open MQ's broker, whose shipped ones are their names; none without a queue."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return {}
     return {f"leadline.broker.{user}.password": secrets.token_urlsafe(18) for user in _USERS}
 
 
 def write_users(context: ServiceContext, given: Mapping[str, str]) -> None:
     """The broker's users; nothing without a queue. Outside its own directory, which it fills only where it is new."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return
     place = _users(context)
     place.mkdir(mode=0o700)
@@ -55,9 +55,9 @@ def apply(
     """The connection factory, the destinations and the levels in a domain's tree; nothing without a queue. ``log``: see
     ``log_directory``; ``given``: ``passwords``.
     """
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return
-    wanted = settings.get(messaging.RELIABILITY.name, _PERSISTENT)
+    wanted = settings.get(knobs.RELIABILITY.name, _PERSISTENT)
     application = context.application
     assert application.connection_factory is not None
     connections = application.connection_factory.jndi
@@ -96,24 +96,24 @@ def apply(
     transactions.set("automatic-recovery", "true")
     if log is not None:
         transactions.set("tx-log-dir", str(log))
-    if messaging.CONSUMERS.name in settings:
-        added(config, "mdb-container").set("max-pool-size", str(settings[messaging.CONSUMERS.name]))
+    if knobs.CONSUMERS.name in settings:
+        added(config, "mdb-container").set("max-pool-size", str(settings[knobs.CONSUMERS.name]))
 
 
 def log_directory(context: ServiceContext, settings: Settings) -> Path | None:
     """Makes room in memory where a level asks for it, and tells where the log of transactions goes, None: to its
     default place. The broker follows the link to its store. Raises UsageError, TrialFailure.
     """
-    if not messaging.in_use(context) or not messaging.in_memory(settings):
+    if not knobs.in_use(context) or not knobs.in_memory(settings):
         return None
-    directories = messaging.directories(context, settings, "glassfish")
-    if settings.get(messaging.STORE_PLACE.name, DISK) != DISK:
-        store = directories[messaging.STORE_PLACE.name]
+    directories = knobs.directories(context, settings, "glassfish")
+    if settings.get(knobs.STORE_PLACE.name, DISK) != DISK:
+        store = directories[knobs.STORE_PLACE.name]
         store.mkdir()
         _store(context).symlink_to(store)
-    if settings.get(messaging.LOG_PLACE.name, DISK) == DISK:
+    if settings.get(knobs.LOG_PLACE.name, DISK) == DISK:
         return None
-    log = directories[messaging.LOG_PLACE.name]
+    log = directories[knobs.LOG_PLACE.name]
     log.mkdir()
     return log
 
@@ -141,9 +141,9 @@ QUESTION = {f"bean.messaging_{kind}": f"{bean}|{_ATTRIBUTES[kind]}" for kind, be
 
 def expected(context: ServiceContext, settings: Settings) -> list[str]:
     """Canonical names of the beans that must be there; none where no messages are sent."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return []
-    kinds = ["service", "transactions", *(["receivers"] if messaging.CONSUMERS.name in settings else [])]
+    kinds = ["service", "transactions", *(["receivers"] if knobs.CONSUMERS.name in settings else [])]
     return [*(_SHOWN[kind] for kind in kinds), _BROKER]
 
 
@@ -152,12 +152,12 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     broker runs then.
     """
     if _BROKER not in answer["beans"]:
-        raise NotInPlay(messaging.NONE)
-    if name == messaging.RELIABILITY.name:
+        raise NotInPlay(knobs.NONE)
+    if name == knobs.RELIABILITY.name:
         return _ASSURED if f"-D{_SYNC}=true" in _told(answer, "service").split() else _PERSISTENT
-    if name == messaging.CONSUMERS.name:
+    if name == knobs.CONSUMERS.name:
         return int(_told(answer, "receivers"))
-    if name == messaging.LOG_PLACE.name:
+    if name == knobs.LOG_PLACE.name:
         return places.level_at(
             context.host, Path(_told(answer, "transactions").replace(_ROOT, str(context.directory / "domain")))
         )
@@ -165,7 +165,7 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     store = next((_store(context) / "instances" / broker).glob("fs*"), None)
     if store is None:
         raise LookupError("GlassFish's broker has no file store")
-    return "file" if name == messaging.STORE.name else places.level_at(context.host, store)
+    return "file" if name == knobs.STORE.name else places.level_at(context.host, store)
 
 
 def _told(answer: Mapping[str, Any], kind: str) -> str:

@@ -18,7 +18,7 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Resource
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import LIBERTY, Artefact
-from leadline.stack.servers import knobs, liberty_levels, messaging
+from leadline.stack.servers import knobs, liberty_levels
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import LogEvidence, template
 
@@ -66,11 +66,11 @@ def question(application: Deployment) -> dict[str, str]:
 
 def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
     """Elements of the overrides; none without a queue."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return []
-    directories = messaging.directories(context, settings, "liberty")
-    store, log = (quoteattr(str(directories[knob.name])) for knob in (messaging.STORE_PLACE, messaging.LOG_PLACE))
-    wanted = str(settings.get(messaging.RELIABILITY.name, _DEFAULT))
+    directories = knobs.directories(context, settings, "liberty")
+    store, log = (quoteattr(str(directories[knob.name])) for knob in (knobs.STORE_PLACE, knobs.LOG_PLACE))
+    wanted = str(settings.get(knobs.RELIABILITY.name, _DEFAULT))
     level, persistent = quoteattr(_LEVELS[wanted]), wanted in _PERSISTENT
     mapping = "persistentMapping" if persistent else "nonPersistentMapping"
     mode = 'deliveryMode="Persistent"' if persistent else 'deliveryMode="NonPersistent"'
@@ -92,7 +92,7 @@ def elements(context: ServiceContext, settings: Settings) -> Sequence[str]:
         kind = type(destination).__name__
         lines.append(f'  <jms{kind} id="{destination.jndi}" jndiName="{destination.jndi}">')
         lines.append(f'    <properties.wasJms {kind.lower()}Name="{destination.name}" {mode}/></jms{kind}>')
-    consumers = messaging.consumers(application, {messaging.CONSUMERS.name: _CONSUMERS, **settings})
+    consumers = knobs.consumers(application, {knobs.CONSUMERS.name: _CONSUMERS, **settings})
     for destination in application.destinations:
         bean, kind = destination.receiver.bean, type(destination).__name__
         limit = f' maxConcurrency="{consumers[bean]}"' if bean in consumers else ""
@@ -121,17 +121,17 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
         return rows[0]
 
     if not _rows(answer, _SENDER):
-        raise NotInPlay(messaging.NONE)
-    if name == messaging.RELIABILITY.name:
+        raise NotInPlay(knobs.NONE)
+    if name == knobs.RELIABILITY.name:
         persistent = found(_QUEUE)[f"{_OF_A_RESOURCE}deliveryMode"] == "Persistent"
         mapping = found(_SENDER)[f"{_OF_A_RESOURCE}{'persistentMapping' if persistent else 'nonPersistentMapping'}"]
         return next(level for level, word in _LEVELS.items() if word == mapping)
-    if name == messaging.CONSUMERS.name:
+    if name == knobs.CONSUMERS.name:
         return int(found(_RECEIVER)[f"{_OF_A_RESOURCE}maxConcurrency"])
-    if name == messaging.LOG_PLACE.name:
+    if name == knobs.LOG_PLACE.name:
         return places.level_at(context.host, Path(found(_LOG)["transactionLogDirectory"]))
     path = found(_STORE)["path"]
-    return places.level_at(context.host, Path(path)) if name == messaging.STORE_PLACE.name else "file"
+    return places.level_at(context.host, Path(path)) if name == knobs.STORE_PLACE.name else "file"
 
 
 def _rows(answer: Mapping[str, Any], asked: str) -> list[Mapping[str, Any]]:
@@ -301,7 +301,7 @@ class Liberty(JavaServer):
         return {**liberty_levels.QUESTION, **question(self.context.application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if messaging.knows(name):
+        if knobs.knows(name):
             return level(name, answer, self.context)
         return liberty_levels.level(name, answer)
 

@@ -16,7 +16,7 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Topic
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
-from leadline.stack.servers import messaging, tomee_levels
+from leadline.stack.servers import knobs, tomee_levels
 from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
@@ -45,7 +45,7 @@ def messaging_question(application: Deployment) -> dict[str, str]:
 
 def messaging_resources(context: ServiceContext, settings: Settings) -> str:
     """Elements of tomee.xml: broker, container, connections and destinations; none without a queue."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return ""
     application = context.application
     assert application.connection_factory is not None
@@ -78,9 +78,9 @@ def _element(tag: str, name: str, kind: str, properties: Mapping[str, str]) -> s
 
 def _broker(context: ServiceContext, settings: Settings) -> str:
     """The broker's URI (ActiveMQ, "Broker Configuration URI")."""
-    if settings.get(messaging.RELIABILITY.name, _DEFAULT) == _IN_MEMORY:
+    if settings.get(knobs.RELIABILITY.name, _DEFAULT) == _IN_MEMORY:
         return f"broker:()/{context.application.name}?persistent=false"
-    store = messaging.directories(context, settings, "tomee")[messaging.STORE_PLACE.name]
+    store = knobs.directories(context, settings, "tomee")[knobs.STORE_PLACE.name]
     return (
         f"broker:()/{context.application.name}?persistent=true&usekahadb=true&kahadb.directory={quote_plus(str(store))}"
     )
@@ -88,7 +88,7 @@ def _broker(context: ServiceContext, settings: Settings) -> str:
 
 def messaging_properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     """Properties of the system for the receivers; none without a queue."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return {}
     application = context.application
     properties_ = {
@@ -100,7 +100,7 @@ def messaging_properties(context: ServiceContext, settings: Settings) -> dict[st
         ("initialRedeliveryDelay", _REDELIVERY_MS),
     ):
         properties_[f"mdb.activation.{name}"] = str(level_)
-    for bean, most in messaging.consumers(application, settings).items():
+    for bean, most in knobs.consumers(application, settings).items():
         properties_ |= {f"{bean}.activation.maxSessions": str(most), f"{bean}.InstanceLimit": str(most)}
     return properties_
 
@@ -109,16 +109,16 @@ def messaging_level(name: str, answer: Mapping[str, Any], context: ServiceContex
     """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
     broker = next((bean for bean in answer["beans"] if _BROKER.fullmatch(bean)), None)
     if broker is None:
-        raise NotInPlay(messaging.NONE)
-    if name == messaging.CONSUMERS.name:
+        raise NotInPlay(knobs.NONE)
+    if name == knobs.CONSUMERS.name:
         return int(beans(answer, _RECEIVER)[0]["InstanceLimit"])
     persistent = answer["beans"][broker]["Persistent"]
-    if name == messaging.RELIABILITY.name:
+    if name == knobs.RELIABILITY.name:
         return _PERSISTENT if persistent else _IN_MEMORY
     if not persistent:
-        raise NotInPlay(f"no store, as {messaging.RELIABILITY.name} is {_IN_MEMORY}")
+        raise NotInPlay(f"no store, as {knobs.RELIABILITY.name} is {_IN_MEMORY}")
     store = str(beans(answer, _STORE)[0]["Name"])  # KahaDBPersistenceAdapter[directory,Index:directory]
-    if name == messaging.STORE.name:
+    if name == knobs.STORE.name:
         return "file" if store.startswith("KahaDB") else store
     return places.level_at(context.host, Path(store.partition("[")[2].removesuffix("]").partition(",Index:")[0]))
 
@@ -184,6 +184,6 @@ class TomEE(Tomcat):
         return {**tomee_levels.question(application), **messaging_question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if messaging.knows(name):
+        if knobs.knows(name):
             return messaging_level(name, answer, self.context)
         return tomee_levels.level(name, answer)

@@ -17,7 +17,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient, Resource
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
-from leadline.stack.servers import knobs, messaging, wildfly_cli, wildfly_levels
+from leadline.stack.servers import knobs, wildfly_cli, wildfly_levels
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import LogEvidence, properties_text, template
 from leadline.stack.servers.wildfly_levels import attributes_of
@@ -67,7 +67,7 @@ def _destinations(application: Deployment) -> list[str]:
 
 def messaging_operations(context: ServiceContext, settings: Settings) -> Sequence[str]:
     """Operations of the command line beside the template's; none without a queue. Raises UsageError."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return []
     lines = [
         "/subsystem=ejb3/service=iiop:remove",
@@ -79,20 +79,20 @@ def messaging_operations(context: ServiceContext, settings: Settings) -> Sequenc
     for when in ("transactional", "non-transactional"):
         value = '"${leadline.jms.sync:true}"'
         lines.append(f"{_SERVER}:write-attribute(name=journal-sync-{when},value={value})")
-    if settings.get(messaging.STORE_PLACE.name, DISK) != DISK:
+    if settings.get(knobs.STORE_PLACE.name, DISK) != DISK:
         for name in _PATHS:
             where = f"{_SERVER}/path={name}-directory"
             lines.append(f'{where}:write-attribute(name=path,value="${{leadline.jms.place}}/{name}")')
-    if settings.get(messaging.LOG_PLACE.name, DISK) != DISK:
+    if settings.get(knobs.LOG_PLACE.name, DISK) != DISK:
         lines.append('/subsystem=transactions:write-attribute(name=object-store-path,value="${leadline.tx.place}")')
         lines.append("/subsystem=transactions:undefine-attribute(name=object-store-relative-to)")
-    if messaging.CONSUMERS.name in settings:
+    if knobs.CONSUMERS.name in settings:
         pool = "/subsystem=ejb3/strict-max-bean-instance-pool=mdb-strict-max-pool"
         lines.append(f"{pool}:undefine-attribute(name=derive-size)")
         lines.append(f'{pool}:write-attribute(name=max-pool-size,value="${{leadline.jms.consumers}}")')
-    if settings.get(messaging.STORE.name) == "database":
+    if settings.get(knobs.STORE.name) == "database":
         if context.database is None or context.database.subprotocol != _STORE_DATABASE:
-            raise UsageError(f"{messaging.STORE.name} database: WildFly's message store is set up for postgres only")
+            raise UsageError(f"{knobs.STORE.name} database: WildFly's message store is set up for postgres only")
         lines.append(
             "/subsystem=datasources/data-source=messages:add(jndi-name=java:/jdbc/messages,driver-name=leadline,jta=false,"
             'connection-url="${leadline.database.url}",user-name="${leadline.database.user}",'
@@ -105,22 +105,22 @@ def messaging_operations(context: ServiceContext, settings: Settings) -> Sequenc
 
 def messaging_properties(context: ServiceContext, settings: Settings) -> dict[str, str]:
     """Properties for the levels that are set; none without a queue."""
-    if not messaging.in_use(context):
+    if not knobs.in_use(context):
         return {}
     properties_ = {}
-    wanted = settings.get(messaging.RELIABILITY.name, _DEFAULT)
+    wanted = settings.get(knobs.RELIABILITY.name, _DEFAULT)
     if wanted == "express-nonpersistent":
         properties_["leadline.jms.durable"] = "false"
     if wanted == "reliable-persistent":
         properties_["leadline.jms.sync"] = "false"
-    if settings.get(messaging.STORE.name) == "memory":
+    if settings.get(knobs.STORE.name) == "memory":
         properties_["leadline.jms.persistence"] = "false"
-    if messaging.CONSUMERS.name in settings:
-        properties_["leadline.jms.consumers"] = str(settings[messaging.CONSUMERS.name])
-    if messaging.in_memory(settings):
-        directories = messaging.directories(context, settings, "wildfly")
-        properties_["leadline.jms.place"] = str(directories[messaging.STORE_PLACE.name])
-        properties_["leadline.tx.place"] = str(directories[messaging.LOG_PLACE.name])
+    if knobs.CONSUMERS.name in settings:
+        properties_["leadline.jms.consumers"] = str(settings[knobs.CONSUMERS.name])
+    if knobs.in_memory(settings):
+        directories = knobs.directories(context, settings, "wildfly")
+        properties_["leadline.jms.place"] = str(directories[knobs.STORE_PLACE.name])
+        properties_["leadline.tx.place"] = str(directories[knobs.LOG_PLACE.name])
     return properties_
 
 
@@ -128,19 +128,19 @@ def level(name: str, answer: Mapping[str, Any], context: ServiceContext) -> Leve
     """A knob's level from the agent's answer. Raises KeyError, NotInPlay where no messages are sent."""
     server, queue, journal, log, instances = (attributes_of(answer, bean) for bean, _ in _BEANS)
     if server is None or queue is None:
-        raise NotInPlay(messaging.NONE)
-    if name == messaging.RELIABILITY.name:
+        raise NotInPlay(knobs.NONE)
+    if name == knobs.RELIABILITY.name:
         if not queue["durable"]:
             return "express-nonpersistent"
         return _DEFAULT if server["journalSyncTransactional"] else "reliable-persistent"
-    if name == messaging.STORE.name:
+    if name == knobs.STORE.name:
         if not server["persistenceEnabled"]:
             return "memory"
         return "database" if server["journalDatasource"] else "file"
-    if name == messaging.CONSUMERS.name and instances is not None:
+    if name == knobs.CONSUMERS.name and instances is not None:
         return int(instances["derivedSize"])
-    path = journal["path"] if name == messaging.STORE_PLACE.name and journal else None
-    if name == messaging.LOG_PLACE.name and log:
+    path = journal["path"] if name == knobs.STORE_PLACE.name and journal else None
+    if name == knobs.LOG_PLACE.name and log:
         path = log["objectStorePath"]
     return places.level_at(context.host, context.directory / "data" / str(path or "activemq"))
 
@@ -291,6 +291,6 @@ class WildFly(JavaServer):
         return {**wildfly_levels.question(application), **question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
-        if messaging.knows(name):
+        if knobs.knows(name):
             return level(name, answer, self.context)
         return wildfly_levels.level(name, answer)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.host.jvm import java_environment
-from leadline.host.lock import exclusive
-from leadline.host.paths import cache_dir
+from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import LeadlineError
 from leadline.stack.base import Progress
 

@@ -20,12 +20,11 @@ from leadline.host.files import connected, established, listens, opened
 from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import ends, probe
+from leadline.stack import probe, started
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate
 from leadline.stack.deployment import Deployment
-from leadline.stack.ends import LOOPBACK
-from leadline.stack.started import Started
+from leadline.stack.started import LOOPBACK, Started
 
 NONE = "none"
 ABSENT, SAME, OWN = "absent", "same", "own"
@@ -201,7 +200,7 @@ class WebServer(Started[FrontContext]):
         what = "its site" if context.site else "the application"
         while True:
             if not process.alive():
-                end = ends.of_process(context.host.files, process, self.words(), ready=False)
+                end = started.of_process(context.host.files, process, self.words(), ready=False)
                 raise self._failure(end.before_ready, end)
             state = "nothing listens there yet"
             if listens(context.host.files, process.pids(), context.port):
@@ -209,7 +208,7 @@ class WebServer(Started[FrontContext]):
             if not state:
                 return self.is_ready()
             if time.monotonic() - self._started > timeout:
-                late = Event.STOPPED if ends.stopped(context.host.files, process.pids()) else Event.LATE
+                late = Event.STOPPED if started.stopped(context.host.files, process.pids()) else Event.LATE
                 raise self._failure(f"did not reach {what} in {timeout:g} s ({state})", Evidence(late))
             time.sleep(_POLL)
 

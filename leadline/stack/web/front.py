@@ -18,8 +18,8 @@ from leadline.model.study import Placement
 from leadline.stack.base import Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
 from leadline.stack.deployment import Deployment
-from leadline.stack.ends import LOOPBACK
 from leadline.stack.servers import knobs as server_knobs
+from leadline.stack.started import LOOPBACK
 from leadline.stack.web import common
 from leadline.stack.web.common import FrontContext, WebServer
 from leadline.stack.web.httpd import Httpd

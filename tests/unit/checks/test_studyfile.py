@@ -6,6 +6,7 @@ import pytest
 
 from leadline.checks.files.study import builtin_studies, find_study, json_schema, parse_study
 from leadline.model.errors import UsageError
+from leadline.model.study import Study
 
 GOOD = """\
 study: pools
@@ -111,7 +112,7 @@ def test_builtin_studies_parse_and_a_near_miss_is_named(tmp_path: Path) -> None:
 
 
 def test_the_schema_knows_every_key() -> None:
-    schema = json_schema()
+    schema = json_schema(Study)
     assert schema["additionalProperties"] is False
     assert {"study", "question", "factors", "design", "budget"} <= set(schema["properties"])
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.checks.files.tuning import TuningFile, find_tuning, parse_tuning
-from leadline.experiments.tuning.check import steps_left_out, tuning_catalogue
+from leadline.checks.files.study import TuningFile, find_tuning, parse_tuning
 from leadline.experiments.tuning.outline import Outline, outline
-from leadline.experiments.tuning.part import part_file
+from leadline.experiments.tuning.part import part_file, steps_left_out, tuning_catalogue
 from leadline.experiments.tuning.run import TuningRun
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob

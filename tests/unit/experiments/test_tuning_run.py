@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from leadline.checks.files.tuning import TuningFile, builtin_tunings, parse_tuning
+from leadline.checks.files.study import TuningFile, builtin_tunings, parse_tuning
 from leadline.cli.main import app
-from leadline.experiments.tuning.check import steps_left_out
+from leadline.experiments.tuning.part import steps_left_out
 from leadline.experiments.tuning.run import TuningResult, TuningRun
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob

@@ -10,7 +10,7 @@ from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun
-from leadline.load.presets import preset_options
+from leadline.load.scenario import preset_options
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.workload import Workload

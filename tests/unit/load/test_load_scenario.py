@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.load.arrivals import arrival_options, most_sessions
-from leadline.load.presets import preset_variables
-from leadline.load.scenario import built_in_scenarios, find_scenario
+from leadline.load.scenario import built_in_scenarios, find_scenario, preset_variables
 from leadline.model.errors import UsageError
 from leadline.model.workload import Workload
 

@@ -7,7 +7,7 @@ from leadline.checks.subject import study_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.guest import Guest
 from leadline.model.study import Study as StudyModel
-from leadline.places.virtual.planned import plan_guests
+from leadline.places.virtual.host import plan_guests
 
 STUDY = """\
 study: settings
@@ -94,7 +94,7 @@ def test_what_a_guest_cannot_have_is_refused_with_its_place(override: str, said:
 
 
 def test_a_tuning_runs_on_machines() -> None:
-    from leadline.checks.files.tuning import find_tuning
+    from leadline.checks.files.study import find_tuning
 
     with pytest.raises(UsageError, match=r"stack\.host is 'virtual-time', not one of local"):
         find_tuning("daytrader", ["stack.host=virtual-time"])

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.model.received import ReceivedError
-from leadline.observe.pprof import decode, encode
-from leadline.observe.stacks import Kind, stacks_of
+from leadline.observe.stacks import Kind, decode, encode, stacks_of
 
 
 def _message(number: int, body: bytes) -> bytes:

@@ -19,7 +19,7 @@ from leadline.host.process import LocalProcess
 from leadline.host.signals import OomKill, parse
 from leadline.model.blame import Event, Memory, Part, failure_class
 from leadline.model.errors import FailureClass
-from leadline.stack import ends
+from leadline.stack import started
 
 FILES = LocalFiles()
 INFRASTRUCTURE, CONFIGURATION = FailureClass.INFRASTRUCTURE, FailureClass.CONFIGURATION
@@ -32,7 +32,7 @@ task_memcg=/a/leadline-0123,task=java,pid=77,uid=0
 """
 
 
-def started(tmp_path: Path, script: str) -> LocalProcess:
+def running(tmp_path: Path, script: str) -> LocalProcess:
     process = LocalHost(state=tmp_path / "state").start(
         ProcessSpec("service", ["/bin/sh", "-c", script], tmp_path / "log", cwd=tmp_path)
     )
@@ -54,12 +54,12 @@ def started(tmp_path: Path, script: str) -> LocalProcess:
     ids=["kill", "term", "jvm", "in order", "crash"],
 )
 def test_a_process_that_ends(tmp_path: Path, script: str, number: int, kind: FailureClass) -> None:
-    process = started(tmp_path, script)
+    process = running(tmp_path, script)
     try:
         os.kill(process.pid, number)
         while process.alive():
             time.sleep(0.01)
-        evidence = ends.of_process(FILES, process, "", ready=True, oom_before=10**9)
+        evidence = started.of_process(FILES, process, "", ready=True, oom_before=10**9)
         assert failure_class(evidence) is kind
         assert evidence.event is Event.ENDED
     finally:
@@ -71,7 +71,7 @@ SENDER = "import os, sys; os.kill(int(sys.argv[1]), int(sys.argv[2])); print(flu
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 def test_the_sender_of_a_signal_is_named(tmp_path: Path, number: int) -> None:
-    process = started(tmp_path, "echo up; exec sleep 60")
+    process = running(tmp_path, "echo up; exec sleep 60")
     if not signals.LOG.open:
         process.stop()
         pytest.skip("host: the kernel tells this user of no signals")
@@ -80,12 +80,12 @@ def test_the_sender_of_a_signal_is_named(tmp_path: Path, number: int) -> None:
         assert sender.stdout is not None
         assert sender.stdout.read(1)
         if number == signal.SIGSTOP:
-            evidence = ends.held(process.pid)
+            evidence = started.held(process.pid)
             os.kill(process.pid, signal.SIGCONT)
         else:
             while process.alive():
                 time.sleep(0.01)
-            evidence = ends.of_process(FILES, process, "", ready=True, oom_before=10**9)
+            evidence = started.of_process(FILES, process, "", ready=True, oom_before=10**9)
         name = Path(f"/proc/{sender.pid}/comm").read_text().strip()
         assert evidence.how.endswith(f"({signal.Signals(number).name}), sent by {name} (process {sender.pid})")
         process.stop()
@@ -109,13 +109,13 @@ def test_the_log_of_signals_is_open_while_a_process_runs() -> None:
 
 
 def test_a_process_that_is_stopped_is_seen(tmp_path: Path) -> None:
-    process = started(tmp_path, "echo up; while :; do sleep 0.01; done")
+    process = running(tmp_path, "echo up; while :; do sleep 0.01; done")
     try:
-        assert ends.stopped(FILES, [process.pid]) is None
+        assert started.stopped(FILES, [process.pid]) is None
         os.kill(process.pid, signal.SIGSTOP)
-        while ends.stopped(FILES, [process.pid, 1]) is None:
+        while started.stopped(FILES, [process.pid, 1]) is None:
             time.sleep(0.01)
-        assert ends.stopped(FILES, [1, process.pid]) == process.pid
+        assert started.stopped(FILES, [1, process.pid]) == process.pid
     finally:
         process.stop(0.1)
 
@@ -132,7 +132,7 @@ def test_a_process_that_is_stopped_is_seen(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_member_that_a_service_lost(words: str, pid: int, code: int, kind: FailureClass) -> None:
-    ((found, evidence),) = ends.lost_members(FILES, f"before\n{words}\nafter", oom_before=10**9)
+    ((found, evidence),) = started.lost_members(FILES, f"before\n{words}\nafter", oom_before=10**9)
     assert (found, evidence.exit_code, evidence.part) == (pid, code, Part.MEMBER)
     assert failure_class(evidence) is kind
 
@@ -148,12 +148,12 @@ def test_a_member_that_a_service_lost(words: str, pid: int, code: int, kind: Fai
     ],
 )
 def test_last_words_of_one_that_was_asked_to_end(tmp_path: Path, words: str) -> None:
-    process = started(tmp_path, "echo up; exit 1")
+    process = running(tmp_path, "echo up; exit 1")
     while process.alive():
         time.sleep(0.01)
     try:
-        assert failure_class(ends.of_process(FILES, process, words, ready=False)) is INFRASTRUCTURE
-        assert failure_class(ends.of_process(FILES, process, "", ready=False)) is CONFIGURATION
+        assert failure_class(started.of_process(FILES, process, words, ready=False)) is INFRASTRUCTURE
+        assert failure_class(started.of_process(FILES, process, "", ready=False)) is CONFIGURATION
     finally:
         process.stop(1.0)
 
@@ -166,12 +166,12 @@ def test_whose_memory_the_kernels_log_tells(monkeypatch: pytest.MonkeyPatch) -> 
          {77: Memory.OTHERS, 8: Memory.OWN}),
         ("", {77: Memory.OWN}),
     ):  # fmt: skip
-        monkeypatch.setattr(ends, "logged_oom_kills", lambda log=log: parse(log))
-        monkeypatch.setattr(ends, "oom_kills", lambda _files: 3)
-        assert {pid: ends.starved(FILES, {pid}, 2) for pid in memory} == memory
-        assert ends.starved(FILES, set(memory), 3) is Memory.NOT_SHORT
+        monkeypatch.setattr(started, "logged_oom_kills", lambda log=log: parse(log))
+        monkeypatch.setattr(started, "oom_kills", lambda _files: 3)
+        assert {pid: started.starved(FILES, {pid}, 2) for pid in memory} == memory
+        assert started.starved(FILES, set(memory), 3) is Memory.NOT_SHORT
 
 
 def test_a_server_that_starts_its_application_anew() -> None:
     words = "[AUDIT] CWWKZ0009I: The application quotes has stopped successfully.\nCWWKZ0003I: it was updated"
-    assert (ends.restarts(""), ends.restarts(words), ends.restarts(words * 2)) == (0, 1, 2)
+    assert (started.restarts(""), started.restarts(words), started.restarts(words * 2)) == (0, 1, 2)

@@ -17,8 +17,7 @@ from toy_archives import POOL, spring_boot_jar
 
 from leadline.catalogue.text import range_of
 from leadline.checks.files.stack import read_stack
-from leadline.checks.files.study import parse_study
-from leadline.checks.files.tuning import parse_tuning
+from leadline.checks.files.study import parse_study, parse_tuning
 from leadline.checks.machine import apart
 from leadline.experiments import stackfiles
 from leadline.experiments.stackfiles import Changes, CheckStep, another, check, first

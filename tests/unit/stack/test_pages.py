@@ -14,8 +14,7 @@ from leadline.checks.subject import study_catalogue
 from leadline.checks.web import web_servers
 from leadline.host.backlog import backlog
 from leadline.host.local import LocalHost
-from leadline.load.presets import preset_variables
-from leadline.load.scenario import find_scenario, parameters, read_scenario
+from leadline.load.scenario import find_scenario, parameters, preset_variables, read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS
 from leadline.model.study import StackChoice

@@ -13,13 +13,13 @@ from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import ends, private, snapshots
+from leadline.stack import private, snapshots, started
 from leadline.stack.base import ServiceContext
-from leadline.stack.ends import QueryError
 from leadline.stack.mariadb import MariaDb, script
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import mariadb_artefact
+from leadline.stack.started import QueryError
 from leadline.stack.statistics import plain
 
 BOTH = pytest.mark.parametrize("kind", [Postgres, MariaDb])
@@ -78,7 +78,7 @@ class FakeHost(LocalHost):
 def _distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(private, "fetch", lambda _artefact, _progress: tmp_path / "dist")
-    monkeypatch.setattr(ends, "ended", lambda process, _timeout: not process.alive())
+    monkeypatch.setattr(started, "ended", lambda process, _timeout: not process.alive())
 
 
 def made(

@@ -23,8 +23,8 @@ from leadline.stack.base import ServiceContext
 from leadline.stack.own.wars.tomcat import OwnTomcat
 from leadline.stack.servers import agent, common, files, jvm
 from leadline.stack.servers.common import JavaServer
+from leadline.stack.servers.knobs import KNOBS as MESSAGING
 from leadline.stack.servers.liberty import Liberty
-from leadline.stack.servers.messaging import KNOBS as MESSAGING
 from leadline.stack.servers.tomcat import Tomcat
 from leadline.stack.servers.wildfly import WildFly
 

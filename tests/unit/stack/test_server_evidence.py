@@ -10,7 +10,7 @@ import pytest
 from leadline.host.files import listens
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import ends
+from leadline.stack import started
 from leadline.stack.assembly import check, check_store
 from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb import MariaDb
@@ -197,9 +197,9 @@ def test_a_port_is_taken_while_a_socket_listens_on_it() -> None:
 def test_a_log_is_read_from_where_this_start_began(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("SEVERE of an earlier start\nnow\n")
-    assert ends.text_from(log, len("SEVERE of an earlier start\n")) == "now"
-    assert ends.text_from(log, 0, most=4) == "now"
+    assert started.text_from(log, len("SEVERE of an earlier start\n")) == "now"
+    assert started.text_from(log, 0, most=4) == "now"
 
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:
-    assert ends.text_from(tmp_path / "none.log", 0) == ""
+    assert started.text_from(tmp_path / "none.log", 0) == ""

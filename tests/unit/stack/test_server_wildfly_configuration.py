@@ -16,7 +16,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import messaging, wildfly_cli, wildfly_levels
+from leadline.stack.servers import knobs, wildfly_cli, wildfly_levels
 from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
@@ -108,8 +108,8 @@ def test_levels_are_properties(context: ServiceContext) -> None:
 
 
 def test_every_property_is_read_by_the_configuration() -> None:
-    knobs = (knob for knob in catalogue.load("wildfly").values() if not messaging.knows(knob.name))
-    levels = {knob.name: knob.default for knob in knobs}
+    server_knobs = (knob for knob in catalogue.load("wildfly").values() if not knobs.knows(knob.name))
+    levels = {knob.name: knob.default for knob in server_knobs}
     some: dict[str, Level] = {name: 60 if level is None else level for name, level in levels.items()}
     text = "\n".join([template("wildfly.cli"), *wildfly_levels.operations(some)])
     for name in wildfly_levels.properties(some):

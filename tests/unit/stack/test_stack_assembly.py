@@ -17,7 +17,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import Placement, StackChoice
-from leadline.stack import assembly, ends, registry, running
+from leadline.stack import assembly, registry, running, started
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
@@ -228,8 +228,8 @@ def test_limits_of_memory_are_those_of_trials(parts: Parts, tmp_path: Path) -> N
 
 def test_a_start_that_the_kernel_ends_says_why(parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "oom_kills", lambda _files: 5)
-    monkeypatch.setattr(ends, "oom_kills", lambda _files: 6)
-    monkeypatch.setattr(ends, "logged_oom_kills", list)
+    monkeypatch.setattr(started, "oom_kills", lambda _files: 6)
+    monkeypatch.setattr(started, "logged_oom_kills", list)
     parts.database.fails = True
     why = r"postgres did not start \(the kernel killed it for want of memory; placement.database_memory is 32m\)"
     with pytest.raises(TrialFailure, match=why):
@@ -379,8 +379,8 @@ def test_a_service_that_dies_under_load(
     words: str,
 ) -> None:
     monkeypatch.setattr(assembly, "oom_kills", lambda _files: 5)
-    monkeypatch.setattr(ends, "oom_kills", lambda _files: 5 + starved)
-    monkeypatch.setattr(ends, "logged_oom_kills", list)
+    monkeypatch.setattr(started, "oom_kills", lambda _files: 5 + starved)
+    monkeypatch.setattr(started, "logged_oom_kills", list)
     parts.stack.up({}, tmp_path)
     parts.stack.check_alive()
     assert parts.database.process is not None

@@ -16,7 +16,7 @@ from leadline.host.jvm import JAVA_ENVIRONMENT
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
-from leadline.stack import ends
+from leadline.stack import started
 from leadline.stack.applications.java import JavaApplication, ask
 from leadline.stack.base import AskedFor, Companion, CompanionContext, Counts, Settings
 from leadline.stack.deployment import (
@@ -29,8 +29,7 @@ from leadline.stack.deployment import (
     Receiver,
     RemoteBean,
 )
-from leadline.stack.ends import LOOPBACK
-from leadline.stack.started import Started
+from leadline.stack.started import LOOPBACK, Started
 
 _KNOBS = catalogue.load("dealership")
 KNOBS = tuple(_KNOBS.values())
@@ -142,7 +141,7 @@ class Beside(Started[CompanionContext]):
     @property
     def url(self) -> str:
         """Where this host reaches it."""
-        return self._elsewhere or f"http://{ends.LOOPBACK}:{self.context.port}"
+        return self._elsewhere or f"http://{started.LOOPBACK}:{self.context.port}"
 
     @property
     def address(self) -> str:
@@ -208,7 +207,7 @@ class Beside(Started[CompanionContext]):
         return process.stop(_STOP)
 
     def log_tail(self, lines: int = 40) -> str:
-        return ends.tail(self.log, lines)
+        return started.tail(self.log, lines)
 
     def artefacts(self) -> Sequence[Path]:
         return [self.log] if self._context is not None and self.log.exists() else []

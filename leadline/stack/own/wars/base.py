@@ -20,7 +20,7 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.jdbc import driver_for
 from leadline.stack.own.parameters import Parameters, database_words, invoked
 from leadline.stack.own.words import Words, beside
-from leadline.stack.servers import messaging
+from leadline.stack.servers import knobs
 
 POOL = "server.datasource."
 _LEAVES = ("log", "logs", "tmp", "temp", "work", "workarea")
@@ -87,7 +87,7 @@ class WarServer(Parameters):
         return [*knobs, *(self._as_here(knob) for knob in super().knobs() if self._has(knob.name))]
 
     def _has(self, name: str) -> bool:
-        if messaging.knows(name) or (not self.templated and name in (*self.lacks, TEMPORARY)):
+        if knobs.knows(name) or (not self.templated and name in (*self.lacks, TEMPORARY)):
             return False
         return bool(self.pool) or not name.startswith(POOL)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host.lock import exclusive
+from leadline.host.paths import exclusive
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
 from leadline.places.guest import debian, kernels, sealed
 from leadline.places.guest.boot import boot_parameters

@@ -12,8 +12,7 @@ import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.places.guest import initramfs
-from leadline.places.guest.initramfs import Node
-from leadline.places.guest.pause import program
+from leadline.places.guest.initramfs import Node, program
 
 needs_cpio = pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not on the PATH")
 

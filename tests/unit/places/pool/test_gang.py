@@ -7,7 +7,7 @@ import pytest
 from leadline.checks.files.study import StudyFile, parse_study
 from leadline.model.errors import UsageError
 from leadline.places.pool.base import HostState, Looked, Partition, PoolHost, SshHosts, without_hosts
-from leadline.places.pool.gang import blamed, hosts_of, name_of, placed, roles
+from leadline.places.pool.job import blamed, hosts_of, name_of, placed, roles
 from leadline.places.pool.slurm import SlurmPool
 from leadline.places.pool.ssh import SshPool
 from leadline.places.pool.testbed import PoolTestbed

@@ -15,7 +15,7 @@ from leadline.model.errors import UsageError
 from leadline.model.record import StudyRecord
 from leadline.places.simulated import SimulatedTestbed, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
-from leadline.places.virtual.planned import plan_guests
+from leadline.places.virtual.host import plan_guests
 from leadline.planning.forecast import setup_of
 from leadline.store.lab import Store
 

@@ -14,11 +14,10 @@ from leadline.places.guest.boot import Boot
 from leadline.places.guest.kernels import Kernel
 from leadline.places.guest.machine import Saved
 from leadline.places.guest.results import Outcome
-from leadline.places.virtual import guests, planned
+from leadline.places.virtual import guests, host
 from leadline.places.virtual.capture import Captured, RecordingHost, Started
 from leadline.places.virtual.guests import Guests
-from leadline.places.virtual.host import GuestHost
-from leadline.places.virtual.planned import plan_guests
+from leadline.places.virtual.host import GuestHost, plan_guests
 from leadline.places.virtual.saved import Order, Past
 
 STUDY = """\
@@ -110,7 +109,7 @@ def test_a_guest_that_hangs_is_ended_after_the_bound_that_the_plan_states(
 
 def test_in_real_time_one_bound_is_of_all_that_a_trial_does() -> None:
     load = parse_study(STUDY, "reserve.yaml").study.workload
-    assert planned.told(load, forks=False).endswith("where it takes longer than 27m.")
+    assert host.told(load, forks=False).endswith("where it takes longer than 27m.")
 
 
 def test_a_guest_that_tells_nothing_of_its_kernel_is_a_failure_of_the_host(
