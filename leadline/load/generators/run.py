@@ -271,8 +271,9 @@ def _write_log(path: Path, samples: Sequence[Sample], start: float, kind: str) -
             groups: dict[str, HdrHistogram] = {}
             for sample in inside:
                 if sample.timed:
-                    histogram = groups.setdefault(sample.name, HdrHistogram(_LOWEST, _HIGHEST, 3))
-                    histogram.record_value(min(max(round(getattr(sample, kind) * 1e6), 1), _HIGHEST))
+                    if sample.name not in groups:  # one of its own takes 0.1 ms
+                        groups[sample.name] = HdrHistogram(_LOWEST, _HIGHEST, 3)
+                    groups[sample.name].record_value(min(max(round(getattr(sample, kind) * 1e6), 1), _HIGHEST))
             _write_intervals(stream, second, groups)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,9 +41,9 @@ def _text(word: str | Path) -> str:
 
 
 def is_script(file: Path) -> bool:
-    """Whether a file begins as programs do that another one reads (``#!``)."""
+    """Whether a file begins as programs do that another one reads (``#!``); a jar that starts itself is a jar."""
     with suppress(OSError), file.open("rb") as stream:
-        return stream.read(2) == b"#!"
+        return stream.read(2) == b"#!" and not zipfile.is_zipfile(stream)
     return False
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import test_load_presets
+from hdrh.histogram import HdrHistogram
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, wrk
+from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, run, wrk
 from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals, results_of
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.generators.registry import GENERATORS, find_generator
@@ -264,6 +265,13 @@ def test_samples_become_the_files_of_the_driver(tmp_path: Path) -> None:
     assert [row.phase for row in rows[:5]] == ["ramp_up", "ramp_up", "steady", "steady", "steady"]
     assert sum(row.ok_per_s for row in rows[2:5]) == result.all.ok
     assert all(row.in_flight == 1 for row in rows[:5])
+
+
+def test_a_million_requests_are_not_a_million_histograms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(run, "HdrHistogram", lambda *words: made.append(words) or HdrHistogram(*words))
+    write_files(tmp_path, job(tmp_path), Ran("t", 999.0, 1007.0, 0, 0, 1), Findings("1", MEANING, steady_load()))
+    assert len(made) == 2 * 2 * 6  # for each log, name and second
 
 
 def test_names_are_the_same_in_all_files(tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_properties_become_keys_and_comments_with_their_place(tmp_path: Path) ->
     assert "# Profiles: in force: default; there are also prod: --spring.profiles.active=NAME" in text
 
 
+def test_a_jar_that_starts_itself_is_a_jar_and_no_script(tmp_path: Path) -> None:
+    jar = spring_boot_jar(tmp_path / "shop.jar", *WEB)
+    jar.write_bytes(b"#!/bin/bash\n" + jar.read_bytes())
+    (tmp_path / "target").mkdir()
+    stack, _ = written(jar.rename(tmp_path / "target" / "shop.jar"))
+    assert (stack.catalogue, stack.words[:2]) == ("spring-boot", ["java", "-jar"])
+
+
 def test_a_profile_is_taken_and_hides_passwords(tmp_path: Path) -> None:
     stack, text = spring(tmp_path, {"application.yml": YML}, "prod")
     assert "--spring.profiles.active=prod" in stack.words
