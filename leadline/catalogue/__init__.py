@@ -4,7 +4,8 @@
 name an entry gives as ``own``), ``definitions`` (a file whose entries of the same name are completed here) and, for the
 host, ``directory`` below which a knob's file lies. Every other table is a knob, by its name; its keys are fields of
 ``leadline.model.knob.Knob``. Sizes may be written as ``128m``. A bound that depends on the machine is a table of
-``leadline.model.knob.Share``. A file is read when its knobs are first asked for.
+``leadline.model.knob.Share``. ``how`` is the server's own: a ``leadline.stack.servers.knobs.Way``. A file is read when
+its knobs are first asked for.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ def knob_of(name: str, knob: str) -> Knob:
     return load(name)[knob]
 
 
+def ways(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """How the program of a file has its knobs, by their names: the fields of ``leadline.stack.servers.knobs.Way``."""
+    return {knob: row["how"] for knob, row in _read(name).items() if "how" in row}
+
+
 def directory(family: str) -> str:
     """Where the files of a family's knobs lie, below the root."""
     return str(_read(family)["defaults"]["directory"])
@@ -91,7 +97,7 @@ def _knob(file: str, name: str, row: Mapping[str, Any], defaults: Mapping[str, A
 
 
 def _made(name: str, row: Mapping[str, Any], defaults: Mapping[str, Any]) -> Knob:
-    if unknown := set(row) - _KEYS - {"own", "names"}:
+    if unknown := set(row) - _KEYS - {"own", "names", "how"}:
         raise ValueError(f"no such key: {', '.join(sorted(unknown))}")
     kind = Kind(row["kind"])
     plain = {key: row[key] for key in _PLAIN if key in row}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from leadline import catalogue
 from leadline.model.knob import Level
@@ -36,72 +35,7 @@ _BEANS = {
 }
 
 
-@dataclass(frozen=True)
-class _Own:
-    """A knob as GlassFish has it: attributes of an element, all of one value; ``milliseconds`` and ``seconds`` are
-    whole.
-    """
-
-    knob: str
-    element: str
-    attribute: str
-    form: Literal["plain", "milliseconds", "seconds", "on", "high"] = "plain"
-    second: str = ""
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        return (self.attribute, self.second) if self.second else (self.attribute,)
-
-
-_TABLE = (
-    _Own(knobs.MAX_CONNECTIONS.name, "pool", "max-pool-size"),
-    _Own(knobs.MIN_CONNECTIONS.name, "pool", "steady-pool-size"),
-    _Own(knobs.STATEMENT_CACHE.name, "pool", "statement-cache-size"),
-    _Own(
-        knobs.CONNECTION_TIMEOUT.name,
-        "pool",
-        "max-wait-time-in-millis",
-        "milliseconds",
-    ),
-    _Own(
-        knobs.IDLE_TIMEOUT.name,
-        "pool",
-        "idle-timeout-in-seconds",
-        "seconds",
-    ),
-    _Own(
-        knobs.VALIDATION.name,
-        "pool",
-        "is-connection-validation-required",
-    ),
-    _Own(knobs.THREADS.name, "threads", "max-thread-pool-size"),
-    _Own(knobs.MIN_THREADS.name, "threads", "min-thread-pool-size"),
-    _Own(
-        knobs.THREAD_KEEP_ALIVE.name,
-        "threads",
-        "idle-thread-timeout-seconds",
-        "seconds",
-    ),
-    _Own(knobs.THREAD_QUEUE.name, "threads", "max-queue-size"),
-    _Own(knobs.BEAN_INSTANCES.name, "beans", "max-pool-size"),
-    _Own(
-        knobs.HTTP_CONNECTIONS.name,
-        "transport",
-        "max-connections-count",
-    ),
-    _Own(knobs.KEEP_ALIVE.name, "http", "max-connections"),
-    _Own(knobs.KEEP_ALIVE_TIMEOUT.name, "http", "timeout-seconds", "seconds"),
-    _Own(knobs.COMPRESSION.name, "http", "compression", "on"),
-    _Own(knobs.ACCESS_LOG.name, "service", "access-logging-enabled"),
-    _Own(
-        knobs.MONITORING.name,
-        "monitoring",
-        "jdbc-connection-pool",
-        "high",
-        second="http-service",  # the threads that serve requests are counted with it
-    ),
-)
-_OWN = {row.knob: row for row in _TABLE}
+_WAYS = knobs.ways_of("glassfish")
 _KNOBS = catalogue.load("glassfish")
 _CONNECTIONS, _KEPT = (int(str(_KNOBS[knob.name].default)) for knob in (knobs.MAX_CONNECTIONS, knobs.MIN_CONNECTIONS))
 
@@ -127,10 +61,8 @@ def question(pool: str) -> dict[str, str]:
     """What the agent is asked. The beans appear only after the operation."""
     questions = {"invoke.0": "amx-support:type=boot-amx|bootAMX"}
     for kind, name in _names(pool).items():
-        attributes_of_kind = (
-            _bean_attribute(attribute) for row in _TABLE if row.element == kind for attribute in row.attributes
-        )
-        questions[f"bean.{kind}"] = f"{name}|{','.join(attributes_of_kind)}"
+        attributes = [attribute for way in _WAYS.values() if way.place == kind for attribute in way.attributes]
+        questions[f"bean.{kind}"] = f"{name}|{','.join(map(_bean_attribute, attributes))}"
     return questions
 
 
@@ -145,10 +77,11 @@ def apply_over(root: ElementTree.Element, settings: Settings, pool: str) -> None
     a level below it.
     """
     levels_of_domain: dict[str, Level] = {}
-    for row in (_OWN[knob.name] for pair in _BOUNDS for knob in pair):
-        element = root.find(_ELEMENTS[row.element].format(pool=pool))
-        if element is not None and (number := element.get(row.attribute, "")).isdecimal():
-            levels_of_domain[row.knob] = int(number)
+    for knob in (knob for pair in _BOUNDS for knob in pair):
+        way = _WAYS[knob.name]
+        element = root.find(_ELEMENTS[way.place].format(pool=pool))
+        if element is not None and (number := element.get(way.attribute, "")).isdecimal():
+            levels_of_domain[knob.name] = int(number)
     for least, most in _BOUNDS:
         least_level, limit = levels_of_domain.get(least.name), settings.get(most.name)
         if isinstance(least_level, int) and isinstance(limit, int):
@@ -173,17 +106,18 @@ def _attributes(settings: Settings) -> dict[tuple[str, str], str]:
         # Its other ways ask a driver that answers from memory, or count the rows of a table.
         values["pool", "connection-validation-method"] = "custom-validation"
         values["pool", "validation-classname"] = "org.glassfish.api.jdbc.validation.JDBC40ConnectionValidation"
-    for name in settings:
-        if name in _OWN:
-            row = _OWN[name]
-            values |= {(row.element, attribute): _written(row, settings[name]) for attribute in row.attributes}
+    for name, level_ in settings.items():
+        if way := _WAYS.get(name):
+            values |= dict.fromkeys(
+                [(way.place, attribute) for attribute in way.attributes], way.written(name, level_, "GlassFish")
+            )
     return values
 
 
 def changes(before: Settings, after: Settings, pool: str) -> dict[str, str]:
     """What the agent sets so that the levels ``after`` take the place of those ``before``. Raises UsageError."""
     was, wanted = _attributes(before), _attributes(after)
-    most, default = ("pool", _OWN[knobs.MAX_CONNECTIONS.name].attribute), str(_CONNECTIONS)
+    most, default = ("pool", _WAYS[knobs.MAX_CONNECTIONS.name].attribute), str(_CONNECTIONS)
     falls = int(wanted.get(most, default)) < int(was.get(most, default))
     # It refuses a maximum below what is kept, so the one comes after the other, or before it.
     keys = sorted((key for key in wanted if wanted[key] != was.get(key)), key=lambda key: (key == most) == falls)
@@ -205,34 +139,13 @@ def added(parent: ElementTree.Element, name: str) -> ElementTree.Element:
     return ElementTree.SubElement(parent, name) if element is None else element
 
 
-def _written(row: _Own, level_: Level) -> str:
-    if row.form == "milliseconds":
-        return str(round(float(level_) * 1000))
-    if row.form == "seconds":
-        return str(knobs.whole_seconds(row.knob, {row.knob: level_}, "GlassFish"))
-    if row.form == "on":
-        return "on" if level_ else "off"
-    if row.form == "high":
-        return "HIGH" if level_ else "OFF"
-    return str(level_).lower()
-
-
 def level(name: str, answer: Mapping[str, Any]) -> Level:
     """A knob's level from the agent's answer. Raises LookupError, KeyError."""
-    if name not in _OWN:
+    if name not in _WAYS:
         raise LookupError(f"GlassFish does not tell the level of {name}")
-    row = _OWN[name]
-    bean = beans(answer, _BEANS[row.element])[0]
-    values = {str(bean[_bean_attribute(attribute)]) for attribute in row.attributes}
+    way = _WAYS[name]
+    bean = beans(answer, _BEANS[way.place])[0]
+    values = {str(bean[_bean_attribute(attribute)]) for attribute in way.attributes}
     if len(values) > 1:
         raise LookupError(f"GlassFish has {name} at different levels: {', '.join(sorted(values))}")
-    value = values.pop()
-    if row.form == "on":
-        return value == "on"
-    if row.form == "high":
-        return value == "HIGH"
-    if value in ("true", "false"):
-        return value == "true"
-    if row.form == "plain":
-        return int(value)
-    return float(value) / (1000 if row.form == "milliseconds" else 1)
+    return way.level(name, values.pop(), "GlassFish")

@@ -5,7 +5,9 @@ own defaults and ranges.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from leadline import catalogue
 from leadline.model.errors import UsageError
@@ -45,18 +47,62 @@ BY_REFERENCE = _KNOBS["server.calls.by_reference"]
 ACCESS_LOG = _KNOBS["server.access_log"]
 
 
-def whole_seconds(name: str, settings: Mapping[str, Level], title: str) -> int | None:
-    """A duration's level for a server that counts whole seconds, None without a level.
+_UNITS = {"milliseconds": (1, 1000), "seconds": (1, 1), "minutes": (60, 1)}  # seconds as a fraction
 
-    Raises UsageError for parts of a second, with the nearest level.
+
+@dataclass(frozen=True)
+class Way:
+    """How a server has a knob: the variable that carries its level, and where it tells it (``place``: a bean, an
+    element, a resource). All ``attributes`` have one value; ``words`` are the server's for levels; ``lines`` are in its
+    configuration only where there is a level.
     """
-    if name not in settings:
-        return None
-    seconds = float(settings[name])
-    if seconds != int(seconds):
-        nearest = max(1, round(seconds))
-        raise UsageError(f"{name} {seconds:g} s: {title} counts whole seconds; the nearest is {nearest}s")
-    return int(seconds)
+
+    variable: str = ""
+    place: str = ""
+    attributes: tuple[str, ...] = ()
+    form: Literal["plain", "negated", "milliseconds", "seconds", "minutes"] = "plain"
+    words: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        return self.attributes[0]
+
+    def written(self, name: str, level: Level, title: str) -> str:
+        """As the server takes it. Raises UsageError for parts of the unit that it counts, with the nearest level."""
+        if self.form in _UNITS:
+            numerator, denominator = _UNITS[self.form]
+            count = float(level) * denominator / numerator
+            if self.form != "milliseconds" and count != int(count):
+                near = f"{max(1, round(count))}{self.form[0]}"
+                raise UsageError(f"{name} {float(level):g} s: {title} counts whole {self.form}; the nearest is {near}")
+            return str(round(count))
+        text = str(level != (self.form == "negated")).lower() if isinstance(level, bool) else str(level)
+        return self.words.get(text, text)
+
+    def level(self, name: str, value: object, title: str) -> Level:
+        """The level from the attribute's value. Raises LookupError, ValueError."""
+        if value is None or (self.form in _UNITS and float(str(value)) < 0):
+            raise LookupError(f"{title} has no limit for {name}")
+        if self.form in _UNITS:
+            numerator, denominator = _UNITS[self.form]
+            return float(str(value)) * numerator / denominator
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if "true" in self.words:
+            return text == self.words["true"]
+        text = next((word for word, theirs in self.words.items() if theirs == text), text)
+        if text in ("true", "false"):
+            return (text == "true") != (self.form == "negated")
+        return text if self.words else int(text)
+
+
+def ways_of(server: str) -> dict[str, Way]:
+    """How the server has its knobs, by their names."""
+    ways = {}
+    for name, row in catalogue.ways(server).items():
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        ways[name] = Way(**values)
+    return ways
 
 
 def check_bounds(settings: Mapping[str, Level], least: Knob, most: Knob, default: Level | None) -> None:

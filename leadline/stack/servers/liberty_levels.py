@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -15,11 +15,6 @@ SOURCE, ENDPOINT = "DefaultDataSource", "defaultHttpEndpoint"
 MONITOR = "monitor-1.0"
 TRANSPORT = "transportSecurity-1.0"
 KEYSTORE_PASSWORD = "leadline.keystore.password"  # the variable
-_PURGE = {
-    "entire-pool": "EntirePool",
-    "failing-connection": "FailingConnectionOnly",
-    "validate-all": "ValidateAllConnections",
-}
 _VALIDATION = "5s"  # how long the check of a connection may take; with a value every one is checked
 _HTTP_1 = "http/1.1"
 
@@ -45,34 +40,19 @@ QUESTION = {
     "bean.0": "WebSphere:type=ThreadPoolStats,*",
 }
 
-_VARIABLES = {
-    knobs.MAX_CONNECTIONS.name: "leadline.pool.max",
-    knobs.MIN_CONNECTIONS.name: "leadline.pool.min",
-    knobs.STATEMENT_CACHE.name: "leadline.statements",
-    knobs.THREADS.name: "leadline.threads.max",
-    knobs.MIN_THREADS.name: "leadline.threads.min",
-    knobs.KEEP_ALIVE.name: "leadline.http.keepalive",
-    knobs.HTTP_CONNECTIONS.name: "leadline.http.connections",
-}
-_DURATIONS = {
-    knobs.CONNECTION_TIMEOUT.name: "leadline.pool.wait",
-    knobs.IDLE_TIMEOUT.name: "leadline.pool.idle",
-    knobs.MAX_AGE.name: "leadline.pool.age",
-    knobs.KEEP_ALIVE_TIMEOUT.name: "leadline.http.keepalive.timeout",
-}
+_WAYS = knobs.ways_of("liberty")
 
 
 def variables(settings: Settings) -> dict[str, str]:
     """Variables of the template for the levels that are set. Raises UsageError for what Liberty cannot be told."""
     knobs.check_bounds(settings, knobs.MIN_THREADS, knobs.THREADS, None)
-    values = {_VARIABLES[name]: str(level) for name, level in settings.items() if name in _VARIABLES}
-    for name, variable in _DURATIONS.items():
-        if (seconds := knobs.whole_seconds(name, settings, TITLE)) is not None:
-            values[variable] = f"{seconds}s"
+    values = {
+        _WAYS[name].variable: f"{_WAYS[name].written(name, level, TITLE)}{'s' if _WAYS[name].form == 'seconds' else ''}"
+        for name, level in settings.items()
+        if name in _WAYS
+    }
     if knobs.IDLE_TIMEOUT.name in settings or knobs.MAX_AGE.name in settings:
         values["leadline.pool.upkeep"] = f"{knobs.UPKEEP}s"
-    if knobs.PURGE_POLICY.name in settings:
-        values["leadline.pool.purge"] = _PURGE[str(settings[knobs.PURGE_POLICY.name])]
     if not settings.get(knobs.HTTP2.name, True):
         values["leadline.http.protocol"] = _HTTP_1
     return values
@@ -100,45 +80,6 @@ def keystore(path: str) -> str:
     return f'  <keyStore id="defaultKeyStore" type="PKCS12" {place}/>'
 
 
-def _threads(found: object) -> Level:
-    threads = int(str(found))
-    if threads < 0:
-        raise LookupError("Open Liberty chooses the number of threads by the throughput it sees")
-    return threads
-
-
-def _seconds(found: object) -> Level:
-    seconds = float(str(found))  # Liberty has resolved it to seconds
-    if seconds < 0:
-        raise LookupError("Open Liberty has no such limit")
-    return seconds
-
-
-def _integer(found: object) -> Level:
-    return int(str(found))
-
-
-def _purge(found: object) -> Level:
-    return next(level for level, duration in _PURGE.items() if duration == found)
-
-
-# knob -> configuration, attribute, how it is read
-_READ: Mapping[str, tuple[str, str, Callable[[object], Level]]] = {
-    knobs.MAX_CONNECTIONS.name: ("manager", "maxPoolSize", _integer),
-    knobs.MIN_CONNECTIONS.name: ("manager", "minPoolSize", _integer),
-    knobs.CONNECTION_TIMEOUT.name: ("manager", "connectionTimeout", _seconds),
-    knobs.IDLE_TIMEOUT.name: ("manager", "maxIdleTime", _seconds),
-    knobs.MAX_AGE.name: ("manager", "agedTimeout", _seconds),
-    knobs.PURGE_POLICY.name: ("manager", "purgePolicy", _purge),
-    knobs.STATEMENT_CACHE.name: ("source", "statementCacheSize", _integer),
-    knobs.THREADS.name: ("executor", "maxThreads", _threads),
-    knobs.MIN_THREADS.name: ("executor", "coreThreads", _threads),
-    knobs.KEEP_ALIVE.name: ("http", "maxKeepAliveRequests", _integer),
-    knobs.KEEP_ALIVE_TIMEOUT.name: ("http", "persistTimeout", _seconds),
-    knobs.HTTP_CONNECTIONS.name: ("tcp", "maxOpenConnections", _integer),
-}
-
-
 def level(name: str, answer: Mapping[str, Any], identities: Mapping[str, str] = IDENTITIES) -> Level:
     """A knob's level from the agent's answer; ``identities``: of the data source and the endpoint. Raises LookupError,
     KeyError.
@@ -152,10 +93,13 @@ def level(name: str, answer: Mapping[str, Any], identities: Mapping[str, str] = 
         return bool(_configuration(answer, "compression", identities)["id"] != "defaultCompression")
     if name == knobs.VALIDATION.name:
         return _configuration(answer, "source", identities).get("validationTimeout") is not None
-    if name not in _READ:
+    if name not in _WAYS:
         raise LookupError(f"{TITLE} does not tell the level of {name}")
-    kind, attribute, convert = _READ[name]
-    return convert(_configuration(answer, kind, identities)[attribute])
+    way = _WAYS[name]
+    level_ = way.level(name, _configuration(answer, way.place, identities)[way.attribute], TITLE)
+    if way.place == "executor" and int(level_) < 0:
+        raise LookupError("Open Liberty chooses the number of threads by the throughput it sees")
+    return level_
 
 
 def _configuration(answer: Mapping[str, Any], kind: str, identities: Mapping[str, str]) -> Mapping[str, Any]:

@@ -16,17 +16,7 @@ _CONNECTIONS = 100  # the pool's default maximum
 _IDLE = 10  # the pool's default minimum; it opens as many at once, and fails if it may hold fewer
 _OF_TOMCAT = ("server.threads.", "server.http.", knobs.TLS.name, knobs.ACCESS_LOG.name)
 
-
-# knob -> lines of the data source; ${} are the properties that Tomcat's part writes
-_POOL = {
-    knobs.MAX_CONNECTIONS.name: ("MaxActive = ${leadline.pool.max}", "MaxIdle = ${leadline.pool.max}"),
-    knobs.MIN_CONNECTIONS.name: ("MinIdle = ${leadline.pool.min}", "InitialSize = ${leadline.pool.min}"),
-    knobs.CONNECTION_TIMEOUT.name: ("MaxWait = ${leadline.pool.wait}",),
-    knobs.IDLE_TIMEOUT.name: ("MinEvictableIdleTimeMillis = ${leadline.pool.idle}",),
-    knobs.MAX_AGE.name: ("MaxAge = ${leadline.pool.age}",),
-    # Without the interval only one check in three seconds would be made.
-    knobs.VALIDATION.name: ("TestOnBorrow = ${leadline.pool.validation}", "ValidationInterval = 0"),
-}
+_WAYS = knobs.ways_of("tomee")  # lines of the data source; ${} are the properties that Tomcat's part writes
 _BEANS = "leadline.beans.max"
 _STATEMENTS = "StatementCache(prepared=true,callable=false,max=${leadline.statements.max})"
 _CONTAINER = """\
@@ -53,7 +43,7 @@ def _most(settings: Settings) -> int:
 
 def lines(settings: Settings) -> list[str]:
     """Lines of the data source that the levels need."""
-    lines_ = [line for name, pool_lines in _POOL.items() if name in settings for line in pool_lines]
+    lines_ = [line for name, way in _WAYS.items() if name in settings for line in way.lines]
     if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
         lines_ += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
     if settings.get(knobs.STATEMENT_CACHE.name):
@@ -69,33 +59,16 @@ def resources(text: str, settings: Settings) -> str:
     return written.replace("</tomee>", f"{container}</tomee>")
 
 
-_READ = (
-    "MaxActive",
-    "MinIdle",
-    "MaxWait",
-    "MinEvictableIdleTimeMillis",
-    "MaxAge",
-    "TestOnBorrow",
-    "JdbcInterceptors",
-)
 _POOLS = "ObjectType=datasources"
-_ATTRIBUTES = {
-    knobs.MAX_CONNECTIONS.name: "MaxActive",
-    knobs.MIN_CONNECTIONS.name: "MinIdle",
-    knobs.CONNECTION_TIMEOUT.name: "MaxWait",
-    knobs.IDLE_TIMEOUT.name: "MinEvictableIdleTimeMillis",
-    knobs.MAX_AGE.name: "MaxAge",
-    knobs.VALIDATION.name: "TestOnBorrow",
-}
-_MILLISECONDS = (knobs.CONNECTION_TIMEOUT.name, knobs.IDLE_TIMEOUT.name, knobs.MAX_AGE.name)
 
 
 def question(application: Deployment) -> dict[str, str]:
     """What the agent is asked: of the pools only the one that all work goes through."""
     source = application.data_source.jndi.replace("/", "_")
+    attributes = ",".join([*(way.attribute for way in _WAYS.values()), "JdbcInterceptors"])
     return {
         **tomcat_levels.QUESTION,
-        "bean.pool": f"openejb.management:DataSource={source},{_POOLS}|{','.join(_READ)}",
+        "bean.pool": f"openejb.management:DataSource={source},{_POOLS}|{attributes}",
         "bean.stateless": "openejb.management:j2eeType=Pool,*|MaxSize",
     }
 
@@ -110,11 +83,7 @@ def level(name: str, answer: Mapping[str, Any]) -> Level:
     if name == knobs.STATEMENT_CACHE.name:
         match = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
         return int(match[1]) // int(pool["MaxActive"]) if match else 0
-    if name not in _ATTRIBUTES:
+    if name not in _WAYS:
         raise LookupError(f"TomEE does not tell the level of {name}")
-    value = pool[_ATTRIBUTES[name]]
-    if name == knobs.MAX_AGE.name and not value:
-        raise LookupError(f"TomEE has no limit for {name}")
-    if name in _MILLISECONDS:
-        return float(value) / 1000
-    return bool(value) if isinstance(value, bool) else int(value)
+    value = pool[_WAYS[name].attribute]
+    return _WAYS[name].level(name, None if name == knobs.MAX_AGE.name and not value else value, "TomEE")
