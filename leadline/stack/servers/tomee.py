@@ -16,11 +16,88 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Topic
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
-from leadline.stack.servers import knobs, tomee_levels
+from leadline.stack.servers import knobs, tomcat
 from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
+
+_CONNECTIONS = 100  # the pool's default maximum
+_IDLE = 10  # the pool's default minimum; it opens as many at once, and fails if it may hold fewer
+_OF_TOMCAT = ("server.threads.", "server.http.", knobs.TLS.name, knobs.ACCESS_LOG.name)
+
+_WAYS = knobs.ways_of("tomee")  # lines of the data source; ${} are the properties that Tomcat's part writes
+_BEANS = "leadline.beans.max"
+_STATEMENTS = "StatementCache(prepared=true,callable=false,max=${leadline.statements.max})"
+_CONTAINER = """\
+  <Container id="Default Stateless Container" type="STATELESS">
+    MaxSize = ${leadline.beans.max}
+  </Container>
+"""
+_MARK = "    <!-- levels -->\n"
+
+
+def properties(settings: Settings) -> dict[str, str]:
+    """Properties that the templates read, for the levels that are set. Raises UsageError for contradictions."""
+    values = tomcat.properties(settings)
+    if statements := int(settings.get(knobs.STATEMENT_CACHE.name, 0)):
+        values["leadline.statements.max"] = str(statements * _most(settings))
+    if knobs.BEAN_INSTANCES.name in settings:
+        values[_BEANS] = str(settings[knobs.BEAN_INSTANCES.name])
+    return values
+
+
+def _most(settings: Settings) -> int:
+    return int(settings.get(knobs.MAX_CONNECTIONS.name, _CONNECTIONS))
+
+
+def lines(settings: Settings) -> list[str]:
+    """Lines of the data source that the levels need."""
+    lines_ = [line for name, way in _WAYS.items() if name in settings for line in way.lines]
+    if knobs.MIN_CONNECTIONS.name not in settings and _most(settings) < _IDLE:
+        lines_ += ["MinIdle = ${leadline.pool.max}", "InitialSize = ${leadline.pool.max}"]
+    if settings.get(knobs.STATEMENT_CACHE.name):
+        lines_.append(f"JdbcInterceptors = {_STATEMENTS}")
+    return lines_
+
+
+def resources(text: str, settings: Settings) -> str:
+    """The template of tomee.xml with the lines that the levels need."""
+    assert _MARK in text
+    written = text.replace(_MARK, "".join(f"    {line}\n" for line in lines(settings)))
+    container = _CONTAINER if knobs.BEAN_INSTANCES.name in settings else ""
+    return written.replace("</tomee>", f"{container}</tomee>")
+
+
+_POOLS = "ObjectType=datasources"
+
+
+def question(application: Deployment) -> dict[str, str]:
+    """What the agent is asked: of the pools only the one that all work goes through."""
+    source = application.data_source.jndi.replace("/", "_")
+    attributes = ",".join([*(way.attribute for way in _WAYS.values()), "JdbcInterceptors"])
+    return {
+        **tomcat.QUESTION,
+        "bean.pool": f"openejb.management:DataSource={source},{_POOLS}|{attributes}",
+        "bean.stateless": "openejb.management:j2eeType=Pool,*|MaxSize",
+    }
+
+
+def level(name: str, answer: Mapping[str, Any]) -> Level:
+    """A knob's level from the agent's answer. Raises LookupError, KeyError."""
+    if name.startswith(_OF_TOMCAT):
+        return tomcat.level(name, answer)
+    if name == knobs.BEAN_INSTANCES.name:
+        return int(beans(answer, "j2eeType=Pool")[0]["MaxSize"])
+    pool = beans(answer, _POOLS)[0]
+    if name == knobs.STATEMENT_CACHE.name:
+        match = re.search(r"StatementCache\(.*\bmax=(\d+)", pool["JdbcInterceptors"] or "")
+        return int(match[1]) // int(pool["MaxActive"]) if match else 0
+    if name not in _WAYS:
+        raise LookupError(f"TomEE does not tell the level of {name}")
+    value = pool[_WAYS[name].attribute]
+    return _WAYS[name].level(name, None if name == knobs.MAX_AGE.name and not value else value, "TomEE")
+
 
 _REDELIVERIES, _REDELIVERY_MS = 5, 1000
 _PERSISTENT, _IN_MEMORY = "reliable-persistent", "express-nonpersistent"
@@ -143,10 +220,10 @@ class TomEE(Tomcat):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         super().write_configuration(context, settings)
-        resources = tomee_levels.resources(template("tomee.xml", context.application), settings)
-        resources = resources.replace("</tomee>", f"{messaging_resources(context, settings)}</tomee>")
+        tomee_xml = resources(template("tomee.xml", context.application), settings)
+        tomee_xml = tomee_xml.replace("</tomee>", f"{messaging_resources(context, settings)}</tomee>")
         conf = context.directory / "conf"
-        (conf / "tomee.xml").write_text(resources)
+        (conf / "tomee.xml").write_text(tomee_xml)
         units = context.application.persistence_units
         properties_ = self.driver.persistence_properties.items()
         properties = {f"{unit}.{name}": value for unit in units for name, value in properties_}
@@ -155,10 +232,10 @@ class TomEE(Tomcat):
             properties["tomee.remote.support"] = "true"
         fixed = template("tomee-system.properties") + "".join(f"{unit}.{_ONE_POOL}\n" for unit in units)
         (conf / "system.properties").write_text(fixed + properties_text(properties))
-        self.keep("tomee.xml", resources)
+        self.keep("tomee.xml", tomee_xml)
 
     def level_properties(self, settings: Settings) -> dict[str, str]:
-        return tomee_levels.properties(settings)
+        return properties(settings)
 
     def command(self, context: ServiceContext) -> tuple[list[str], dict[str, str]]:
         argv, environment = super().command(context)
@@ -181,9 +258,9 @@ class TomEE(Tomcat):
 
     def question(self) -> Mapping[str, str]:
         application = self.context.application
-        return {**tomee_levels.question(application), **messaging_question(application)}
+        return {**question(application), **messaging_question(application)}
 
     def level_of(self, name: str, answer: Answer) -> Level:
         if knobs.knows(name):
             return messaging_level(name, answer, self.context)
-        return tomee_levels.level(name, answer)
+        return level(name, answer)

@@ -17,7 +17,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.wars.base import WarServer, copied, linked, tree_of
-from leadline.stack.servers import knobs, tomee_levels
+from leadline.stack.servers import knobs, tomee
 from leadline.stack.servers.common import Answer
 from leadline.stack.servers.files import properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
@@ -169,7 +169,7 @@ class OwnTomEE(OwnTomcat, TomEE):
 
 def _lines(settings: Settings, properties: Mapping[str, str]) -> list[str]:
     """Lines of TomEE's resource for these levels."""
-    lines = tomee_levels.lines(settings)
+    lines = tomee.lines(settings)
     for name, value in properties.items():
         lines = [line.replace(f"${{{name}}}", value) for line in lines]
     return lines
