@@ -55,12 +55,18 @@ class Mixture:
     sigmas: Floats
     basis: Floats
     df: int
+    _laws: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict, compare=False, repr=False)
 
     def fitted_t(self, contrasts: Floats) -> tuple[Floats, Floats]:
         """Standard errors (k) and degrees of freedom (k) of the t laws around the REML estimates that have the
-        mixture's tails at 5 % and at 0.5 %.
+        mixture's tails at 5 % and at 0.5 %; those of the same contrasts are remembered.
         """
-        coordinates = contrasts @ self.basis
+        key = contrasts.tobytes()
+        if key not in self._laws:
+            self._laws[key] = self._fitted_t(contrasts @ self.basis)
+        return self._laws[key]
+
+    def _fitted_t(self, coordinates: Floats) -> tuple[Floats, Floats]:
         errors, degrees = np.empty(len(coordinates)), np.empty(len(coordinates))
         step = max(1, _AT_ONCE // len(self.weights))
         for start in range(0, len(coordinates), step):
