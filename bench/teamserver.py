@@ -12,7 +12,7 @@ from leadline.host.local import LocalHost
 from leadline.stack import postgres as client
 from leadline.stack.base import ServiceContext
 from leadline.stack.postgres import Postgres
-from leadline.store.creation import init_lab
+from leadline.store.lab import init_lab
 
 
 @dataclass

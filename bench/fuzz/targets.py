@@ -43,8 +43,8 @@ from leadline.load.series import new_histogram, outcomes_in, steady_series
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import reading
 from leadline.model.workload import Workload
+from leadline.observe.base import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
-from leadline.observe.sampler import FrameWriter, read_frames
 from leadline.observe.table import TallTable, read_series
 from leadline.places.guest.results import read_sent
 from leadline.places.pool.job import Ending, EndKind, read_ending

@@ -26,7 +26,7 @@ from leadline.model.shapes import address_count
 from leadline.model.study import HOST_ROLES, Study
 from leadline.model.units import format_size
 from leadline.stack.base import Application
-from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.registry import APPLICATIONS, application_of, server_of
 
 _NOT_THERE = {  # keys of a study -> why not on a host over SSH, and what to write

@@ -17,7 +17,7 @@ from leadline.model.units import format_size
 from leadline.model.workload import Workload
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
-from leadline.stack.limits import KNOBS as LIMITS
+from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.registry import (
     SERVER_KNOB,
     SERVERS,

@@ -1,18 +1,26 @@
-"""The study of a gate: what has a change against what has not, side by side, as long as a budget lasts."""
+"""The study of a gate: what has a change against what has not, side by side, as long as a budget lasts.
+
+Of two revisions of a git repository, each is checked out and built; the work trees are removed afterwards.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from leadline.analysis.sequential import FEWEST
 from leadline.host import here
+from leadline.host.scratch import Scratch
 from leadline.host.timed import Stopwatch
 from leadline.model.conditions import parse
-from leadline.model.errors import UsageError, quoted
+from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.ownstack import BUILD, Build, OwnFile
 from leadline.model.result import PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
@@ -143,10 +151,10 @@ def of_stack_files(base: OwnFile, head: OwnFile) -> OwnFile:
         problem = f"they differ in `{differing[0]}`" if differing else "one has no `command`"
         allowed = "a gate compares command, environment and directory of two stack files"
         raise UsageError(f"{base.file} and {head.file}: {problem}; {allowed}")
-    return with_builds(base, {BASE: _build(base), HEAD: _build(head)})
+    return with_builds(base, {BASE: _build_of(base), HEAD: _build_of(head)})
 
 
-def _build(own: OwnFile) -> Build:
+def _build_of(own: OwnFile) -> Build:
     """With the paths of its own folder."""
     stack, folder = own.content, str(Path(own.file).parent)
     if kept := [name for name, text in stack.environment.items() if "${secret:" in text]:
@@ -156,3 +164,63 @@ def _build(own: OwnFile) -> Build:
         environment={name: text.replace("${folder}", folder) for name, text in stack.environment.items()},
         directory=str(beside(own, stack.directory)) if stack.directory else None,
     )
+
+
+_MOST = 600.0  # seconds of a command of git
+_OF_FILES = (".jar", ".yaml", ".yml")
+
+
+@contextmanager
+def built(base: str, head: str, build: str, run: str) -> Iterator[tuple[str, str, Path]]:
+    """What of each revision is compared, and the work tree of ``head``. ``run`` names a jar or a stack file in a work
+    tree, or is a command that runs in it. Raises UsageError, LeadlineError where a build fails.
+    """
+    commits = [
+        _git("rev-parse", "--verify", "--quiet", f"{side}^{{commit}}", wrong=_unknown(side)) for side in (base, head)
+    ]
+    with Scratch() as scratch:
+        trees = [scratch / name for name in ("base", "head")]
+        try:
+            sides = []
+            for side, commit, tree in zip((base, head), commits, trees, strict=True):
+                _git("worktree", "add", "--detach", "--quiet", "--force", str(tree), commit)
+                _build(build, tree, side)
+                sides.append(_compared(run, tree, side))
+            yield sides[0], sides[1], trees[1]
+        finally:
+            for tree in trees:
+                with contextlib.suppress(LeadlineError):  # it was not added
+                    _git("worktree", "remove", "--force", "--force", str(tree))
+
+
+def _unknown(side: str) -> str:
+    return f"{quoted(side)} is no revision of the git repository of the current directory"
+
+
+def _build(build: str, tree: Path, side: str) -> None:
+    """Its output goes to standard error."""
+    script = f"cd {shlex.quote(str(tree))}\n{build}"
+    code, signals = here.foreground(["/bin/sh", "-ec", script], apart=True, output=sys.stderr)
+    if signal.SIGINT in signals:
+        raise KeyboardInterrupt
+    if code:
+        raise LeadlineError(f"--build {quoted(build)} of {side} ended with exit code {code}")
+
+
+def _compared(run: str, tree: Path, side: str) -> str:
+    if Path(run).suffix not in _OF_FILES or len(run.split()) > 1:
+        return f"cd {shlex.quote(str(tree))} && {run}"
+    if not (tree / run).is_file():
+        raise UsageError(f"--run {run}: the build of {side} left no such file")
+    return str(tree / run)
+
+
+def _git(*words: str, wrong: str = "") -> str:
+    """What git says. Raises UsageError with ``wrong``, else LeadlineError with git's words."""
+    try:
+        done = here.run(["git", *words], timeout=_MOST)
+    except OSError as error:
+        raise LeadlineError(f"git: {error.strerror or error}") from None
+    if done.returncode:
+        raise UsageError(wrong) if wrong else LeadlineError(f"git {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()

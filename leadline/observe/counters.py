@@ -9,8 +9,7 @@ from pathlib import Path
 
 from leadline.host.received import lines_of
 from leadline.model.received import LARGEST, json_object, number, whole
-from leadline.observe.base import ObserverContext
-from leadline.observe.sampler import Sampler
+from leadline.observe.base import ObserverContext, Sampler
 from leadline.observe.table import TallTable
 
 SUBJECT = "database"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from leadline.host.base import PROC, SYS, Files
 from leadline.observe import procfs
-from leadline.observe.base import ObserverContext
-from leadline.observe.sampler import Frame, FrameWriter, Sampler, read_frames
+from leadline.observe.base import Frame, FrameWriter, ObserverContext, Sampler, read_frames
 from leadline.observe.table import TallTable
 
 # Frames of the host as series. Pure: counters in, rates and shares out. A rate belongs to the time from the sample

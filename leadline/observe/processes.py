@@ -12,9 +12,8 @@ from pathlib import Path
 
 from leadline.host.base import PROC, Files, Process
 from leadline.observe import procfs
-from leadline.observe.base import ObserverContext
+from leadline.observe.base import Frame, FrameWriter, ObserverContext, Sampler, read_frames
 from leadline.observe.procfs import process_stat
-from leadline.observe.sampler import Frame, FrameWriter, Sampler, read_frames
 from leadline.observe.table import TallTable
 
 _INTERPRETER = re.compile(r"(python|perl|ruby|node|java|php|bash|sh$)")

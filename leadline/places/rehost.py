@@ -15,7 +15,6 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap
 
 from leadline.checks.files.study import StudyFile, validated
-from leadline.checks.files.yamltree import Path_, Places
 from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
@@ -23,6 +22,7 @@ from leadline.model.guest import KERNEL as GUEST_KERNEL
 from leadline.model.hosts import KERNEL, ssh_host
 from leadline.model.study import StackChoice, Study
 from leadline.model.units import format_size
+from leadline.model.yamltext import Path_, Places
 
 KINDS: Mapping[str, str] = {"here": "local", "local": "local", "vm": "vm", "virtual-time": "virtual-time"}
 _CHOICES = "here, vm, virtual-time or ssh:NAME"

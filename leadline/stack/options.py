@@ -1,4 +1,4 @@
-"""How a stack is placed and watched, and where its private files are."""
+"""How a stack is placed and watched, where its private files are, and CPUs and memory of its services as factors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadline import catalogue
+from leadline.host.base import Host, Process
+from leadline.host.files import field as field_of
+from leadline.host.files import memory_limit
 from leadline.host.paths import cache_dir
+from leadline.host.process import cpu_set
+from leadline.model.errors import NotInPlay
+from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement
+from leadline.stack.base import Settings
 
 LOOPBACK = "127.0.0.1"
 _PLAIN = re.compile(r"[A-Za-z0-9/._+=@~-]+")
@@ -58,3 +66,58 @@ def plain_directory(home: Path, cache: Path | None = None) -> Path:
     base = base if _PLAIN.fullmatch(str(base)) else Path("/var/tmp")
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     return base / f"leadline-{os.geteuid()}-{digest}"
+
+
+ALL = "all"
+KNOBS = tuple(catalogue.load("placement").values())
+NAMES = frozenset(knob.name for knob in KNOBS)
+_PREFIX = "placement."
+OF_SERVER = tuple(knob for knob in KNOBS if knob.name.startswith(f"{_PREFIX}server_"))
+
+
+def role_of(name: str) -> str:
+    """Of a knob: the service that it limits."""
+    return name.removeprefix(_PREFIX).partition("_")[0]
+
+
+class Limits(AtStart):
+    """``processes``: the stack's that run, by role."""
+
+    def __init__(self, host: Host, processes: Mapping[str, Process], knobs: tuple[Knob, ...] = KNOBS) -> None:
+        self._host, self._processes, self._knobs = host, processes, knobs
+        self._asked: dict[str, Level] = {}
+
+    def knobs(self) -> tuple[Knob, ...]:
+        return self._knobs
+
+    def placement(self, fixed: Placement, settings: Settings) -> Placement:
+        """Of one start: what is ``fixed`` for the study, with the levels of the settings."""
+        self._asked = {name: level for name, level in settings.items() if name in NAMES}
+        levels = {name.removeprefix(_PREFIX): level for name, level in self._asked.items()}
+        return fixed.model_copy(update={key: None if level in (ALL, 0) else level for key, level in levels.items()})
+
+    def read_back(self, name: str) -> Level:
+        """Of all processes of the service. Raises LookupError where they differ, NotInPlay without the service."""
+        role = role_of(name)
+        process = self._processes.get(role)
+        if process is None:
+            raise NotInPlay(f"no {role} runs")
+        pids = process.pids()
+        return self._cpus(name, pids) if name.endswith("_cpus") else self._memory(role, pids)
+
+    def _cpus(self, name: str, pids: list[int]) -> Level:
+        usable = self._host.cpus()
+        texts = {"".join(field_of(self._host.files, pid, "Cpus_allowed_list")) for pid in pids}
+        sets = {cpu_set(text, usable) for text in texts if text}
+        if len(sets) != 1:
+            raise LookupError(f"{name}: its processes may use CPUs {sorted(map(sorted, sets))}")
+        cpus = str(self._asked.get(name, ALL))
+        if sets == {cpu_set(None if cpus == ALL else cpus, usable)}:
+            return cpus
+        return ALL if sets == {frozenset(usable)} else texts.pop()
+
+    def _memory(self, role: str, pids: list[int]) -> Level:
+        limits = {memory_limit(self._host.files, pid) for pid in pids}
+        if len(limits) != 1:
+            raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, limits))} bytes")
+        return limits.pop() or 0

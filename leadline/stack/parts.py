@@ -24,9 +24,8 @@ from leadline.stack.base import (
     Settings,
 )
 from leadline.stack.deployment import Deployment
-from leadline.stack.limits import KNOBS as LIMITS
-from leadline.stack.limits import OF_SERVER, Limits
-from leadline.stack.options import LOOPBACK, StackOptions, plain_directory
+from leadline.stack.options import KNOBS as LIMITS
+from leadline.stack.options import LOOPBACK, OF_SERVER, Limits, StackOptions, plain_directory
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import tls_files
 from leadline.stack.pages.server import SiteServer

@@ -16,9 +16,9 @@ from leadline.model.study import HOST_ROLES, StackChoice
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.dealership import Dealership
 from leadline.stack.base import Application, Database, Service
-from leadline.stack.limits import KNOBS as LIMITS
-from leadline.stack.limits import OF_SERVER, role_of
 from leadline.stack.mariadb import MariaDb
+from leadline.stack.options import KNOBS as LIMITS
+from leadline.stack.options import OF_SERVER, role_of
 from leadline.stack.own import server as own_server
 from leadline.stack.own.application import OwnApplication, OwnDatabase
 from leadline.stack.own.attached import AttachedServer

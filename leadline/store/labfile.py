@@ -18,12 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from leadline.checks.files.yamltree import Places, plain
 from leadline.host.paths import cache_dir
 from leadline.host.received import sqlite_rows
 from leadline.host.textfile import expanded, read_text, write_private
 from leadline.model.errors import UsageError, nearest, quoted
-from leadline.model.yamltext import load_yaml
+from leadline.model.yamltext import Places, load_yaml, plain
 
 
 def names_in(lab: Path) -> list[str]:

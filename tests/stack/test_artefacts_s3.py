@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from bench.teamserver import TeamServer, team_server
 from leadline.cli.main import app
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.store.creation import init_lab
 from leadline.store.files import bring
-from leadline.store.lab import Store
+from leadline.store.lab import Store, init_lab
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

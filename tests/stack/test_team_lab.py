@@ -31,8 +31,7 @@ from leadline.model.record import AuditRecord, StudyRecord
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.stack import postgres as client
-from leadline.store.creation import init_lab
-from leadline.store.lab import Store
+from leadline.store.lab import Store, init_lab
 from leadline.store.labfile import FILE, SQLITE, names_in, write
 from leadline.trial.progress import SilentWatcher
 from leadline.trial.run import StudyRun

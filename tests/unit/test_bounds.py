@@ -34,9 +34,9 @@ ALLOWED = {
     "places/ssh/connection.py: _answer: while True": "ends with the connection, which ends without a word",
     "places/ssh/connection.py: _read: while True": "the same",
     "load/cluster/command.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
-    "observe/sampler.py: _run: while True": "samples until it is stopped",
+    "observe/base.py: _run: while True": "samples until it is stopped",
     "observe/gclog/follow.py: news: while True": "follows until the log's writer ends, or a signal ends it",
-    "observe/sampler.py: _run: .wait()": "samples until it is stopped",
+    "observe/base.py: _run: .wait()": "samples until it is stopped",
 }
 
 

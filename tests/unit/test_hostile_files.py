@@ -25,8 +25,8 @@ from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
 from leadline.load.series import decoded, last_second, outcomes_in, started_unix_ns, steady_series
 from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError
+from leadline.observe.base import read_frames
 from leadline.observe.pools import read_samples
-from leadline.observe.sampler import read_frames
 from leadline.observe.table import check_tables, read_series
 from leadline.places.guest import sealed
 from leadline.places.virtual import figures

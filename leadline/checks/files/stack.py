@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ruamel.yaml.comments import CommentedMap
 
-from leadline.checks.files.yamltree import Places
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.model.errors import UsageError, nearest, quoted
 from leadline.model.ownstack import IN_SETTINGS, REFERENCE, OwnFile, OwnStack, placeholders, unknown_placeholder
+from leadline.model.yamltext import Places
 from leadline.stack.own import server as own_server
 from leadline.stack.own.artifact import read_artifact, too_new
 from leadline.stack.own.compose import no_service

@@ -19,14 +19,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from leadline.checks.files.stack import put_stack_file
-from leadline.checks.files.yamltree import Path_, Places, plain
 from leadline.host.textfile import is_file, read_text
 from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened, wanted
 from leadline.model.record import STUDY_FILE
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.tuning import Tuning
-from leadline.model.yamltext import load_yaml
+from leadline.model.yamltext import Path_, Places, load_yaml, plain
 from leadline.stack.registry import SERVER_KNOB, knob_of_others
 
 

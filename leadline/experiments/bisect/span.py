@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.checks.files.yamltree import Places, plain
 from leadline.host.textfile import is_file, read_text
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest, shortened
 from leadline.model.study import MOST_LEVELS, Study
-from leadline.model.yamltext import load_yaml
+from leadline.model.yamltext import Places, load_yaml, plain
 from leadline.planning.bisection import Changes
 from leadline.planning.probes import halves, prefixes
 

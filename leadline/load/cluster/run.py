@@ -17,8 +17,18 @@ from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.received import lines_of
 from leadline.host.scratch import Scratch, temporary
-from leadline.load.cluster.connection import Connection, LabClock, Offset
-from leadline.load.cluster.hosts import DriverPlace, HostReport, LocalHost, RemoteHost, Starter, look, scenario_files
+from leadline.load.cluster.hosts import (
+    Connection,
+    DriverPlace,
+    HostReport,
+    LabClock,
+    LocalHost,
+    Offset,
+    RemoteHost,
+    Starter,
+    look,
+    scenario_files,
+)
 from leadline.load.driver import find_binary
 from leadline.load.progress import ProgressLog, together
 from leadline.load.result import read_summary

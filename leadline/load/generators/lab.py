@@ -10,8 +10,7 @@ from pathlib import Path
 from leadline.host.base import ProcessSpec
 from leadline.host.textfile import expanded, is_file
 from leadline.load.generators.base import Job
-from leadline.load.generators.registry import find_generator
-from leadline.load.generators.run import Plan, plan_text, tool_reads
+from leadline.load.generators.run import Plan, find_generator, plan_text, tool_reads
 from leadline.model.errors import UsageError
 from leadline.model.workload import Generator, Workload
 

@@ -15,8 +15,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
@@ -26,12 +27,26 @@ from leadline.host.received import end_of
 from leadline.host.textfile import expanded, is_file
 from leadline.load import result as load_result
 from leadline.load.driver import scenario_reads
-from leadline.load.generators.base import PRINTED, Findings, Job, Sample, Totals, results_of
-from leadline.load.generators.registry import find_generator
+from leadline.load.generators.base import PRINTED, Findings, Generator, Job, Sample, Totals, results_of
 from leadline.load.result import FORMAT, NOTHING, Latency, read_summary, write_document
 from leadline.load.series import ALL
-from leadline.model.errors import LeadlineError, UsageError
+from leadline.model.errors import LeadlineError, UsageError, nearest
 from leadline.model.received import ReceivedError, from_json
+from leadline.model.workload import GeneratorName
+
+GENERATORS: Mapping[str, Generator] = {
+    name: import_module(f"leadline.load.generators.{name}").GENERATOR for name in get_args(GeneratorName)
+}
+
+
+def find_generator(name: str) -> Generator:
+    """Raises UsageError naming the nearest one."""
+    if name in GENERATORS:
+        return GENERATORS[name]
+    close = nearest(name, list(GENERATORS))
+    hint = f"did you mean {close}?" if close else f"generators: {', '.join(GENERATORS)}"
+    raise UsageError(f"no generator {name!r}; {hint}")
+
 
 # What a generator found, in the files of leadline-load: everything that reads a run reads these.
 

@@ -21,7 +21,6 @@ from ruamel.yaml.comments import CommentedMap
 
 import leadline
 from leadline.checks.files.study import StudyFile
-from leadline.checks.files.yamltree import Places
 from leadline.checks.plan import Planned
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.host import received
@@ -33,6 +32,7 @@ from leadline.model.hosts import ssh_host
 from leadline.model.plan import Plan
 from leadline.model.received import ReceivedError, json_as
 from leadline.model.study import Study
+from leadline.model.yamltext import Places
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.store.bundle import write_bundle
 from leadline.store.claims import LostClaimError, in_use, is_used

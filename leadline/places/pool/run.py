@@ -31,10 +31,11 @@ from leadline.places.pool.base import (
     Pool,
     PoolSilentError,
     Wish,
+    boots,
+    kernels_of,
     without_hosts,
 )
 from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, blamed, hosts_of, job_of, read_ending, roles
-from leadline.places.pool.kernels import boots, kernels_of
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimError, in_use
 from leadline.store.files import bring

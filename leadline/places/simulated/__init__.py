@@ -20,7 +20,6 @@ from ruamel.yaml.comments import CommentedMap
 
 from leadline.catalogue import load
 from leadline.checks.files.study import StudyFile
-from leadline.checks.files.yamltree import Places, line_of, plain
 from leadline.checks.plan import Planned, plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.host.knobs import every_knob
@@ -29,7 +28,7 @@ from leadline.model.errors import UsageError, nearest, quoted, shortened, wanted
 from leadline.model.knob import Knob
 from leadline.model.ownparts import knob_of
 from leadline.model.record import StudyRecord
-from leadline.model.yamltext import load_yaml
+from leadline.model.yamltext import Places, line_of, load_yaml, plain
 from leadline.places.simulated.host import SimulatedHost
 from leadline.places.simulated.model import Model, bound
 from leadline.places.simulated.observations import host_name, host_of_block, simulate_observations

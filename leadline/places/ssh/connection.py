@@ -22,7 +22,7 @@ from typing import IO, Any
 from leadline.host import here, ssh
 from leadline.host.received import below, packed
 from leadline.host.scratch import Scratch
-from leadline.load.cluster.connection import LabClock, Offset, sampled
+from leadline.load.cluster.hosts import LabClock, Offset, sampled
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost
 from leadline.model.received import ReceivedError, reading, whole

@@ -13,7 +13,7 @@ from typing import Any
 from leadline.host.base import Ability, Elsewhere
 from leadline.host.local import LocalHost
 from leadline.host.watchdog import Watchdog
-from leadline.load.cluster.connection import Offset
+from leadline.load.cluster.hosts import Offset
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
 from leadline.model.hosts import KERNEL, SshHost
 from leadline.model.knob import Knob, Level, Machine

@@ -12,8 +12,7 @@ from leadline.api.gates import GateOptions, GateRun, gate, run_gate
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import GateVerdict
-from leadline.experiments.gate import blocks_within, command_study, of_jars, of_stack_files, server_study
-from leadline.experiments.revisions import built
+from leadline.experiments.gate import blocks_within, built, command_study, of_jars, of_stack_files, server_study
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.places.testbed import LocalTestbed

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from leadline.checks.files.study import TuningFile, find_tuning, parse_tuning
-from leadline.experiments.tuning.outline import Outline, outline
 from leadline.experiments.tuning.part import part_file, steps_left_out, tuning_catalogue
-from leadline.experiments.tuning.run import TuningRun
+from leadline.experiments.tuning.run import Outline, TuningRun, outline
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Plan

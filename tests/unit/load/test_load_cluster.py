@@ -21,8 +21,7 @@ from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.load.cluster.command import option_pairs, read_drivers
-from leadline.load.cluster.connection import Connection, Offset, offset
-from leadline.load.cluster.hosts import scenario_files
+from leadline.load.cluster.hosts import Connection, Offset, offset, scenario_files
 from leadline.load.cluster.run import Cluster, DriverJob, DriverPart, merge, seen_from
 from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.drivers import DriverHost, Drivers, shares

@@ -18,8 +18,17 @@ from leadline.cli.main import app
 from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, run, wrk
 from leadline.load.generators.base import Findings, Job, Meaning, Sample, Totals, results_of
 from leadline.load.generators.lab import GeneratorRun
-from leadline.load.generators.registry import GENERATORS, find_generator
-from leadline.load.generators.run import Plan, Ran, latency_of, plan_from, plan_text, run_generator, write_files
+from leadline.load.generators.run import (
+    GENERATORS,
+    Plan,
+    Ran,
+    find_generator,
+    latency_of,
+    plan_from,
+    plan_text,
+    run_generator,
+    write_files,
+)
 from leadline.load.generators.run import main as run_as_a_process
 from leadline.load.result import NOTHING, read_summary
 from leadline.load.series import by_transaction, responses_between, steady_series

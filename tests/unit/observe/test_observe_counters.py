@@ -8,11 +8,10 @@ import polars as pl
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.observe.base import Observer, ObserverContext, ObserverSet
+from leadline.observe.base import FrameWriter, Observer, ObserverContext, ObserverSet, Sampler, read_frames
 from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.host import HostObserver
 from leadline.observe.machine import MachineLines
-from leadline.observe.sampler import FrameWriter, Sampler, read_frames
 from leadline.observe.table import TallTable
 
 

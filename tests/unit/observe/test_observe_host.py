@@ -12,9 +12,8 @@ import pytest
 import leadline
 from leadline.host.files import LocalFiles
 from leadline.observe import procfs
-from leadline.observe.base import COLUMNS, ObserverContext
+from leadline.observe.base import COLUMNS, Frame, ObserverContext, read_frames
 from leadline.observe.host import UNITS, HostObserver, decode
-from leadline.observe.sampler import Frame, read_frames
 
 STAT = """cpu  {user} 10 200 {idle} 50 0 5 {steal} 0 0
 cpu0 {user} 10 200 {idle} 50 0 5 {steal} 0 0

@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.observe.base import ObserverContext
+from leadline.observe.base import Frame, ObserverContext, read_frames
 from leadline.observe.processes import UNITS, ProcessObserver, _script, decode
-from leadline.observe.sampler import Frame, read_frames
 from leadline.observe.window import CpuLines
 
 

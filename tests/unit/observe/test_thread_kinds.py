@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.observe.base import Frame
 from leadline.observe.processes import ThreadKinds, decode, kind_of_thread
-from leadline.observe.sampler import Frame
 from leadline.observe.window import Recorded, cpu_per_transaction, waits
 
 

@@ -22,7 +22,7 @@ from leadline.stack.deployment import (
     Topic,
 )
 from leadline.stack.probe import Client, ready
-from leadline.stack.servers import wildfly_cli
+from leadline.stack.servers import wildfly
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.framework import Framework
 from leadline.stack.servers.tomcat import Tomcat
@@ -67,7 +67,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
         (tmp_path / "prepared" / profile).write_text("\n".join(operations))
         return tmp_path / "prepared"
 
-    monkeypatch.setattr(wildfly_cli, "prepared", fake_prepared)
+    monkeypatch.setattr(wildfly, "prepared", fake_prepared)
     monkeypatch.setattr(JavaServer, "java_home", lambda *_: tmp_path)
     made = server_context(tmp_path, monkeypatch)
     return replace(made, host=LocalHost(state=tmp_path / "state"))

@@ -16,7 +16,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
-from leadline.stack.servers import knobs, wildfly_cli, wildfly_levels
+from leadline.stack.servers import knobs, wildfly, wildfly_levels
 from leadline.stack.servers.files import template
 from leadline.stack.servers.wildfly import WildFly
 
@@ -186,8 +186,8 @@ def test_a_configuration_that_a_kill_left_half_written_is_written_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(wildfly_cli, "_run", killed)
-        patch.setattr("leadline.stack.servers.wildfly_cli.shutil.rmtree", lambda *_, **__: None)  # as kill -9
+        patch.setattr(wildfly, "_run", killed)
+        patch.setattr("leadline.stack.servers.wildfly.shutil.rmtree", lambda *_, **__: None)  # as kill -9
         with pytest.raises(KeyboardInterrupt):
             WildFly().configure(context, {})
     assert [path for path in (cache_dir() / "dist").iterdir() if path.name.endswith(".tmp")]

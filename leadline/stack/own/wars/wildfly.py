@@ -14,7 +14,7 @@ from leadline.model.errors import UsageError
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment
 from leadline.stack.own.wars.base import WarServer, copied, linked, tree_of
-from leadline.stack.servers import knobs, wildfly_cli, wildfly_levels
+from leadline.stack.servers import knobs, wildfly, wildfly_levels
 from leadline.stack.servers.files import properties_text
 from leadline.stack.servers.wildfly import WildFly
 
@@ -68,7 +68,7 @@ class OwnWildFly(WarServer, WildFly):
         source = self.config if self.config is not None else self.unpacked / "standalone"
         every = [*_ports(self._tree(source)), *wildfly_levels.operations(settings)]
         every += wildfly_levels.written_over(settings, self.pool)
-        return wildfly_cli.prepared(
+        return wildfly.prepared(
             self.unpacked, java, self._file, every, progress, source / "configuration" if self.config else None
         )
 

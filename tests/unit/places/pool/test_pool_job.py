@@ -12,9 +12,8 @@ from leadline.host.lease import Lease
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.record import TrialState
-from leadline.places.pool.base import Partition, SshHosts, read_pool
+from leadline.places.pool.base import BootedHost, Partition, SshHosts, read_pool
 from leadline.places.pool.job import BUNDLE, Ending, EndKind, PoolJob, job_of, look_at, read_ending, read_job, run_job
-from leadline.places.pool.kernels import BootedHost
 from leadline.places.pool.run import facts_of
 from leadline.places.simulated import SimulatedTestbed
 from leadline.places.simulated.truth import Truth
