@@ -57,6 +57,7 @@ HOLD_THE_HOST = {
     "test_own_attached",
     "test_own_compose_real",
     "test_places_real",
+    "test_published",
     "test_rotation_real",
     "test_secrets_real",
     "test_try_real",

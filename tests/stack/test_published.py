@@ -1,0 +1,270 @@
+"""Published servers as they are: a jar of Jetty, a Spring Boot server, a message broker. Each comes from nothing to a
+checked stack and a first study of a planted mistake by the commands of docs/tutorials/own-application.md.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import leadline
+from witnesses import until
+
+from leadline.model.errors import LeadlineError
+from leadline.stack.provision import Artefact, fetch
+
+pytestmark = pytest.mark.stack
+
+WIREMOCK = Artefact(
+    "org.wiremock",
+    "wiremock-standalone",
+    "3.13.1",
+    "jar",
+    "",
+    "bdf4c705e7fd61c778e59a19f75396eac4520efeabfac97643a53979bd4d5716",
+    19384268,
+    "none",
+)
+ZIPKIN = Artefact(
+    "io.zipkin",
+    "zipkin-server",
+    "3.4.4",
+    "jar",
+    "exec",
+    "45530b0d895d7b56fffa5f6385f4bd45a6b8aa3c57e1c2bda4b4bb1225881333",
+    87121076,
+    "none",
+)
+ARTEMIS = Artefact(
+    "org.apache.activemq",
+    "apache-artemis",
+    "2.37.0",
+    "zip",
+    "bin",
+    "c362c124dcabdee734ad5e822aaa623c47370f556e9d6b801cb747278cdf9f86",
+    57341904,
+)
+
+# An answer takes 50 ms in a thread of the server's own.
+THING = '{ "request": { "urlPath": "/thing" }, "response": { "body": "a thing", "fixedDelayMilliseconds": 50 } }'
+THINGS = """\
+scenario: things
+mix: { thing: 1 }
+transactions:
+  thing:
+    - get: /thing
+      check: { contains: a thing }
+"""
+OF_WIREMOCK = """\
+directory: data
+scenario: things.scenario.yaml
+knobs:
+  app.threads:
+    range: [8, 200]
+    default: 25
+    argument: "--container-threads=${level}"
+    read_back: { jcmd: VM.command_line, pattern: "--container-threads=([0-9]+)" }
+"""
+SPANS = """\
+scenario: spans
+mix: { send: 70, services: 30 }
+transactions:
+  send:
+    - post: /api/v2/spans
+      json:
+        - { traceId: "${hex:16}", id: "${hex:16}", name: buy, timestamp: 1, duration: 10,
+            localEndpoint: { serviceName: "shop-${random:1:20}" } }
+      check: { status: 202 }
+  services:
+    - get: /api/v2/services
+"""
+START = """\
+#!/bin/sh
+"$2/bin/artemis" create --silent --user load --password load --no-autotune --nio --no-web --no-amqp-acceptor \\
+  --no-hornetq-acceptor --no-mqtt-acceptor --no-stomp-acceptor --host 127.0.0.1 --default-port "$1" broker >/dev/null &&
+exec broker/bin/artemis run
+"""
+OF_ARTEMIS = """\
+environment: { JAVA_ARGS_APPEND: "${jvm}" }
+knobs:
+  app.flush:
+    summary: nanoseconds that the journal gathers messages before it writes them
+    range: [1, 1e9]
+    default: 3333333
+    system_property: brokerconfig.journalBufferTimeout_NIO
+    read_back: { jcmd: VM.system_properties, key: brokerconfig.journalBufferTimeout_NIO }
+"""
+# Persistent messages by STOMP, each sent once the one before it is on the disk.
+SENDER = """\
+import json, socket, sys, time
+broker = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
+answers = broker.makefile("rb")
+def ask(command, *headers, body=""):
+    broker.sendall("\\n".join([command, *headers, "", body + "\\0"]).encode())
+    words = b""
+    while (byte := answers.read(1)) != b"\\0":
+        if not byte:
+            sys.exit("the broker has closed the connection: " + words.decode())
+        words += byte
+    return words.split()[0].decode()
+if ask("CONNECT", "accept-version:1.2", "host:x", "login:load", "passcode:load") != "CONNECTED":
+    sys.exit("the broker refuses the connection")
+kind = ["destination:orders", "destination-type:ANYCAST", "persistent:true", "receipt:1"]
+end = time.time() + float(sys.argv[3]) + 1
+while (start := time.time()) < end:
+    answer = ask("SEND", *kind, body="x" * 200)
+    print(json.dumps({"start": start, "duration": time.time() - start, "type": "send",
+                      "outcome": "ok" if answer == "RECEIPT" else answer}))
+"""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a stranger writes for a server: ``files`` beside its jar or its start script, ``edits`` of lines of the
+    first stack file and ``more`` lines, a study whose second level is the mistake. ``holds``: of its response at the
+    first and the second level, whatever else runs on the machine.
+    """
+
+    artefact: Artefact
+    files: Mapping[str, str]
+    edits: Mapping[str, str]
+    more: str
+    workload: str
+    factor: str
+    levels: tuple[int, int]
+    response: str
+    holds: Callable[[Sequence[float], Sequence[float]], bool]
+    heap: str = ""  # where that is not the factor
+
+    def study(self) -> str:
+        return f"""\
+study: first
+question: Is the second level a mistake?
+stack: first.stack.yaml
+workload: {{ {self.workload}, ramp_up: 1s, steady: 4s, ramp_down: 0s }}
+factors: {{ {self.factor}: [{", ".join(map(str, self.levels))}] }}
+settings: {{ {f"jvm.heap: {self.heap}" if self.heap else ""} }}
+design: {{ replicates: 2, sentinels: null, seed: 3 }}
+responses: [{self.response}]
+"""
+
+
+JETTY = Published(
+    WIREMOCK,
+    {"data/mappings/thing.json": THING, "things.scenario.yaml": THINGS},
+    {"3.13.1.jar]": '3.13.1.jar, --port, "${port}"]', "port: 8080\n": "", "path: /": "path: /__admin/health"},
+    OF_WIREMOCK,
+    "users: 24",
+    "app.threads",
+    (60, 12),
+    "throughput",
+    lambda _right, wrong: max(wrong) <= 12 / 0.05,
+    "128m",
+)
+SPRING = Published(
+    ZIPKIN,
+    {"spans.scenario.yaml": SPANS},
+    {},
+    "scenario: spans.scenario.yaml\n",
+    "users: 8",
+    "jvm.heap",
+    (400 << 20, 40 << 20),
+    "gc_share",
+    lambda right, wrong: min(wrong) > max(right),
+)
+WORDS = '"${host} ${port} ${seconds}"'
+BROKER = Published(
+    ARTEMIS,
+    {"start.sh": START, "send.py": SENDER},
+    {
+        "[start.sh]": '[start.sh, "${port}", HOME]',
+        "port: 8080\n": "",
+        "{ path: / }": '{ log: "AMQ221007: Server is now" }',
+    },
+    OF_ARTEMIS,
+    f"generator: {{ name: lines, program: {sys.executable}, script: send.py, options: {WORDS} }}",
+    "app.flush",
+    (3_333_333, 33_333_333),
+    "p50",
+    lambda _right, wrong: min(wrong) > 15,  # ms: a sender waits for the next write from the one before on
+    "256m",
+)
+
+
+def begun(published: Published, place: Path) -> None:
+    """In ``place`` the stack file and the study of a server."""
+    try:
+        home = fetch(published.artefact, print)
+    except LeadlineError as error:
+        pytest.skip(f"it is not in the Maven repositories that are reached: {error}")
+    for name, text in published.files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    artifact = place / "start.sh"
+    if home.is_file():
+        artifact = place / home.name
+        shutil.copy(home, artifact)
+    else:
+        artifact.chmod(0o755)
+    done = leadline("stack", "init", artifact.name, "--out", "first.stack.yaml", cwd=place)
+    assert done.returncode == 0, done.stderr
+    text = (place / "first.stack.yaml").read_text()
+    for before, after in published.edits.items():
+        assert before in text
+        text = text.replace(before, after)
+    text += published.more
+    (place / "first.stack.yaml").write_text(text.replace("HOME", str(home / "apache-artemis-2.37.0")))
+    (place / "first.yaml").write_text(published.study())
+
+
+@pytest.mark.parametrize("published", [JETTY, SPRING, BROKER], ids=["jetty", "spring", "broker"])
+def test_from_nothing_to_a_planted_mistake(published: Published, tmp_path: Path) -> None:
+    begun(published, tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = leadline("stack", "check", "first.stack.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "a study can run on it"), done.stdout + done.stderr
+    assert done.stdout.count("not read") <= 1, done.stdout
+    done = leadline("run", "first.yaml", "--json", cwd=tmp_path)
+    assert done.returncode in (0, 4), done.stderr  # what differs may be lost beside a busy neighbour
+    document = json.loads(done.stdout)
+    figures: dict[int, list[float]] = {}
+    for trial in document["trials"]:
+        assert trial["state"] == "done", trial
+        level = trial["planned"]["levels"][published.factor]
+        figures.setdefault(level, []).append(trial["responses"][published.response])
+    assert published.holds(*(figures[level] for level in published.levels)), figures
+    (effect,) = [effect for each in document["analysis"]["responses"] for effect in each["effects"]]
+    assert effect["verdict"] in ("worse", "undetermined"), (effect, figures)
+    print(effect["verdict"], figures)
+    assert done.stderr.count("no series of its pools") == 1
+    assert {path: path.read_bytes() for path in files} == files
+    nothing_is_left(tmp_path)
+
+
+def test_a_broker_is_ended_and_put_back_after_kill_9_of_leadline(tmp_path: Path) -> None:
+    begun(BROKER, tmp_path)
+    argv = [sys.executable, "-m", "leadline.cli", "run", "first.yaml"]
+    run = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        sent = tmp_path / "lab/trials/1/attempt-1/driver/raw/lines.jsonl"
+        until(lambda: sent.is_file() and sent.stat().st_size > 0, 240, "messages are sent")
+    finally:
+        run.kill()
+        run.wait()
+    restored = leadline("restore", cwd=tmp_path)
+    assert restored.returncode == 0, restored.stderr
+    nothing_is_left(tmp_path)
+
+
+def nothing_is_left(place: Path) -> None:
+    """Neither a process of a server in ``place`` nor a change of the host."""
+    done = leadline("restore", cwd=place)
+    assert (done.returncode, "nothing to put back" in done.stdout) == (0, True), done.stdout + done.stderr
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            assert str(place).encode() not in (process / "cmdline").read_bytes(), process
