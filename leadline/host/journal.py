@@ -143,7 +143,7 @@ class UndoJournal:
         return entry
 
     def record_file(self, path: Path, value: str, note: str = "") -> Entry:
-        """Keep the present value of a kernel setting, and of the one a write to it clears.
+        """Keep the present value of a kernel setting, and of those that a write to it changes.
 
         A file that is in the journal already keeps its first original. Raises OSError when it cannot be read,
         ValueError for a path outside /proc/sys and /sys, TrialFailure(infrastructure).
@@ -157,10 +157,7 @@ class UndoJournal:
                     if normalise(value) not in entry.values:  # else it is on disk already: no need to wait for it again
                         self.update(entry, value=normalise(value))
                     return entry
-            other = undo.partner(path)
-            touched = [path, other] if other else [path]
-            originals = {str(file): normalise(file.read_text()) for file in touched}
-            return self.record("file", str(path), originals, note, values=[normalise(value)])
+            return self.record("file", str(path), undo.originals(path), note, values=[normalise(value)])
 
     def record_process(self, name: str, argv: Sequence[str], token: str, cwd: Path | None = None) -> Entry:
         """Announce a process before it starts; ``update(entry, pid=..., start=...)`` once they are known."""

@@ -272,8 +272,8 @@ class LocalHost:
             raise UsageError(f"{name}: {error}") from None
 
     def apply(self, levels: Mapping[str, Level]) -> None:
-        """``set_knob`` for each."""
-        for name, level in levels.items():
+        """``set_knob`` for each; the scheduler of a block device first, as it sets others anew."""
+        for name, level in sorted(levels.items(), key=lambda item: not item[0].endswith(".scheduler")):
             self.set_knob(name, level)
 
     def set_knob(self, name: str, level: Level) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ PAIRS = (
     ("dirty_background_ratio", "dirty_background_bytes"),
     ("overcommit_ratio", "overcommit_kbytes"),
 )
+
+# What a new scheduler of a block device sets anew (block/elevator.c).
+FOLLOW = {"scheduler": ("nr_requests", "wbt_lat_usec")}
 
 SWAP = 3600.0  # seconds until what is swapped out is in memory again, or a swap is on
 
@@ -55,17 +59,14 @@ def normalise(text: str) -> str:
     return chosen[1] if chosen else " ".join(text.split())
 
 
-def partner(path: Path) -> Path | None:
-    """The file that a write to ``path`` sets to zero."""
-    for ratio, amount in PAIRS:
-        if path.name == ratio:
-            other = path.with_name(amount)
-        elif path.name == amount:
-            other = path.with_name(ratio)
-        else:
-            continue
-        return other if other.exists() else None
-    return None
+def originals(path: Path) -> dict[str, str]:
+    """The values of a kernel setting and of those that a write to it changes, by their files. Raises OSError."""
+    pairs = [name for pair in PAIRS if path.name in pair for name in pair if name != path.name]
+    values = {str(path): _read(path)}
+    for file in map(path.with_name, (*pairs, *FOLLOW.get(path.name, ()))):
+        with suppress(OSError):  # not there, or without a value now
+            values[str(file)] = _read(file)
+    return values
 
 
 def allowed(path: Path, root: Path) -> bool:
@@ -88,12 +89,14 @@ def write_setting(path: Path, value: str) -> None:
 
 
 def _write_back(originals: Mapping[Path, str]) -> None:
-    if len(originals) == 1:
-        ((path, value),) = originals.items()
-        write_setting(path, value)
-        return
     names = {path.name: path for path in originals}
-    ratio, amount = next((names[a], names[b]) for a, b in PAIRS if a in names)
+    pair = [(names[a], names[b]) for a, b in PAIRS if a in names and b in names]
+    if not pair:
+        for path, value in originals.items():  # what follows may be as it was already
+            if _read(path) != value:
+                write_setting(path, value)
+        return
+    ((ratio, amount),) = pair
     if originals[amount] != "0":
         write_setting(amount, originals[amount])
         return
@@ -117,7 +120,12 @@ def undo_file(entries: Sequence[Entry], root: Path) -> str:
     now = {path: _read(path) for path in originals}
     if now == originals:
         return f"{target}: already at its original {originals[target]!r}"
-    foreign = {path: value for path, value in now.items() if value not in _expected(path, entries)}
+    followers = FOLLOW.get(target.name, ())
+    foreign = {
+        path: value
+        for path, value in now.items()
+        if path.name not in followers and value not in _expected(path, entries)
+    }
     try:
         _write_back(originals)
     except PermissionError:

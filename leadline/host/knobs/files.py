@@ -28,8 +28,12 @@ class FileKnobs:
     def of(cls, family: str, root: Path) -> FileKnobs:
         """A family of the catalogue with the bounds that this host gives it."""
         machine, directory = machine_of(root), catalogue.directory(family)
-        knobs = (_of_this_kernel(knob, root).on(machine) for knob in catalogue.load(family).values())
-        return cls(root, ((knob, f"{directory}/{knob.name.replace('.', os.sep)}") for knob in knobs))
+        knobs = [_of_this_kernel(knob, root).on(machine) for knob in catalogue.load(family).values()]
+        paths = [f"{directory}/{knob.name.replace('.', os.sep)}" for knob in knobs]
+        if family == "block":
+            device = _device(root)
+            paths = [path.replace("block/", f"block/{device}/") for path in paths]
+        return cls(root, zip(knobs, paths, strict=True))
 
     def _here(self, knob: Knob) -> Knob:
         """A vector with as many elements as this kernel has, and zeros where it has them."""
@@ -117,6 +121,15 @@ def machine_of(root: Path) -> Machine:
     huge = memory_kib(root, "Hugepagesize") * 1024
     memory = memory_kib(root) * 1024
     return Machine(memory=memory or _LEAST_MEMORY, cpus=os.cpu_count() or 1, huge_page=huge or 2 << 20)
+
+
+def _device(root: Path) -> str:
+    """Name of the whole block device that holds the current directory; ``none`` where that lies on no device."""
+    number = Path.cwd().stat().st_dev
+    place = (root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    if (place / "partition").exists():
+        place = place.parent
+    return place.name if place.exists() else "none"
 
 
 def _of_this_kernel(knob: Knob, root: Path) -> Knob:

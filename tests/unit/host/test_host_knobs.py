@@ -1,5 +1,6 @@
 """Host parameters: the catalogue, and setting them under a directory that stands for /."""
 
+import os
 import re
 from pathlib import Path
 
@@ -296,3 +297,30 @@ def test_declared_settings_in_a_study_and_their_names_in_its_plan() -> None:
     ):
         with pytest.raises(UsageError, match=re.escape(problem)):
             testbed.plan(parse_study(text.replace(old, new), "s.yaml"))
+
+
+def test_the_queue_of_the_device_below_the_current_directory_is_set_and_put_back_with_what_follows(
+    tmp_path: Path, root: Path
+) -> None:
+    number = Path.cwd().stat().st_dev
+    disk = root / "sys/devices/virtio1/block/vdx"
+    put(root, "sys/devices/virtio1/block/vdx/vdx1/partition", "1")
+    (root / "sys/dev/block").mkdir(parents=True)
+    (root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}").symlink_to(disk / "vdx1")
+    queue = {"scheduler": "[none] mq-deadline", "nr_requests": "64", "read_ahead_kb": "128", "wbt_lat_usec": "2000"}
+    for name, text in queue.items():
+        put(root, f"sys/block/vdx/queue/{name}", text)
+    host = LocalHost(state=tmp_path / "state", root=root)
+    assert host.read_back("block.queue.scheduler") == "none"
+    assert "does not exist" in host.writable("block.queue.rq_affinity")
+    host.apply({"block.queue.nr_requests": 128, "block.queue.scheduler": "mq-deadline"})
+    places = root / "sys/block/vdx/queue"
+    assert (places / "scheduler").read_text() == "mq-deadline"
+    assert host.read_back("block.queue.nr_requests") == 128
+    put(root, "sys/block/vdx/queue/wbt_lat_usec", "75000")  # as the kernel does with a new scheduler
+    host.restore()
+    assert [(places / name).read_text().strip() for name in ("scheduler", "nr_requests", "wbt_lat_usec")] == [
+        "none",
+        "64",
+        "2000",
+    ]
