@@ -8,25 +8,32 @@ import json
 import re
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import leadline
+from leadline import catalogue
 from leadline.host import here
 from leadline.host.base import Completed
 from leadline.host.java import find_java
 from leadline.host.jvm import java_environment
 from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.knob import Kind, Knob, Level
 from leadline.model.received import from_json
 from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
+from leadline.stack.deployment import Feature, Ready
 from leadline.stack.maven import build
 from leadline.stack.probe import connection_to
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 LOAD_TIMEOUT = 900.0
+READY = Ready("/health", json={"status": "up"})
+_MODE = "app.mode"
+_SHARED_CODE = ("leadline/common/Batch", "leadline/common/Dialect", "leadline/common/Passwords")
 # Audits that hold the data against what leadline-load counted begin with these.
 _COUNTED = (
     "rows-are-counts-",
@@ -45,11 +52,16 @@ class JavaApplication(ABC):
     """Found in the checkout (``workloads/*/target``) or in the installed package (``leadline/_java``).
 
     ``package`` is the folder of the Python package; the checkout is the folder around it when it holds the sources.
-    ``data_code``: what decides the loaded data, inside the tools' jar.
+    ``code``: what decides the loaded data beside what both have, inside the tools' jar. ``mode_features``: what a
+    server must be able to do in each mode; ``answers``: knob -> key of the application's health answer; ``queue``: the
+    knob by which work goes through a queue.
     """
 
     name: ClassVar[str]
-    data_code: ClassVar[tuple[str, ...]]
+    code: ClassVar[tuple[str, ...]] = ()
+    mode_features: ClassVar[Mapping[str, frozenset[Feature]]]
+    answers: ClassVar[Mapping[str, str]]
+    queue: ClassVar[Knob]
 
     def __init__(self, package: Path = _PACKAGE, java_home: Path | None = None) -> None:
         self._package = package
@@ -69,6 +81,49 @@ class JavaApplication(ABC):
             if line.startswith("Implementation-Version:"):
                 return line.partition(":")[2].strip()
         raise LeadlineError(f"{archive} does not say its version; build it again")
+
+    def modes(self) -> Sequence[str]:
+        return tuple(self.mode_features)
+
+    def knobs(self) -> Sequence[Knob]:
+        return tuple(catalogue.load(self.name).values())
+
+    def mode_on(self, server: str, servers: Mapping[str, Set[Feature]]) -> Knob:
+        """The knob of the mode with those refused that the server does not run. ``servers``: what each can do."""
+        refused = {
+            mode: f"{server} has no such mode, {able(needs, servers)} can run it"
+            for mode, needs in self.mode_features.items()
+            if not needs <= servers[server]
+        }
+        return replace(catalogue.knob_of(self.name, _MODE), refused=refused)
+
+    def queued(self, settings: Settings) -> bool:
+        """Whether work goes through a queue."""
+        return settings.get(self.queue.name, self.queue.default) == "queue"
+
+    def features(self, mode: str, settings: Settings) -> frozenset[Feature]:
+        """What a server must be able to do at these levels."""
+        features = self.mode_features[str(settings.get(_MODE, mode))]
+        return features | {Feature.REMOTE} if settings.get("app.calls") == "remote" else features
+
+    def properties(self, mode: str, settings: Settings) -> dict[str, str]:
+        """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
+        levels = {_MODE: mode, **settings}
+        return {f"{self.name}.{key}": str(levels[name]) for name, key in self.answers.items() if name in levels}
+
+    def level(self, name: str, health: Mapping[str, Any]) -> Level:
+        """A knob's level from what the running application says of itself. Raises LookupError."""
+        if name not in self.answers:
+            raise LookupError(f"{self.name} has no knob {name}; it has {', '.join(catalogue.load(self.name))}")
+        try:
+            answer = health[self.answers[name]]
+        except KeyError:
+            raise LookupError(f"{self.name} does not tell the level of {name}") from None
+        kind = catalogue.knob_of(self.name, name).kind
+        return int(answer) if kind is Kind.INTEGER else float(answer) if kind is Kind.DURATION else str(answer)
+
+    def read_back(self, url: str, knob: str) -> Level:
+        return self.level(knob, ask(self.name, url, READY.path))
 
     def companions(self, settings: Settings) -> Sequence[Companion]:
         del settings
@@ -118,9 +173,11 @@ class JavaApplication(ABC):
     def data_key(self, load_units: int, seed: int) -> str:
         """``NAME-u<units>-s<seed>-<hash of schema and generator>``. Raises LeadlineError when it is not built."""
         digest = hashlib.sha256()
+        folder = f"leadline/{self.name}"
+        code = (f"{folder}/data/", f"{folder}/sql/schema.sql", f"{folder}/sql/indexes.sql", *self.code, *_SHARED_CODE)
         with zipfile.ZipFile(self.built(self.tools())) as jar:
             for name in sorted(jar.namelist()):
-                if name.startswith(self.data_code) and not name.endswith("/"):
+                if name.startswith(code) and not name.endswith("/"):
                     digest.update(name.encode() + b"\0" + hashlib.sha256(jar.read(name)).digest())
         return f"{self.name}-u{load_units}-s{seed}-{digest.hexdigest()[:12]}"
 
@@ -196,6 +253,11 @@ class JavaApplication(ABC):
             out.write(f"{self.name}-tools {subcommand} {' '.join(arguments)}\n{done.stdout}{done.stderr}")
             out.write(f"exit code {done.returncode}\n")
         return done
+
+
+def able(needs: Set[Feature], servers: Mapping[str, Set[Feature]]) -> str:
+    """The servers that can do it, for a message."""
+    return " and ".join(name for name, can in servers.items() if needs <= can)
 
 
 def _source_files(workloads: Path, modules: Sequence[str]) -> list[Path]:

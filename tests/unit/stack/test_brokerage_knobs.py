@@ -15,7 +15,6 @@ from leadline.cli.commands.dry_run import print_plan
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
-from leadline.stack.applications import brokerage
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.applications.java import ask
 from leadline.stack.registry import stack_catalogue
@@ -60,7 +59,7 @@ def test_a_mode_without_beans_refuses_remote_calls() -> None:
 
 def test_the_mode_is_a_knob_of_servers_that_run_it() -> None:
     assert Brokerage().deployment("direct", {"app.mode": "orm"}).properties == {"brokerage.mode": "orm"}
-    assert brokerage.level("app.mode", {"mode": "session"}) == "session"
+    assert Brokerage().level("app.mode", {"mode": "session"}) == "session"
     text = STUDY.format(server="tomcat", mode="direct", factor="app.mode: [direct, orm]")
     with pytest.raises(UsageError, match=r"s\.yaml:6: .*orm cannot be had here: tomcat has no such mode, .*liberty"):
         plan_study(parse_study(text, "s.yaml"), LocalHost(), stack_catalogue(StackChoice(server="tomcat")))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from leadline import catalogue
@@ -17,7 +17,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
 from leadline.stack import started
-from leadline.stack.applications.java import JavaApplication, ask
+from leadline.stack.applications.java import READY, JavaApplication, able, ask
 from leadline.stack.base import AskedFor, Companion, CompanionContext, Counts, Settings
 from leadline.stack.deployment import (
     ConnectionFactory,
@@ -25,18 +25,15 @@ from leadline.stack.deployment import (
     Deployment,
     Feature,
     Queue,
-    Ready,
     Receiver,
     RemoteBean,
 )
 from leadline.stack.started import LOOPBACK, Started
 
 _KNOBS = catalogue.load("dealership")
-KNOBS = tuple(_KNOBS.values())
 AGENTS = _KNOBS["app.agents"]
 CALLS = _KNOBS["app.calls"]
 DELIVERIES = _KNOBS["app.deliveries"]
-MODE = _KNOBS["app.mode"]
 DELAY = _KNOBS["app.supplier_delay"]
 
 MODES: Mapping[str, frozenset[Feature]] = {
@@ -44,83 +41,13 @@ MODES: Mapping[str, frozenset[Feature]] = {
     "session": frozenset({Feature.SERVLETS, Feature.BEANS}),
 }
 _OUTSIDE = frozenset({Feature.BEANS, Feature.REMOTE_CLIENTS})
-_ANSWER = {
-    CALLS.name: "calls",
-    DELIVERIES.name: "deliveries",
-    MODE.name: "mode",
-}  # knob -> key of the application's health answer
-
-
-def on(mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> list[Knob]:
-    """The knobs with the levels refused that cannot be had in a mode on a server. ``servers``: what each can do."""
-
-    def able(needs: Set[Feature]) -> str:
-        return " and ".join(name for name, can in servers.items() if needs <= can)
-
-    calls, deliveries, can = CALLS, DELIVERIES, servers[server]
-    if Feature.BEANS not in MODES[mode]:
-        reason = f"mode {mode} calls no session bean; take mode session, on {able(MODES['session'])}"
-        calls = replace(CALLS, refused={"remote": reason})
-    elif Feature.REMOTE not in can:
-        calls = replace(CALLS, refused={"remote": f"{server} has no remote calls; {able({Feature.REMOTE})} have them"})
-    if Feature.MESSAGING not in can:
-        reason = f"deliveries go through a queue on {able({Feature.MESSAGING})}, not on {server}"
-        deliveries = replace(DELIVERIES, refused={"queue": reason})
-    other_modes = {
-        other: f"{server} has no such mode, {able(needs)} can run it"
-        for other, needs in MODES.items()
-        if not needs <= can
-    }
-    agents = AGENTS
-    if not can >= _OUTSIDE:
-        reason = f"{server} takes no remote calls of other programs; {able(_OUTSIDE)} can"
-        agents = replace(AGENTS, refused={"remote": reason})
-    return [agents, calls, deliveries, replace(MODE, refused=other_modes), DELAY]
-
-
-def queued(settings: Settings) -> bool:
-    """Whether deliveries go through a queue."""
-    return settings.get(DELIVERIES.name, DELIVERIES.default) == "queue"
+_READY_POLL = 0.05
+_STOP = 10.0  # seconds until it is killed
 
 
 def called(settings: Settings) -> bool:
     """Whether the plant's agents call the server remotely."""
     return settings.get(AGENTS.name, AGENTS.default) == "remote"
-
-
-def features(mode: str, settings: Settings) -> frozenset[Feature]:
-    """What a server must be able to do at these levels."""
-    features = MODES[str(settings.get(MODE.name, mode))]
-    if settings.get(CALLS.name) == "remote":
-        features |= {Feature.REMOTE}
-    if called(settings):
-        features |= _OUTSIDE
-    if queued(settings):  # its receivers are beans, whatever the mode of the pages
-        features |= {Feature.BEANS, Feature.MESSAGING}
-    return features
-
-
-def properties(mode: str, settings: Settings) -> dict[str, str]:
-    """System properties of the server for these levels; a knob without one keeps its default."""
-    properties_ = {"dealership.mode": str(settings.get(MODE.name, mode))}
-    for name in (CALLS.name, DELIVERIES.name):
-        if name in settings:
-            properties_[f"dealership.{_ANSWER[name]}"] = str(settings[name])
-    return properties_
-
-
-def level(name: str, health: Mapping[str, Any]) -> Level:
-    """A knob's level from what the running application says of itself. Raises LookupError."""
-    if name not in _ANSWER:
-        raise LookupError(f"dealership has no knob {name}; it has {', '.join(knob.name for knob in KNOBS)}")
-    try:
-        return str(health[_ANSWER[name]])
-    except KeyError:
-        raise LookupError(f"dealership does not tell the level of {name}") from None
-
-
-_READY_POLL = 0.05
-_STOP = 10.0  # seconds until it is killed
 
 
 class Beside(Started[CompanionContext]):
@@ -301,48 +228,57 @@ class Caller(Beside):
 
 
 _PROGRAMS = {"quarkus": "quarkus", "spring-boot": "spring"}  # framework -> the last word of its module
-_READY = Ready("/health", json={"status": "up"})
 _DRAIN_TIMEOUT = 120.0
 _POLL = 0.2
 
 
 class Dealership(JavaApplication):
     name = "dealership"
-    data_code = (
-        "leadline/dealership/data/",
-        "leadline/dealership/sql/schema.sql",
-        "leadline/dealership/sql/indexes.sql",
-        "leadline/common/Batch",
-        "leadline/common/Dialect",
-        "leadline/common/Passwords",
-    )
+    mode_features = MODES
+    answers: ClassVar[Mapping[str, str]] = {CALLS.name: "calls", DELIVERIES.name: "deliveries", "app.mode": "mode"}
+    queue = DELIVERIES
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.supplier = Supplier(lambda: self.built(self.tools()), self._java_home)
         self.caller = Caller(lambda: self.built(self.tools()), self._java_home)
 
-    def modes(self) -> Sequence[str]:
-        return tuple(MODES)
-
     def scenarios(self) -> Sequence[str]:
         return ("dealership",)
 
-    def knobs(self) -> Sequence[Knob]:
-        return KNOBS
-
     def knobs_on(self, mode: str, server: str, servers: Mapping[str, Set[Feature]]) -> Sequence[Knob]:
-        return on(mode, server, servers)
+        agents, calls, deliveries, can = AGENTS, CALLS, DELIVERIES, servers[server]
+        if Feature.BEANS not in MODES[mode]:
+            reason = f"mode {mode} calls no session bean; take mode session, on {able(MODES['session'], servers)}"
+            calls = replace(CALLS, refused={"remote": reason})
+        elif Feature.REMOTE not in can:
+            reason = f"{server} has no remote calls; {able({Feature.REMOTE}, servers)} have them"
+            calls = replace(CALLS, refused={"remote": reason})
+        if Feature.MESSAGING not in can:
+            reason = f"deliveries go through a queue on {able({Feature.MESSAGING}, servers)}, not on {server}"
+            deliveries = replace(DELIVERIES, refused={"queue": reason})
+        if not can >= _OUTSIDE:
+            reason = f"{server} takes no remote calls of other programs; {able(_OUTSIDE, servers)} can"
+            agents = replace(AGENTS, refused={"remote": reason})
+        return [agents, calls, deliveries, self.mode_on(server, servers), DELAY]
+
+    def features(self, mode: str, settings: Settings) -> frozenset[Feature]:
+        features = super().features(mode, settings)
+        if called(settings):
+            features |= _OUTSIDE
+        if self.queued(settings):  # its receivers are beans, whatever the mode of the pages
+            features |= {Feature.BEANS, Feature.MESSAGING}
+        return features
 
     def deployment(self, mode: str, settings: Settings) -> Deployment:
         return Deployment(
             name=self.name,
-            archive=self.archives()[queued(settings)],
+            archive=self.archives()[self.queued(settings)],
             context_root="/dealership",
             data_source=DataSource("jdbc/dealership"),
-            ready=_READY,
-            features=features(mode, settings),
-            properties=properties(mode, settings),
+            ready=READY,
+            features=self.features(mode, settings),
+            properties=self.properties(mode, settings),
             connection_factory=ConnectionFactory("jms/dealershipConnections"),
             queues=(
                 Queue(
@@ -364,7 +300,7 @@ class Dealership(JavaApplication):
             return self.supplier.delay()
         if knob == AGENTS.name:
             return self.caller.agents()
-        return level(knob, ask(self.name, url, _READY.path))
+        return super().read_back(url, knob)
 
     def change(self, url: str, levels: Settings) -> None:  # noqa: ARG002
         raise LookupError(f"dealership has no live knobs, such as {', '.join(levels)}")
