@@ -25,7 +25,7 @@ from leadline.checks.files.study import (
     find_tuning,
     parse_study,
 )
-from leadline.cli.commands import scenario as scenario_command
+from leadline.cli.commands import record as scenario_command
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.experiments.results import analysis_of
 from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue

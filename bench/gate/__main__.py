@@ -20,7 +20,7 @@ import leadline
 from leadline.model.conditions import Condition, State, parse
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.watched import judged
+from leadline.planning.boundary import judged
 
 CPU, STEADY = "cpu_per_transaction", "steady_cpu_per_transaction"
 CONDITIONS = {name: parse([f"{name}>3%", "p90>10%"], [name, "p90"]) for name in (CPU, STEADY)}

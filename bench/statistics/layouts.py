@@ -33,9 +33,8 @@ from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.result import Effect, Observation, Verdict
 from leadline.model.workload import Workload
-from leadline.planning.boundary import boundary_of
+from leadline.planning.boundary import boundary_of, interim_of
 from leadline.planning.looks import look, schedule
-from leadline.planning.watched import interim_of
 
 GAIN = 0.06  # of level 1 of the first factor
 LAYOUTS = ("plain", "rotation", "switchback", "looks: 3", "looks: watched", "switchback: watched")

@@ -31,8 +31,8 @@ from leadline.model.plan import Factor, Plan, Role, Treatment  # noqa: E402
 from leadline.model.result import Observation  # noqa: E402
 from leadline.model.workload import Workload  # noqa: E402
 from leadline.places.simulated import Model, Truth, simulate_observations  # noqa: E402
+from leadline.planning.gating import blocks_at, rate_of  # noqa: E402
 from leadline.planning.looks import CHANCE, Look, State, conditional_power, look, schedule  # noqa: E402
-from leadline.planning.spending import blocks_at, rate_of  # noqa: E402
 
 CV = 0.043
 FOUND = (State.BETTER, State.WORSE)

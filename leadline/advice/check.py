@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from leadline.advice.facts import MINUS
 from leadline.advice.findings import Finding, written
-from leadline.advice.look import MINUS
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
 from leadline.model.guest import FORKS

@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leadline.advice.facts import TrialFacts
-from leadline.advice.look import Look, Rule, Sign
+from leadline.advice.facts import Look, Rule, Sign, TrialFacts
 from leadline.advice.rules import machine, services
 from leadline.model.knob import Knob, Level
 from leadline.model.units import format_size

@@ -56,7 +56,7 @@ class GateRun:
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        from leadline.report.gate import document
+        from leadline.report.ci import document
 
         if self.counted is not None:
             return {**document(self.gate), "answer": self.counted.answer(), "counts": self.counted.document()}
@@ -65,8 +65,7 @@ class GateRun:
 
     def markdown(self) -> str:
         """For a pull request."""
-        from leadline.report.ci import markdown
-        from leadline.report.gate import gate_markdown
+        from leadline.report.ci import gate_markdown, markdown
 
         if self.counted is not None:
             return gate_markdown(self.gate, "\n".join(["```text", *self.counted.lines(), "```"]))
@@ -74,7 +73,7 @@ class GateRun:
 
     def junit(self, undecided_fails: bool) -> str:
         """For a build's list of tests."""
-        from leadline.report.gate import gate_junit
+        from leadline.report.ci import gate_junit
 
         return gate_junit(self.gate, undecided_fails)
 

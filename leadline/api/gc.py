@@ -1,16 +1,14 @@
-"""GC logs: what they say, read by leadline or by GCViewer."""
+"""GC logs: what they say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import GcSummary
-from leadline.observe.gclog.files import ForLibrary, LogFiles, logs_of, parse_files
+from leadline.observe.gclog.files import logs_of
 from leadline.observe.gclog.follow import Follower, News, news
 from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
 
@@ -21,7 +19,6 @@ __all__ = [
     "LogFigures",
     "Logs",
     "News",
-    "Reader",
     "events_of",
     "following",
     "logs_of",
@@ -29,39 +26,7 @@ __all__ = [
     "news",
     "pages",
     "read",
-    "reading",
 ]
-
-
-class Reader(StrEnum):
-    """Who reads the lines."""
-
-    OWN = "own"
-    GCVIEWER = "gcviewer"
-
-
-def reading(reader: Reader, tell: Callable[[str], None]) -> Callable[[LogFiles], GcLog]:
-    """What reads a log's files; GCViewer is fetched when it is wanted for the first time, which ``tell`` is told."""
-
-    def by_library(log: LogFiles) -> GcLog:
-        from leadline.host.java import find_java  # most logs need none of it
-        from leadline.observe.gclog import gcviewer
-        from leadline.stack.provision import GCVIEWER, fetch
-
-        return partial(gcviewer.parse_files, java=find_java(), jar=fetch(GCVIEWER, tell))(log)
-
-    def own_first(log: LogFiles) -> GcLog:
-        try:
-            files = parse_files(log)
-            why = f"{log.name} is a log of {files.library}" if files.library else ""
-        except ForLibrary as error:
-            why = str(error)
-        if not why:
-            return files
-        tell(f"{why}: read by GCViewer")
-        return by_library(log)
-
-    return by_library if reader is Reader.GCVIEWER else own_first
 
 
 @contextmanager
@@ -86,7 +51,7 @@ def following(source: Path) -> Iterator[Follower]:
 
 def markdown(logs: Logs) -> str:
     """Findings, figures and differences, for an issue or a wiki."""
-    from leadline.report.gc_markdown import gc_markdown
+    from leadline.report.gc_page import gc_markdown
 
     return gc_markdown(logs)
 

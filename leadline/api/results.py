@@ -199,7 +199,7 @@ class TuningResult:
 
     def table(self, _verbose: bool = False) -> list[str]:
         """The answer, steps, what is kept and the comparison at the end, in lines."""
-        from leadline.report.tuning.text import lines
+        from leadline.report.tuning.export import lines
 
         return lines(self.view)
 

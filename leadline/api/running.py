@@ -1,23 +1,33 @@
-"""Planning and running, on this host or on a simulated one."""
+"""Planning and running, on this host or a simulated one; sessions; runs as they go, and going on with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leadline.api.labs import Lab
 from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
+from leadline.experiments.session import BLOCKS, Proposal, Session
 from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
 from leadline.experiments.tuning.run import TuningRun
+from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Knob
+from leadline.model.record import StudyRecord
 from leadline.model.study import StackChoice
 from leadline.places import choice
 from leadline.places.testbed import RunOptions, Testbed
+from leadline.store.claims import LIVE, is_used, log_path
+from leadline.store.lab import Store
 from leadline.store.labfile import SIMULATED
 from leadline.store.tunings import TuningRecords
+from leadline.trial.livelog import read_live
 from leadline.trial.progress import Watcher
 
 if TYPE_CHECKING:
@@ -154,3 +164,99 @@ def checked(place: Testbed, subject: Study | Tuning) -> Callable[[bool], Run]:
         return Run(TuningResult(record, place.store), ended.complete, ended.stopped, ended.restored)
 
     return tuning
+
+
+__all__ = ["BLOCKS", "Proposal", "Session", "open_session"]
+
+
+def open_session(
+    study: Study,
+    lab: Path | str = "lab",
+    *,
+    name: str = "",
+    blocks: int = BLOCKS,
+    truth: Path | str | None = None,
+    disposable: bool = False,
+    watcher: Watcher | None = None,
+) -> Session:
+    """A session on what a study measures, to be used in ``with``; one of the same name in the lab is gone on with.
+
+    Raises UsageError. Raises LeadlineError on entry where the host is in use.
+    """
+    place = open_testbed(lab, truth=truth, disposable=disposable, watcher=watcher, subject=study)
+    return Session(study.file, place, name or study.name, blocks)
+
+
+_RESUMABLE = ("run", "quickstart")  # commands that go on with an unfinished study
+
+
+def stylesheet() -> str:
+    """That of the reports."""
+    from leadline.report.page import stylesheet as of_reports  # its libraries take seconds to load
+
+    return of_reports()
+
+
+def open_labs(directory: Path) -> dict[str, Lab]:
+    """The lab, ``real``, and its simulated studies, ``simulated``; those that are there, opened anew."""
+    labs = {}
+    for name, path in (("real", directory), (SIMULATED, directory / SIMULATED)):
+        try:
+            labs[name] = Lab(Store(path, create=False))
+        except UsageError:
+            continue
+    return labs
+
+
+def readable(lab: Lab, known: Mapping[int, StudyResult]) -> Iterator[StudyResult]:
+    """The studies of a lab, newest first, without those that this version cannot read; those ``known`` by their number
+    as they are.
+    """
+    for number in lab.store.ids():
+        try:
+            yield known[number] if number in known else StudyResult(lab.store.load(number), lab.store)
+        except LeadlineError:
+            continue
+
+
+def is_running(result: StudyResult) -> bool:
+    """Whether a leadline holds the study now."""
+    return is_used(result.store.directory, f"study-{result.record.id}")
+
+
+def go_on(result: StudyResult) -> subprocess.Popen[bytes]:
+    """Start the command that ran this study again, in its own session; its words go to ``LAB/.live/study-N.log``.
+    Raises UsageError where that would not go on with it.
+    """
+    record, lab = result.record, result.store.directory
+    if is_running(result):
+        raise UsageError(f"{result.run} is running")
+    if not any(trial.is_left for trial in record.trials):
+        raise UsageError(f"{result.run} is finished: no trial is left to run")
+    words, directory = _command(record, lab)
+    if result.store.unfinished(record.study) != record.id:
+        raise UsageError(f"a newer run of {record.study.study} would go on in its place")
+    with (lab / LIVE / f"study-{record.id}.log").open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "leadline", *words],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _command(record: StudyRecord, lab: Path) -> tuple[Sequence[str], str]:
+    """Words and directory of the run that stopped; only of a file that is the user's own."""
+    live = read_live(lab, record.id)
+    name = f"{record.study.study}@{record.id}"
+    if live is None or not live.command:
+        raise UsageError(f"how {name} was run is not known: go on with it from the command line")
+    if live.command[0] not in _RESUMABLE:
+        raise UsageError(f"{name} was part of `leadline {live.command[0]}`: run that again from the command line")
+    if log_path(lab, record.id).stat().st_uid != os.geteuid():
+        raise UsageError(f"{name} was run by another user: go on with it from their command line")
+    if not Path(live.directory).is_dir():
+        raise UsageError(f"{name} was run in {live.directory}, which is gone")
+    return [word for word in live.command if word != "--new"], live.directory

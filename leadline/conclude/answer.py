@@ -11,8 +11,7 @@ from leadline.analysis.claims import Key, claimed, key
 from leadline.analysis.contrasts import Change
 from leadline.analysis.returns import Returns
 from leadline.analysis.scale import response_kind
-from leadline.conclude.frames import told_frames, told_waits
-from leadline.conclude.hosts import on_hosts, scope_of_hosts
+from leadline.conclude.explanation import told_frames, told_waits
 from leadline.conclude.loads import of_loads
 from leadline.conclude.question import (
     Asked,
@@ -24,7 +23,7 @@ from leadline.conclude.question import (
     ranking,
     unknown,
 )
-from leadline.conclude.wording import MOST, listed, noun, signed, size
+from leadline.conclude.wording import MOST, listed, noun, on_hosts, scope_of_hosts, signed, size
 from leadline.model.errors import BLAMED
 from leadline.model.judgement import NO_ANSWER, Judgement
 from leadline.model.naming import Describe

@@ -12,8 +12,7 @@ from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.advance import sharing
-from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, noise_of_others
-from leadline.planning.sequence.parts import describe, modes_of
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, describe, modes_of, noise_of_others
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 from leadline.analysis.carry import HIDDEN
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.equivalence import inside
 from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import quantile_effects
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
-from leadline.analysis.scale import response_kind
+from leadline.analysis.scale import inside, response_kind
 from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
@@ -41,9 +40,8 @@ from leadline.model.result import (
 )
 from leadline.model.study import PROFILE_MS
 from leadline.model.workload import is_load
-from leadline.planning.boundary import boundary_of
+from leadline.planning.boundary import boundary_of, interim_of
 from leadline.planning.looks import due, schedule
-from leadline.planning.watched import interim_of
 
 # When a study stops, and what that does to its intervals: fixed, or interim analyses. The comparisons of a tuning are
 # studies of fixed size; what its steps keep is ``leadline.planning.sequence``.

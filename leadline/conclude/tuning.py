@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change, contrasts
-from leadline.analysis.equivalence import inside
+from leadline.analysis.scale import inside
 from leadline.conclude.answer import SIMULATED, changes
 from leadline.conclude.over_modes import Averages, over_modes, told_over_modes
 from leadline.conclude.wording import MOST, listed, noun
@@ -14,8 +14,7 @@ from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
 from leadline.planning.sequence.compare import TUNED, UNTUNED
-from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair
-from leadline.planning.sequence.parts import describe, modes_of
+from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, describe, modes_of
 
 Gains = Mapping[str, Mapping[str, Change]]  # response -> mode -> tuned against untuned
 Tried = Mapping[str, Mapping[tuple[str, str, int], Change]]  # response -> step, mode, candidate

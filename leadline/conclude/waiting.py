@@ -17,9 +17,8 @@ from types import MappingProxyType
 import numpy as np
 
 from leadline.analysis.frames import Recording, frame_effects
-from leadline.conclude import frames
-from leadline.conclude.explanation import Statements, grouped, layer_of
-from leadline.conclude.frames import MOST_TOLD, Unit, short
+from leadline.conclude.explanation import MOST_TOLD, Statements, Unit, grouped, layer_of, short
+from leadline.conclude.explanation import sentence as frames_sentence
 from leadline.design.profiling import Place
 from leadline.model.frames import (
     APPLICATION,
@@ -195,7 +194,7 @@ def explain_waits(
             if min(effects.recordings) > 1:
                 parts_alone = sum(path.change for path in effects.paths if len(path.path) == 1)
                 effects = replace(effects, methods=(), rest=effects.total.change - parts_alone)
-                sentence = frames.sentence(effects, unit_of(name, response)) + _calls(
+                sentence = frames_sentence(effects, unit_of(name, response)) + _calls(
                     of_response, effects, factor, comparison.level
                 )
                 levels.append(LevelWaits(factor.name, comparison.level, name, response, effects, sentence))

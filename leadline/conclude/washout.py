@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.analysis.washout import ALPHA, SlotSeries, WashOut, estimate
-from leadline.analysis.washout_levels import LevelledSlot, LevelWashOut, by_level
+from leadline.analysis.washout import ALPHA, LevelledSlot, LevelWashOut, SlotSeries, WashOut, by_level, estimate
 from leadline.layouts import assumed_wash_out
 from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.units import format_duration, rounded

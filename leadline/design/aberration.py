@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 
 MOMENTS = (3, 4, 5, 6, 7, 8)
 PATIENCE = 25  # moves without an improvement after which a start is given up

@@ -16,11 +16,20 @@ from typing import Protocol
 
 import numpy as np
 
-from leadline.design import squares
 from leadline.design.coding import Floats, level_indices, model_matrix
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 from leadline.design.kinds import DesignError
-from leadline.design.order import CANDIDATES, HASHES, Balance, blocked_order, with_sentinels
+from leadline.design.order import (
+    CANDIDATES,
+    HASHES,
+    Balance,
+    Square,
+    abba,
+    blocked_order,
+    latin,
+    williams,
+    with_sentinels,
+)
 from leadline.design.plots import dear_factors, dear_levels, plotted
 from leadline.design.seeds import derived, shuffled
 from leadline.model.design import Design
@@ -302,13 +311,13 @@ def _mixed_with_blocks(factors: Sequence[Factor], blocks: Sequence[Sequence[Trea
 
 
 class _Squares(Protocol):
-    def __call__(self, treatments: int, replicates: int, seed: int) -> squares.Square: ...
+    def __call__(self, treatments: int, replicates: int, seed: int) -> Square: ...
 
 
 _SQUARES: dict[str, tuple[_Squares, str]] = {
-    "latin": (squares.latin, "Latin squares: every treatment comes equally often at every place of a block."),
-    "williams": (squares.williams, "Williams squares: every treatment directly follows every other equally often."),
-    "abba": (squares.abba, "ABBA blocks: a straight drift inside a block cancels."),
+    "latin": (latin, "Latin squares: every treatment comes equally often at every place of a block."),
+    "williams": (williams, "Williams squares: every treatment directly follows every other equally often."),
+    "abba": (abba, "ABBA blocks: a straight drift inside a block cancels."),
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Treatment
 

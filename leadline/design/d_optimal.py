@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.design.coding import Floats, contrasts, model_matrix, model_terms, model_width
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 from leadline.design.kinds import DesignError, DesignKind
 from leadline.design.seeds import derived
 from leadline.model.design import Design

@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.design.aberration import even_part, resolution, signs, word_lengths
 from leadline.design.coding import two_level_treatments
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 from leadline.design.kinds import DesignError, DesignKind, refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from leadline.design.coding import two_level_treatments
-from leadline.design.galois import Ints, jacobsthal, prime_power
-from leadline.design.hadamard import LARGEST, hadamard
+from leadline.design.hadamard import LARGEST, Ints, hadamard, jacobsthal, prime_power
 from leadline.design.kinds import DesignError, DesignKind, refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment

@@ -13,7 +13,7 @@ import numpy as np
 from leadline.design.aberration import resolution, word_lengths
 from leadline.design.coding import Floats, Term, level_indices, model_matrix, model_terms, model_width
 from leadline.design.definitive_screening import ordered_levels
-from leadline.design.galois import Ints
+from leadline.design.hadamard import Ints
 from leadline.design.kinds import KINDS
 from leadline.design.plots import dear_changes, dear_factors, is_live
 from leadline.model.plan import Plan, Role

@@ -1,7 +1,7 @@
 """A session: a program changes one system step by step, and keeps only what was shown to be better.
 
 Each proposal is one study of paired blocks, what is in force against what is proposed, looked at after every block and
-ended as soon as it is decided. ``leadline.planning.spending`` says how strictly. What was kept is in force between
+ended as soon as it is decided. ``leadline.planning.gating`` says how strictly. What was kept is in force between
 studies under the host's undo journal and a watchdog, and part of both sides of the next ones. The lab remembers the
 session: one that is opened again goes on with the same error rate.
 """
@@ -31,8 +31,8 @@ from leadline.model.knob import Catalogue, Knob, Level, Owner
 from leadline.model.ownstack import BUILD, OwnFile
 from leadline.model.received import from_json
 from leadline.places.testbed import RunOptions, Testbed
+from leadline.planning.gating import RATE, blocks_at, rate_of
 from leadline.planning.looks import State, due, look, schedule
-from leadline.planning.spending import RATE, blocks_at, rate_of
 
 MOST_KNOBS, MOST_PROPOSALS = 20, 10_000
 BLOCKS = 20  # of one comparison alone

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from leadline.figures.extremes import NO_BASELINE, ExtremesTable, extremes
 from leadline.figures.failing import Failures, Throughput, failures, throughput
-from leadline.figures.fits import fit_systems
 from leadline.figures.grouping import Grouping, permute_groups
 from leadline.figures.ranking import Ranking, ranking
 from leadline.figures.sensitivity import Sensitivities, sensitivities
-from leadline.figures.table import ResultTable
+from leadline.figures.table import ResultTable, fit_systems
 
 
 @dataclass(frozen=True)

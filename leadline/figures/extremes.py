@@ -12,8 +12,7 @@ from leadline.analysis.maxt import max_t
 from leadline.analysis.selection import best_of_null, gain_of_luck
 from leadline.analysis.table import Floats
 from leadline.figures import words
-from leadline.figures.fits import SystemFit
-from leadline.figures.table import ResultTable
+from leadline.figures.table import ResultTable, SystemFit
 from leadline.model import distributions
 from leadline.model.result import Interval, Luck
 

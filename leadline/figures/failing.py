@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.figures import words
-from leadline.figures.fits import SystemFit
-from leadline.figures.table import ResultTable
+from leadline.figures.table import ResultTable, SystemFit
 from leadline.model import distributions
 from leadline.model.result import Interval
 

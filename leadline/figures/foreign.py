@@ -99,8 +99,6 @@ def numbered(text: str, delimiter: str = ",") -> list[tuple[int, list[str]]]:
 def rows_of_json(text: str, source: str, response: str | None = None) -> list[Row]:
     """The first list of objects with a system and results in a JSON text, wherever it stands. Raises UsageError."""
     document = document_of(text, source)
-    if is_jmh(document):
-        return rows_of_jmh(document, source)
     objects = _find(document, response)
     if objects is None:
         raise UsageError(f"{source}: no list of objects with the keys {HEAD}")
@@ -269,43 +267,6 @@ def _by_columns(rows: Sequence[Row], columns: Sequence[str]) -> _Read:
         for row in rows
     ]
     return tuple(parameters), at, notes
-
-
-def is_jmh(document: Any) -> bool:
-    """Whether it is what ``-rf json`` of JMH writes."""
-    return (
-        isinstance(document, list)
-        and bool(document)
-        and all(isinstance(entry, dict) and "benchmark" in entry and "primaryMetric" in entry for entry in document)
-    )
-
-
-def rows_of_jmh(document: Sequence[Mapping[str, Any]], source: str) -> list[Row]:
-    """One row for each fork, its figure the mean of its iterations: iterations of one JVM do not repeat each other.
-    Benchmarks and their parameters are factors. Raises UsageError where there are not two of one unit.
-    """
-    try:
-        units = ordered(f"{entry['benchmark']} in {entry['primaryMetric']['scoreUnit']}" for entry in document)
-        kinds = {(entry["primaryMetric"]["scoreUnit"], entry.get("mode", "")) for entry in document}
-        if len(kinds) > 1 or len(document) < 2:
-            raise UsageError(
-                f"{source}: nothing to compare: {', '.join(units)}; it takes two or more results of JMH in one unit: "
-                "benchmarks, or values of a parameter"
-            )
-        return [
-            Row(
-                f"{source}, result {number}, fork {fork}",
-                {OWN + "benchmark": str(entry["benchmark"]), "response": str(sum(times) / len(times))}
-                | {f"{OWN}{name}": str(value) for name, value in (entry.get("params") or {}).items()},
-                ResponseKind("score", entry["primaryMetric"]["scoreUnit"], entry.get("mode") == "thrpt", "JMH's score"),
-            )
-            for number, entry in enumerate(document, 1)
-            for fork, times in enumerate(entry["primaryMetric"]["rawData"], 1)
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
-        raise UsageError(
-            f"{source}: not what JMH writes by -rf json: `primaryMetric` with numbers in `rawData`"
-        ) from None
 
 
 def _ragged(table: ResultTable) -> list[str]:

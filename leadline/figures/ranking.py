@@ -28,8 +28,7 @@ from leadline.analysis.maxt import max_t
 from leadline.analysis.scale import Scale
 from leadline.analysis.table import Floats
 from leadline.figures import words
-from leadline.figures.fits import SystemFit
-from leadline.figures.table import ResultTable
+from leadline.figures.table import ResultTable, SystemFit
 from leadline.model import distributions
 from leadline.model.result import Interval
 

@@ -12,8 +12,7 @@ import scipy  # loads scipy.optimize at its first use
 from leadline.analysis.discovery import holm
 from leadline.analysis.table import Floats
 from leadline.figures import words
-from leadline.figures.fits import SystemFit
-from leadline.figures.table import Parameter, ResultTable, Setting
+from leadline.figures.table import Parameter, ResultTable, Setting, SystemFit
 from leadline.model.result import Interval
 
 # What a sum of standard deviations says about the truth when noise inflates it. A standard deviation of level means

@@ -125,3 +125,41 @@ def after_collections(log: GcLog) -> Column:
     jvm, at, after = (np.concatenate([part[name] for part in parts]) for name in ("jvm", "at", "after"))
     in_order = ((jvm[1:] > jvm[:-1]) | ((jvm[1:] == jvm[:-1]) & (at[1:] >= at[:-1]))).all()
     return after if in_order else after[np.lexsort((at, jvm))]
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Share of time in collection by the two formulas in use: of the whole cycle, and of the interval alone."""
+
+    of_cycle: float | None  # pause / (interval + pause)
+    of_interval: float | None  # pause / interval
+
+
+def overhead(interval_s: float, pause_s: float) -> Overhead:
+    """Of the mean interval between collections and the mean pause; None where the divisor is 0."""
+    whole = interval_s + pause_s
+    return Overhead(pause_s / whole if whole > 0 else None, pause_s / interval_s if interval_s > 0 else None)
+
+
+@dataclass(frozen=True)
+class HeapLine:
+    """Heap = ``live`` + ``allocation`` x interval: bytes, bytes/s; ``r_squared`` of the least squares fit."""
+
+    live: float
+    allocation: float
+    r_squared: float
+
+
+def heap_line(heaps: Sequence[float], intervals_s: Sequence[float]) -> HeapLine | None:
+    """A collection comes when what is allocated fills what the live set leaves.
+
+    None for fewer than three sizes, and where the line would be of a negative live set or rate.
+    """
+    x, y = np.asarray(intervals_s, float), np.asarray(heaps, float)
+    if len(set(heaps)) < 3 or len(set(intervals_s)) < 3:
+        return None
+    slope, live = np.polyfit(x, y, 1)
+    if slope <= 0 or live < 0:
+        return None
+    residual = float(((y - live - slope * x) ** 2).sum())
+    return HeapLine(float(live), float(slope), 1 - residual / float(((y - y.mean()) ** 2).sum()))

@@ -13,9 +13,8 @@ import numpy as np
 from leadline.gcanalysis.events import Column, Events, GcLog, Mask, Pause
 from leadline.gcanalysis.findings import Finding, View, findings
 from leadline.gcanalysis.leak import Leak, leak
-from leadline.gcanalysis.live import LivePoint, WorkingSet, after_collections, live_points, working_set
+from leadline.gcanalysis.live import LivePoint, WorkingSet, after_collections, live_points, overhead, working_set
 from leadline.gcanalysis.rates import allocation, left_out, promotion
-from leadline.gcanalysis.sizes import overhead
 
 # Minimum mutator utilisation: the smallest share of any window that is left to the application.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.composite import as_one_factor
 from leadline.design.kinds import KINDS
-from leadline.design.squares import williams_rows
+from leadline.design.order import williams_rows
 from leadline.layouts import between_blocks, layout_of, steady_seconds, switchback_plan, wash_out_of, work
 from leadline.model.design import Design, Switchback
 from leadline.model.errors import UsageError

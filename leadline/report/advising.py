@@ -10,7 +10,7 @@ from leadline.advice import Check, Finding, advise, checked
 from leadline.advice.check import CONFIRMED, checking_study, levels_set, status
 from leadline.advice.findings import Evidence, written
 from leadline.advice.why import why
-from leadline.conclude.frames import told_frames, told_waits
+from leadline.conclude.explanation import told_frames, told_waits
 from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError, nearest

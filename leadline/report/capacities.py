@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from leadline.capacity.network import Agents
 from leadline.capacity.scaling import Scaling, scaling_of
 from leadline.load.arrivals import stated_agents
 from leadline.load.knobs import load_knobs
-from leadline.model.naming import Describe, describing, plain_level
+from leadline.model.naming import Describe, describing
 from leadline.model.record import StudyRecord
 from leadline.model.result import Interval
 from leadline.model.units import rounded
@@ -28,9 +29,9 @@ def scaling_lines(found: Scaling) -> Iterator[str]:
     """What is printed, but for the answer."""
     trials = sum(size.trials for size in found.sizes)
     yield f"fitted from {trials} trials at {len(found.sizes)} sizes of {found.factor}"
-    yield f"one alone: {rounded(found.rate, 4)} transactions/s{_scaling_within(found.rate_interval)}"
-    yield f"contention: {found.contention:.2%}{_scaling_within(found.contention_interval, percent=True)}"
-    yield f"coherency: {found.coherency:.2%}{_scaling_within(found.coherency_interval, percent=True)}"
+    yield f"one alone: {rounded(found.rate, 4)} transactions/s{_within(found.rate_interval)}"
+    yield f"contention: {found.contention:.2%}{_within(found.contention_interval, '{:.2%}'.format)}"
+    yield f"coherency: {found.coherency:.2%}{_within(found.coherency_interval, '{:.2%}'.format)}"
     yield ""
     for size in found.sizes:
         yield (
@@ -48,7 +49,7 @@ def scaling_answer(found: Scaling) -> str:
     if found.peak is not None:
         far = ", beyond what was measured" if found.peak > largest.n else ""
         most = found.at(found.peak)
-        peak = f"{rounded(found.peak, 3)}{_scaling_within(found.peak_interval)}{far}"
+        peak = f"{rounded(found.peak, 3)}{_within(found.peak_interval)}{far}"
         sentence += f"; most is done at {peak}: {rounded(most, 4)} transactions/s"
     elif found.ceiling is not None:
         sentence += (
@@ -63,10 +64,10 @@ def scaling_document(found: Scaling) -> dict[str, Any]:
     """As JSON types (docs/reference/json.md)."""
     return {
         "factor": found.factor,
-        "rate": _scaling_bounds(found.rate, found.rate_interval),
-        "contention": _scaling_bounds(found.contention, found.contention_interval),
-        "coherency": _scaling_bounds(found.coherency, found.coherency_interval),
-        "peak": _scaling_bounds(found.peak, found.peak_interval) if found.peak is not None else None,
+        "rate": _bounded(found.rate, found.rate_interval),
+        "contention": _bounded(found.contention, found.contention_interval),
+        "coherency": _bounded(found.coherency, found.coherency_interval),
+        "peak": _bounded(found.peak, found.peak_interval) if found.peak is not None else None,
         "ceiling": found.ceiling,
         "sizes": [vars(size) for size in found.sizes],
         "lack_of_fit": found.lack_of_fit,
@@ -74,18 +75,6 @@ def scaling_document(found: Scaling) -> dict[str, Any]:
         "doubts": list(found.doubts),
         "answer": scaling_answer(found),
     }
-
-
-def _scaling_within(interval: Interval | None, percent: bool = False) -> str:
-    if interval is None:
-        return ""
-    low, high = (f"{bound:.2%}" if percent else rounded(bound, 4) for bound in (interval.low, interval.high))
-    return f" [{low}, {high}]"
-
-
-def _scaling_bounds(value: float, interval: Interval | None) -> dict[str, float | None]:
-    high = interval.high if interval is not None and math.isfinite(interval.high) else None
-    return {"value": value, "low": interval.low if interval is not None else None, "high": high}
 
 
 _ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
@@ -103,7 +92,7 @@ _HEAD = (
 )
 
 
-def capacity_lines(found: Capacity, describe: Describe = plain_level) -> Iterator[str]:
+def capacity_lines(found: Capacity, describe: Describe) -> Iterator[str]:
     """What is printed, but for the answer."""
     data, model = found.measured, found.model
     unit = _unit(found)
@@ -157,7 +146,7 @@ def answer(found: Capacity) -> str:
     return f"{knee}, and {most}: {_name(found.limit)} saturates first{but}."
 
 
-def capacity_document(found: Capacity, describe: Describe = plain_level) -> dict[str, Any]:
+def capacity_document(found: Capacity, describe: Describe) -> dict[str, Any]:
     """As JSON types (docs/reference/json.md)."""
     model = found.model
     return {
@@ -212,14 +201,6 @@ def capacity_document(found: Capacity, describe: Describe = plain_level) -> dict
     }
 
 
-def write(found: Capacity, path: Path, describe: Describe = plain_level) -> None:
-    """The predictions as CSV. Raises OSError."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        table = csv.writer(stream)
-        table.writerow(_HEAD)
-        table.writerows(_rows(found, describe))
-
-
 def _rows(found: Capacity, describe: Describe) -> Iterator[tuple[Any, ...]]:
     for prediction in found.predictions:
         yield (
@@ -239,8 +220,11 @@ def _predictions(found: Capacity, describe: Describe) -> Iterator[str]:
     for prediction in found.predictions:
         busy = ", ".join(f"{_name(name)} {used:.0%} busy" for name, used in prediction.solution.utilisation.items())
         star, rate = "*" if prediction.measured else " ", f"{rounded(prediction.solution.throughput, 4)} transactions/s"
-        mean = f"mean response {rounded(1000 * prediction.solution.response, 3)} ms{_within(prediction.response, 1000)}"
-        yield f" {star}{_cell(found, prediction, describe)}  {rate}{_within(prediction.throughput)}, {mean}; {busy}"
+        mean = _ms(prediction.solution.response, prediction.response)
+        yield (
+            f" {star}{_cell(found, prediction, describe)}  {rate}{_within(prediction.throughput)}, "
+            f"mean response {mean}; {busy}"
+        )
 
 
 def _cell(found: Capacity, one: Prediction | LeftOut, describe: Describe) -> str:
@@ -272,11 +256,19 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _ms(seconds: float, interval: Interval | None) -> str:
-    return f"{rounded(1000 * seconds, 3)} ms{_within(interval, 1000)}"
+    return f"{rounded(1000 * seconds, 3)} ms{_within(interval, _thousandfold)}"
 
 
-def _within(interval: Interval | None, factor: float = 1) -> str:
-    return "" if interval is None else f" [{rounded(factor * interval.low, 4)}, {rounded(factor * interval.high, 4)}]"
+def _rounded(value: float) -> str:
+    return rounded(value, 4)
+
+
+def _thousandfold(value: float) -> str:
+    return rounded(1000 * value, 4)
+
+
+def _within(interval: Interval | None, form: Callable[[float], str] = _rounded) -> str:
+    return "" if interval is None else f" [{form(interval.low)}, {form(interval.high)}]"
 
 
 def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, float | None]:
@@ -285,46 +277,66 @@ def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, f
 
 def _bounded(value: float, interval: Interval | None, factor: float = 1) -> dict[str, float | None]:
     low, high = _ends(interval, factor)
-    return {"value": value, "low": low, "high": high}
+    return {"value": value, "low": low, "high": high if high is not None and math.isfinite(high) else None}
 
 
 @dataclass(frozen=True)
-class CapacityResult:
-    """``record``: the study; ``capacity``: the model fitted from it, and what it says."""
+class Fitted(ABC):
+    """``record``: the study that a model was fitted from."""
 
     record: StudyRecord
-    capacity: Capacity
 
     @property
     def answer(self) -> str:
-        """The knee and what saturates first, in one sentence."""
-        return self._said + answer(self.capacity)
+        """What the model says, in one sentence."""
+        return ("SIMULATED: " if self.record.simulated else "") + str(self._document()["answer"])
 
+    @abstractmethod
     def lines(self) -> list[str]:
-        """Demands, predictions, errors and resources, for people."""
-        return list(capacity_lines(self.capacity, describing(self.record.study)))
+        """Parameters, predictions and doubts, for people."""
+
+    @abstractmethod
+    def _document(self) -> dict[str, Any]: ...
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        run = f"{self.record.study.study}@{self.record.id}"
-        document = capacity_document(self.capacity, describing(self.record.study))
-        return {"run": run, "simulated": self.record.simulated, **document, "answer": self.answer}
+        run = {"run": f"{self.record.study.study}@{self.record.id}", "simulated": self.record.simulated}
+        return {**run, **self._document(), "answer": self.answer}
+
+
+@dataclass(frozen=True)
+class CapacityResult(Fitted):
+    """``capacity``: the queueing model, and what it says."""
+
+    capacity: Capacity
+
+    def lines(self) -> list[str]:
+        return list(capacity_lines(self.capacity, describing(self.record.study)))
+
+    def _document(self) -> dict[str, Any]:
+        return capacity_document(self.capacity, describing(self.record.study))
 
     def write(self, path: Path) -> None:
         """The predictions as CSV. Raises OSError."""
-        write(self.capacity, path, describing(self.record.study))
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows([_HEAD, *_rows(self.capacity, describing(self.record.study))])
 
-    @property
-    def _said(self) -> str:
-        return "SIMULATED: " if self.record.simulated else ""
+
+@dataclass(frozen=True)
+class ScalingResult(Fitted):
+    """``scaling``: the scalability law."""
+
+    scaling: Scaling
+
+    def lines(self) -> list[str]:
+        return list(scaling_lines(self.scaling))
+
+    def _document(self) -> dict[str, Any]:
+        return scaling_document(self.scaling)
 
 
 def capacity_of(
-    record: StudyRecord,
-    at: Mapping[str, str] | None = None,
-    cpus: float | None = None,
-    loads: Sequence[float] = (),
-    pools: Sequence[int] = (),
+    record: StudyRecord, at: Mapping[str, str] | None, cpus: float | None, loads: Sequence[float], pools: Sequence[int]
 ) -> CapacityResult:
     """Fit a study's model, predict ``loads`` and ``pools``. Raises UsageError for a study that tells too little."""
     points = measured(record, at, cpus, describing(record.study), _agents(record))
@@ -349,29 +361,6 @@ def _agents(record: StudyRecord) -> dict[str, tuple[Agents, ...]]:
     return agents
 
 
-@dataclass(frozen=True)
-class ScalingResult:
-    """``record``: the study; ``scaling``: the scalability law fitted from it."""
-
-    record: StudyRecord
-    scaling: Scaling
-
-    @property
-    def answer(self) -> str:
-        """What more of the factor gains, and where that ends, in one sentence."""
-        return ("SIMULATED: " if self.record.simulated else "") + scaling_answer(self.scaling)
-
-    def lines(self) -> list[str]:
-        """Coefficients and sizes, for people."""
-        return list(scaling_lines(self.scaling))
-
-    def document(self) -> dict[str, Any]:
-        """As JSON types (docs/reference/json.md)."""
-        document = scaling_document(self.scaling)
-        run = f"{self.record.study.study}@{self.record.id}"
-        return {"run": run, "simulated": self.record.simulated, **document, "answer": self.answer}
-
-
-def scaling_result(record: StudyRecord, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
+def scaling_result(record: StudyRecord, factor: str, at: Mapping[str, str] | None) -> ScalingResult:
     """Fit the scalability law over the levels of ``factor``. Raises UsageError for a study that tells too little."""
     return ScalingResult(record, scaling_of(record, factor, at, describing(record.study)))

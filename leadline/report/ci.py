@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,12 +12,12 @@ from leadline.model.result import Interval
 from leadline.report import words
 from leadline.report.document import plain
 from leadline.report.summary import Comparison, Outcome, Summary
+from leadline.report.words import escaped, markdown_table
 
 FORMAT = "leadline-report/1"
 HTML = "html"
 SIMULATED = "SIMULATED: every figure comes from a simulated host; nothing was measured."
 _STATES = {"good": "good", "warn": "warning", "bad": "failed", "unknown": "unknown"}
-_MARKS = re.compile(r"([\\`*_{}\[\]#|~])")
 
 
 def text(found: Summary, format_: str) -> str:
@@ -136,16 +135,3 @@ def _change(one: Comparison, digits: int) -> tuple[str, str]:
     wide: Interval | None = one.simultaneous
     change = "–" if one.percent is None else f"{words.signed(one.percent, digits)} %"
     return change, words.change_interval(wide, digits)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
-    lines = [head, ["--:" if side == "r" else "---" for side in align]]
-    cells = [[escaped(cell) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *cells])
-
-
-def escaped(text: str) -> str:
-    """Text that is no markup, no HTML and no mention, in one line."""
-    line = " ".join(printable(text.replace("\n", " ")).split())
-    line = _MARKS.sub(r"\\\1", line)  # first: an entity's number sign is no heading
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")

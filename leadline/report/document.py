@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from leadline.conclude import explanation, waiting
-from leadline.conclude.frames import Unit
+from leadline.conclude.explanation import Unit
 from leadline.model.frames import LevelProfile, LevelWaits
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import AtLeast, StudyAnalysis

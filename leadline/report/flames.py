@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.conclude import waiting
-from leadline.conclude.explanation import unit_of
-from leadline.conclude.frames import Unit, below
+from leadline.conclude.explanation import Unit, below, unit_of
 from leadline.model.frames import FrameEffect, FrameEffects, LevelProfile, LevelWaits, StudyProfile, StudyWaits
 from leadline.model.record import StudyRecord
 from leadline.report import frames_text, words

@@ -11,7 +11,7 @@ from leadline.conclude.gate import Gate, change_of
 from leadline.model.conditions import State
 from leadline.model.errors import printable
 from leadline.model.units import signed
-from leadline.report.ci import escaped, markdown_table
+from leadline.report.words import escaped, markdown_table
 
 FORMAT = "leadline-gate/1"
 

@@ -1,8 +1,8 @@
-"""The page of GC logs: what happened first, then panels over time, distributions, and logs against each other."""
+"""GC logs as a page (what happened first, panels over time, distributions, logs against each other) and as Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -12,9 +12,10 @@ import polars as pl
 from leadline.gcanalysis.against import UNITS, Difference
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import Durations, GcSummary, durations
+from leadline.model.units import rounded
 from leadline.observe.gc import tabulate
 from leadline.observe.gclog.report import LogFigures, Logs
-from leadline.observe.gclog.text import change_text, difference_text, render, verdict_text
+from leadline.observe.gclog.text import cells, change_text, difference_text, figure_rows, render, verdict_text
 from leadline.report import series, words
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
@@ -22,6 +23,7 @@ from leadline.report.charts.panels import GC_PANELS, Source
 from leadline.report.charts.theme import Figure
 from leadline.report.histograms import Histogram, counted
 from leadline.report.page import render_page, write_page
+from leadline.report.words import escaped, markdown_table
 
 _POINTS = 400  # a line; of two JVMs side by side half as many
 _CURVES = 10  # logs in one chart
@@ -178,3 +180,42 @@ def _sentences(entry: Entry) -> dict[str, str]:
             f"{words.number(points.max_ms)} ms the longest, with the time to reach them."
         )
     return sentences
+
+
+def gc_markdown(logs: Logs) -> str:
+    """Of each log findings and figures, then how they differ."""
+    parts = [part for log in logs.logs for part in _log(log.name, log.whole)]
+    for name, differences in logs.differing.items():
+        parts.append(f"- **{escaped(name)}** differs from the others: {', '.join(map(difference_text, differences))}")
+    if logs.compared:
+        parts += ["## Change from A to B", _against(logs.compared)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _log(name: str, figures: GcSummary) -> Iterator[str]:
+    yield f"## {escaped(name)}"
+    told = [f"- warning: {escaped(text)}" for text in figures.warnings]
+    told += [
+        f"- **{finding.name}**: {escaped(finding.sentence)}. {escaped(finding.meaning)}" for finding in figures.findings
+    ]
+    if told:
+        yield "\n".join(told)
+    yield markdown_table(("figure", ""), list(figure_rows(figures)), "ll")
+    for title, groups in (("kind", figures.by_kind), ("cause", figures.by_cause)):
+        if groups:
+            rows = [[group, *cells(values)] for group, values in groups.items()]
+            yield markdown_table((title, "count", "sum ms", "p50", "p99", "max"), rows, "lrrrrr")
+
+
+def _against(differences: Sequence[Difference]) -> str:
+    rows = [
+        [
+            f"{one.figure}, {UNITS[one.figure]}",
+            rounded(one.a, 4),
+            rounded(one.b, 4),
+            change_text(one),
+            verdict_text(one),
+        ]
+        for one in differences
+    ]
+    return markdown_table(("figure", "A", "B", "change, 95 %", "verdict"), rows, "lrrll")

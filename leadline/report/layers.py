@@ -5,112 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
+from leadline.advice.facts import Pool
 from leadline.observe.window import services_among
 from leadline.report import collector, words
 from leadline.report.files import TrialFiles
+from leadline.report.observed import mean, pools, values_of
 
-FULL = 0.5  # share of samples with every connection in use, and waiting callers, from which a pool is called starved
 
-
-@dataclass(frozen=True)
-class PoolUse:
-    """A pool in the steady state of one trial. Shares of samples, counts, ms."""
-
-    subject: str
-    limit: float | None  # connections it may hold
-    in_use_mean: float
-    in_use_max: float
-    full_share: float | None
-    waiting_mean: float | None
-    waiting_max: float | None
-    wait_ms: float | None
-
-    @property
-    def starved(self) -> bool:
-        return (self.full_share or 0) >= FULL and (self.waiting_mean or 0) >= FULL
-
-    def sentence(self) -> str:
-        if self.limit is None:
-            return (
-                f"Pool {self.subject}: {words.number(self.in_use_max)} connections in use at most; size not recorded."
-            )
-        of = f"{words.number(self.limit)}"
-        waits = "" if self.wait_ms is None else f"; the mean wait for a connection was {words.number(self.wait_ms)} ms"
-        if self.starved:
-            every = "the only connection was" if self.limit == 1 else f"all {of} connections were"
-            return (
-                f"Pool {self.subject} was starved: {every} in use in {words.share(self.full_share)} of the samples of "
-                f"the steady state and {words.number(self.waiting_mean)} callers waited on average "
-                f"({words.number(self.waiting_max)} at most){waits}."
-            )
-        if self.waiting_max is None:
-            queue = "waiting callers were not recorded"
-        elif not self.waiting_max:
-            queue = "nobody waited"
-        else:
-            most = words.number(self.waiting_max)
-            queue = f"{words.number(self.waiting_mean)} callers waited on average ({most} at most)"
+def pool_sentence(pool: Pool) -> str:
+    """How busy it was, and who waited for it."""
+    name = f"Pool {pool.subject}"
+    if pool.limit is None:
+        return f"{name}: {words.number(pool.in_use_max)} connections in use at most; size not recorded."
+    of = f"{words.number(pool.limit)}"
+    waits = "" if pool.wait_ms is None else f"; the mean wait for a connection was {words.number(pool.wait_ms)} ms"
+    if pool.starved:
+        every = "the only connection was" if pool.limit == 1 else f"all {of} connections were"
         return (
-            f"Pool {self.subject}: {words.number(self.in_use_mean)} of {of} connections in use on average, "
-            f"{words.number(self.in_use_max)} at most; {queue}{waits if self.waiting_max else ''}."
+            f"{name} was starved: {every} in use in {words.share(pool.full_share)} of the samples of the steady state "
+            f"and {words.number(pool.waiting_mean)} callers waited on average "
+            f"({words.number(pool.waiting_max)} at most){waits}."
         )
-
-
-def pools(files: TrialFiles) -> list[PoolUse]:
-    """Every pool with its use; empty when none was recorded."""
-    used = files.steady("pools", "pool.in_use")
-    if used is None:
-        return []
-    result = []
-    for subject in used["subject"].unique(maintain_order=True).to_list():
-        of = used.filter(pl.col("subject") == subject)
-        values = _values(of)
-        limit = _limit(files, subject)
-        waiting = _of(files, "pool.waiting", subject)
-        waits = _of(files, "pool.wait_ms_mean", subject)
-        result.append(
-            PoolUse(
-                subject,
-                limit,
-                _mean(values) or 0.0,
-                max(values),
-                None if not limit else sum(v >= limit for v in values) / len(values),
-                _mean(waiting),
-                max(waiting, default=None),
-                _mean(waits),
-            )
-        )
-    return result
-
-
-def _limit(files: TrialFiles, subject: str) -> float | None:
-    for metric in ("pool.max", "pool.size"):
-        values = _of(files, metric, subject)
-        if values and max(values) > 0:
-            return max(values)
-    free, used = _of(files, "pool.free", subject), _of(files, "pool.in_use", subject)
-    return max((a + b for a, b in zip(free, used, strict=False)), default=None)
-
-
-def _of(files: TrialFiles, metric: str, subject: str) -> list[float]:
-    rows = files.steady("pools", metric)
-    return [] if rows is None else _values(rows.filter(pl.col("subject") == subject))
-
-
-def _values(rows: pl.DataFrame) -> list[float]:
-    return [float(value) for value in rows["value"].to_list()]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def mean(files: TrialFiles, observer: str, metric: str, subject: str) -> float | None:
-    """Mean of a metric over the steady state."""
-    rows = files.steady(observer, metric)
-    return None if rows is None else _mean(_values(rows.filter(pl.col("subject") == subject)))
+    if pool.waiting_max is None:
+        queue = "waiting callers were not recorded"
+    elif not pool.waiting_max:
+        queue = "nobody waited"
+    else:
+        most = words.number(pool.waiting_max)
+        queue = f"{words.number(pool.waiting_mean)} callers waited on average ({most} at most)"
+    return (
+        f"{name}: {words.number(pool.in_use_mean)} of {of} connections in use on average, "
+        f"{words.number(pool.in_use_max)} at most; {queue}{waits if pool.waiting_max else ''}."
+    )
 
 
 def pauses(files: TrialFiles) -> tuple[int, float, float] | None:
@@ -118,7 +44,7 @@ def pauses(files: TrialFiles) -> tuple[int, float, float] | None:
     if "gc" not in files.series:
         return None
     rows = files.steady("gc", "gc.pause")
-    values = [] if rows is None else _values(rows)
+    values = [] if rows is None else values_of(rows)
     phases = files.phases
     duration = (phases.steady_until - phases.steady_from) * 1000 if phases else 0.0
     return len(values), max(values, default=0.0), sum(values) / duration if duration > 0 else 0.0
@@ -147,7 +73,7 @@ def sentences(files: TrialFiles) -> dict[str, str]:
     sentences_: dict[str, str] = {}
     uses = pools(files)
     if uses:
-        sentences_["pool"] = " ".join(use.sentence() for use in uses)
+        sentences_["pool"] = " ".join(map(pool_sentence, uses))
     stopped = pauses(files)
     sentence = collector.sentence(files)
     if sentence:

@@ -11,7 +11,7 @@ from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, S
 from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord, TrialState
-from leadline.report import collector, layers, words
+from leadline.report import collector, words
 from leadline.report.files import TrialFiles
 
 
@@ -33,7 +33,7 @@ def facts(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> 
         treatment=words.trial_text(record.study, record.plan, files.trial.planned),
         samples=_samples(files),
         levels=levels(record, files, knobs),
-        pools=tuple(_pool(files, use) for use in layers.pools(files)),
+        pools=tuple(pools(files)),
         threads=tuple(threads(files)),
         statements=tuple(statements(files)),
         collection=_collection(files),
@@ -75,11 +75,21 @@ def _rows(files: TrialFiles, metric: str, subject: str) -> pl.DataFrame | None:
 
 def _values(files: TrialFiles, metric: str, subject: str) -> list[float]:
     rows = _rows(files, metric, subject)
-    return [] if rows is None else [float(value) for value in rows["value"].to_list()]
+    return [] if rows is None else values_of(rows)
+
+
+def values_of(rows: pl.DataFrame) -> list[float]:
+    return [float(value) for value in rows["value"].to_list()]
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def mean(files: TrialFiles, observer: str, metric: str, subject: str) -> float | None:
+    """Mean of a metric over the steady state."""
+    rows = files.steady(observer, metric)
+    return None if rows is None else _mean(values_of(rows.filter(pl.col("subject") == subject)))
 
 
 def rate(files: TrialFiles, metric: str, subject: str) -> float | None:
@@ -93,19 +103,37 @@ def rate(files: TrialFiles, metric: str, subject: str) -> float | None:
     return grown / seconds if seconds > 0 and grown >= 0 else None
 
 
-def _pool(files: TrialFiles, use: layers.PoolUse) -> Pool:
-    return Pool(
-        use.subject,
-        use.limit,
-        use.in_use_mean,
-        use.in_use_max,
-        use.full_share,
-        use.waiting_mean,
-        use.waiting_max,
-        use.wait_ms,
-        rate(files, "pool.created", use.subject),
-        rate(files, "pool.requests", use.subject),
-    )
+def pools(files: TrialFiles) -> list[Pool]:
+    """Every connection pool that was recorded."""
+    pools_ = []
+    for subject in _subjects(files, "pool.in_use"):
+        used = _values(files, "pool.in_use", subject)
+        limit = _limit(files, subject, used)
+        waiting = _values(files, "pool.waiting", subject)
+        pools_.append(
+            Pool(
+                subject,
+                limit,
+                _mean(used) or 0.0,
+                max(used),
+                None if not limit else sum(count >= limit for count in used) / len(used),
+                _mean(waiting),
+                max(waiting, default=None),
+                _mean(_values(files, "pool.wait_ms_mean", subject)),
+                rate(files, "pool.created", subject),
+                rate(files, "pool.requests", subject),
+            )
+        )
+    return pools_
+
+
+def _limit(files: TrialFiles, subject: str, used: Sequence[float]) -> float | None:
+    for metric in ("pool.max", "pool.size"):
+        values = _values(files, metric, subject)
+        if values and max(values) > 0:
+            return max(values)
+    free = _values(files, "pool.free", subject)
+    return max((a + b for a, b in zip(free, used, strict=False)), default=None)
 
 
 def threads(files: TrialFiles) -> list[Threads]:
@@ -178,21 +206,21 @@ def _collection(files: TrialFiles) -> Collection | None:
 
 
 def _host(files: TrialFiles) -> HostUse:
-    def mean(metric: str) -> float | None:
-        return layers.mean(files, "host", metric, "host")
+    def of_host(metric: str) -> float | None:
+        return mean(files, "host", metric, "host")
 
-    swapped = [mean("swap.in"), mean("swap.out")]
+    swapped = [of_host("swap.in"), of_host("swap.out")]
     available = files.steady("host", "memory.available")
     return HostUse(
-        idle=mean("cpu.idle"),
-        iowait=mean("cpu.iowait"),
-        steal=mean("cpu.steal"),
+        idle=of_host("cpu.idle"),
+        iowait=of_host("cpu.iowait"),
+        steal=of_host("cpu.steal"),
         swapped_per_s=None if None in swapped else sum(value or 0.0 for value in swapped),
-        direct_reclaims_per_s=mean("allocstall"),
-        listen_overflows_per_s=mean("tcp.listen_overflows"),
-        io_stalled=mean("psi.io.some"),
+        direct_reclaims_per_s=of_host("allocstall"),
+        listen_overflows_per_s=of_host("tcp.listen_overflows"),
+        io_stalled=of_host("psi.io.some"),
         memory_available=None if available is None else min(available["value"].to_list()),
-        memory_total=mean("memory.total"),
+        memory_total=of_host("memory.total"),
         others=None if files.trial.machine is None else files.trial.machine.taken,
     )
 

@@ -25,7 +25,7 @@ from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.received import ReceivedError
 from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis
 from leadline.model.units import rounded
-from leadline.report.ci import escaped, markdown_table
+from leadline.report.words import escaped, markdown_table
 from leadline.trial.command import FACTOR
 
 BEFORE, AFTER = "before", "after"

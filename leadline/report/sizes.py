@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.returns import Returns, Step, diminishing_returns
 from leadline.conclude.loads import load_of
-from leadline.gcanalysis.sizes import HeapLine, heap_line
+from leadline.gcanalysis.live import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary
 from leadline.model.knob import Level
 from leadline.model.record import StudyRecord, TrialState

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from leadline.conclude.between import Between, History, Moved
-from leadline.conclude.frames import told_frames, told_waits
+from leadline.conclude.explanation import told_frames, told_waits
 from leadline.conclude.wording import listed
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, ResponseAnalysis, StudyAnalysis, Verdict

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 
 from leadline.layouts import layout_of
+from leadline.model.errors import printable
 from leadline.model.knob import Level
 from leadline.model.naming import describing, treatment_name
 from leadline.model.naming import level_text as level_text
@@ -29,6 +31,7 @@ from leadline.model.workload import RATE, USERS, Workload, is_load
 
 MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
+_MARKS = re.compile(r"([\\`*_{}\[\]#|~])")  # of Markdown
 _SHORT = 240  # characters of an answer that needs no lead
 
 
@@ -206,3 +209,16 @@ def _profile(load: Workload) -> str:
     if len(points) == 2:
         return f"{what} from {values[0]:g} to {values[1]:g} over {over}"
     return f"{what} by a profile of {len(points)} points over {over}, {min(values):g} to {max(values):g}"
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    lines = [head, ["--:" if side == "r" else "---" for side in align]]
+    cells = [[escaped(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *cells])
+
+
+def escaped(text: str) -> str:
+    """Text that is no markup, no HTML and no mention, in one line."""
+    line = " ".join(printable(text.replace("\n", " ")).split())
+    line = _MARKS.sub(r"\\\1", line)  # first: an entity's number sign is no heading
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")

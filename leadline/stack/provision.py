@@ -122,16 +122,6 @@ class Artefact:
         return f"{self.name}-{self.version}-{self.sha256[:8]}"
 
 
-GCVIEWER = Artefact(  # a reader of collector logs, run in a process of its own
-    group="com.github.chewiebug",
-    name="gcviewer",
-    version="1.36",
-    packaging="jar",
-    classifier="",
-    sha256="5e6757735903d1d3b8359ae8fabc66cdc2ac6646725e820a18e55b85b3bc00f4",
-    size=562_450,
-    unpack="none",
-)
 LIBERTY = Artefact(
     "io.openliberty",
     "openliberty-runtime",

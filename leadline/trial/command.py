@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from leadline.analysis import robust
-from leadline.analysis.order import OrderEffect, last_against_first, order_effects
+from leadline.analysis.drift import OrderEffect, last_against_first, order_effects
 from leadline.analysis.study import analyse
 from leadline.design.kinds import DesignError
 from leadline.design.make import make_plan

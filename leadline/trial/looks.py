@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from leadline.analysis.equivalence import MARGIN
+from leadline.analysis.scale import MARGIN
 from leadline.checks.files.study import StudyFile
 from leadline.model.conditions import Condition, State
 from leadline.model.design import Looks
@@ -14,8 +14,8 @@ from leadline.model.plan import Plan, Role
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import Observation
 from leadline.model.study import Study
+from leadline.planning.boundary import judged
 from leadline.planning.looks import due, look, schedule
-from leadline.planning.watched import judged
 from leadline.store.lab import Store
 
 

@@ -23,10 +23,10 @@ from markupsafe import Markup
 
 import leadline
 from leadline.api.comparing import compare_runs, history_document, history_of
-from leadline.api.watching import go_on, is_running, stylesheet
+from leadline.api.running import go_on, is_running, stylesheet
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.trial.livelog import ask_to_stop
-from leadline.web.metrics import Exporter, gauges, prometheus
+from leadline.web.metrics import gauges, prometheus
 from leadline.web.watch import Watch, behind_others
 
 # The pages: what runs, two runs against each other, one study over time, and the reports of studies.
@@ -131,9 +131,9 @@ class UiServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, watch: Watch, token: str, port: int = 0, exporter: Exporter | None = None) -> None:
+    def __init__(self, watch: Watch, token: str, port: int = 0) -> None:
         super().__init__((LOOPBACK, port), _Handler)
-        self.watch, self.token, self.exporter = watch, token, exporter
+        self.watch, self.token = watch, token
         self.session, self.form = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self.pages = Pages(watch, self.form)
         self.resumed: list[subprocess.Popen[bytes]] = []

@@ -29,7 +29,7 @@ propose one change, measure it (minutes; measured again it goes on), keep what i
 tested more strictly than the one before, so propose the most promising first."""
 
 if TYPE_CHECKING:  # its libraries take seconds to load, in which the server answers already
-    from leadline.api.sessions import Session
+    from leadline.api.running import Session
 
 Work = Callable[["Session"], Any]
 Number = Annotated[int, Field(ge=1, le=10_000, description="of a proposal")]

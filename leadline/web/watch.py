@@ -13,7 +13,7 @@ from typing import Any
 
 from leadline.api.labs import Lab
 from leadline.api.results import StudyResult
-from leadline.api.watching import is_running, open_labs, readable
+from leadline.api.running import is_running, open_labs, readable
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord, TrialState

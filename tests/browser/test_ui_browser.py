@@ -1,20 +1,16 @@
 """``leadline ui`` in headless Chromium, beside a simulated study that runs."""
 
 import http.client
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright import sync_api as playwright
@@ -52,32 +48,11 @@ def leadline(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-class Receiver(HTTPServer):
-    """An OTLP/HTTP receiver that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Received)
-        self.requests: list[tuple[str, str, dict[str, Any]]] = []
-
-
-class _Received(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append((self.path, self.headers["Content-Type"], json.loads(body)))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
 @dataclass(frozen=True)
 class Ui:
     directory: Path
     address: str
     token: str
-    receiver: Receiver
 
     def ask(self, method: str, path: str, **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", int(self.address.rsplit(":", 1)[1]), timeout=SOON)
@@ -93,7 +68,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
-    """Finished runs of a study, one more of 300 replicates that runs, the page and a receiver."""
+    """Finished runs of a study, one more of 300 replicates that runs, and the page."""
     directory = tmp_path_factory.mktemp("ui")
     (directory / "study.yaml").write_text(STUDY)
     (directory / "truth.yaml").write_text(TRUTH)
@@ -103,21 +78,18 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         (directory / "earlier.yaml").write_text(truth)
         study = Study.read(str(directory / "study.yaml"))
         assert run_study(study, directory / "lab", truth=directory / "earlier.yaml", fresh=True).complete
-    receiver = Receiver()
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    page = leadline("ui", "--otlp", f"http://127.0.0.1:{receiver.server_port}", cwd=directory)
+    page = leadline("ui", cwd=directory)
     run = leadline(*simulated, "--set", "design.replicates=300", cwd=directory)
     assert page.stdout is not None
     found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/\?token=([\w-]{43})", page.stdout.readline().strip())
     assert found is not None
-    yield Ui(directory, found[1], found[2], receiver)
+    yield Ui(directory, found[1], found[2])
     run.kill()  # it was stopped, and writes its report
     for number in children(page):  # as does what the page has resumed
         os.kill(number, signal.SIGKILL)
     page.send_signal(signal.SIGINT)
     for started in (run, page):
         started.communicate(timeout=SOON)
-    receiver.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -189,16 +161,11 @@ def test_the_running_study_is_seen_as_it_goes(opened: playwright.Page) -> None:
     assert re.search(r"p99 \+\d.* % \[\+\d.*\], worse", opened.locator(".comparison").last.inner_text())
 
 
-def test_its_figures_are_there_for_prometheus_and_are_sent_to_a_receiver(ui: Ui) -> None:
+def test_its_figures_are_there_for_prometheus(ui: Ui) -> None:
     until(lambda: "leadline_throughput" in ui.ask("GET", "/metrics", Authorization=f"Bearer {ui.token}")[1])
     _, text = ui.ask("GET", "/metrics", Authorization=f"Bearer {ui.token}")
     assert re.search(r'^leadline_trials\{study="caches@9",lab="simulated"\} 60\d$', text, re.MULTILINE)
     assert ui.ask("GET", "/live.json", Authorization=f"Bearer {ui.token}")[0] == 403
-    until(lambda: ui.receiver.requests)
-    path, kind, document = ui.receiver.requests[-1]
-    assert (path, kind) == ("/v1/metrics", "application/json")
-    metrics = document["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
-    assert "leadline.trials" in [one["name"] for one in metrics]
 
 
 @contextmanager

@@ -10,9 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from leadline.cli.main import app
 from leadline.gcanalysis.events import CANCELLED
 from leadline.gcanalysis.rates import allocation
 from leadline.host.jvm import find_java_home
@@ -229,38 +227,3 @@ def test_a_log_cut_in_the_middle_of_a_write_is_read_up_to_there(churn: Path, tmp
         assert not log.unknown
         assert log.pauses == whole.pauses[: len(log.pauses)]
     assert len(log.pauses) > len(whole.pauses) // 2
-
-
-OLD_J9 = """\
-<?xml version="1.0" ?>
-<verbosegc version="200811_07">
-{collections}</verbosegc>
-"""
-OLD_J9_COLLECTION = """\
-<af type="tenured" id="{id}" timestamp="Nov 12 12:00:{s:02d} 2008" intervalms="10000.000">
-  <minimum requested_bytes="32" />
-  <time exclusiveaccessms="0.025" />
-  <tenured freebytes="1048576" totalbytes="52428800" percent="2" />
-  <gc type="global" id="{id}" totalid="{id}" intervalms="10000.000">
-    <timesms mark="30.000" sweep="3.000" compact="0.000" total="34.000" />
-    <tenured freebytes="41943040" totalbytes="52428800" percent="80" />
-  </gc>
-  <tenured freebytes="41943040" totalbytes="52428800" percent="80" />
-  <time totalms="{ms}" />
-</af>
-"""
-
-
-def test_a_format_older_than_our_readers_through_the_library(tmp_path: Path) -> None:
-    path = tmp_path / "verbose.log"
-    times = (35.5, 40.5, 30.0)
-    collections = (OLD_J9_COLLECTION.format(id=n + 1, s=10 * n, ms=ms) for n, ms in enumerate(times))
-    path.write_text(OLD_J9.format(collections="".join(collections)))
-    assert any("not read" in warning for warning in parse(path).warnings)
-    shown = CliRunner().invoke(app, ["gc", str(path), "--reader", "gcviewer", "--json"])
-    assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.stdout)
-    assert found["pauses"]["count"] == 3
-    assert found["pauses"]["sum_ms"] == pytest.approx(sum(times))
-    assert found["full"] == 3
-    assert found["warnings"][0] == "read by GCViewer 1.36"

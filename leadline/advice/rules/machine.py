@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.advice.facts import Collection, TrialFacts
-from leadline.advice.look import Look, Rule, Sign, number, percent, whole
+from leadline.advice.facts import Collection, Look, Rule, Sign, TrialFacts, number, percent, whole
 from leadline.model.units import format_size
 
 SWAPPED = 10.0  # pages a second

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from leadline.advice.facts import Pool, Statements, Threads, TrialFacts
-from leadline.advice.look import Look, Rule, Sign, busy_note, number, percent, round_up, whole
+from leadline.advice.facts import (
+    FULL,
+    Look,
+    Pool,
+    Rule,
+    Sign,
+    Statements,
+    Threads,
+    TrialFacts,
+    busy_note,
+    number,
+    percent,
+    round_up,
+    whole,
+)
 from leadline.model.units import format_size
 
-FULL = 0.5  # share of samples with all in use, and callers waiting on average, from which a pool is starved
 FEWEST = 4  # samples of the steady state
 DISCARDED = 0.01  # share of the uses of a statement cache
 FIRST_CACHE = 60  # statements a connection, where there was no cache
@@ -42,7 +54,7 @@ def pools(trial: TrialFacts) -> list[Look]:
 
 def _starved(pool: Pool, trial: TrialFacts) -> Sign | None:
     limit, waiting, full = int(pool.limit or 0), pool.waiting_mean or 0.0, pool.full_share or 0.0
-    if full < FULL or waiting < FULL:
+    if not pool.starved:
         return None
     every = "the only connection was" if limit == 1 else f"all {limit} connections were"
     wait = "" if pool.wait_ms is None else f" {number(pool.wait_ms)} ms"

@@ -10,15 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from leadline.cli.conditions import (
+from leadline.cli.options import (
+    CountOption,
     Failing,
     FailOption,
+    JsonOption,
     Undecided,
     UndecidedOption,
     conditions_document,
+    file_option,
     say_conditions,
 )
-from leadline.cli.options import CountOption, JsonOption, file_option
 from leadline.cli.output import end_with, errors, print_answer, print_json, say
 from leadline.conclude.counted import COUNTS, LAYOUTS
 from leadline.experiments.command_files import compared_files, document

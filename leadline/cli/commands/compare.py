@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from leadline.api.comparing import (
+    changes_of_runs,
     compare_runs,
     comparison_document,
     comparison_table,
@@ -15,17 +16,17 @@ from leadline.api.comparing import (
     history_of,
     history_table,
 )
-from leadline.api.conditions import changes_of_runs
 from leadline.api.labs import load_lab
-from leadline.cli.conditions import (
+from leadline.cli.options import (
     Failing,
     FailOption,
+    JsonOption,
+    LabOption,
     Undecided,
     UndecidedOption,
     conditions_document,
     say_conditions,
 )
-from leadline.cli.options import JsonOption, LabOption
 from leadline.cli.output import end_with, print_answer, print_json, print_table
 
 

@@ -12,8 +12,17 @@ from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
 from leadline.cli.commands.plan_power import share
-from leadline.cli.conditions import Failing, FailOption, Undecided, UndecidedOption
-from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, file_option
+from leadline.cli.options import (
+    BudgetOption,
+    DisposableOption,
+    Failing,
+    FailOption,
+    JsonOption,
+    LabOption,
+    Undecided,
+    UndecidedOption,
+    file_option,
+)
 from leadline.cli.output import console, errors, print_json, say
 from leadline.experiments.confirm import confirmation
 from leadline.store.labfile import SIMULATED

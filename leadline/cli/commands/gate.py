@@ -7,9 +7,17 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.conditions import FailOption, Undecided, UndecidedOption
 from leadline.cli.live import watcher
-from leadline.cli.options import CountOption, JsonOption, LabOption, SimulateOption, file_option
+from leadline.cli.options import (
+    CountOption,
+    FailOption,
+    JsonOption,
+    LabOption,
+    SimulateOption,
+    Undecided,
+    UndecidedOption,
+    file_option,
+)
 from leadline.cli.output import end_with, errors, print_json, say, say_ended
 
 

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from leadline.api import gc as gc_logs
-from leadline.api.gc import GcSummary, Logs, News, Reader
+from leadline.api.gc import GcSummary, Logs, News
 from leadline.cli.options import output_file
 from leadline.cli.output import errors, print_json, print_text, say
 from leadline.model.errors import UsageError
@@ -60,9 +59,6 @@ def gc(
             "number; figures at the end (Ctrl-C).",
         ),
     ] = False,
-    reader: Annotated[
-        Reader, typer.Option(help="gcviewer: formats older than JDK 7 and J9 R26, or a second opinion (needs a JDK).")
-    ] = Reader.OWN,
 ) -> None:
     """What happened by JVM GC logs, then pauses, shares of time, rates, heap after collection and leak test.
 
@@ -71,18 +67,17 @@ def gc(
     if follow:
         _follow(files, json, md, html)
         return
-    reading = gc_logs.reading(reader, partial(errors.print, soft_wrap=True))
     sources = [("A", log) for log in gc_logs.logs_of(files)] + [("B", log) for log in gc_logs.logs_of(against or ())]
     if csv:
         lines = csv_format.writer(sys.stdout, lineterminator="\n")
         lines.writerow(gc_logs.COLUMNS)
         for _, log in sources:
-            lines.writerows(gc_logs.events_of(str(log.name), gc_logs.read(log, reading)))
+            lines.writerows(gc_logs.events_of(str(log.name), gc_logs.read(log)))
         return
     take, finish = gc_logs.pages(html) if html else (None, None)
     logs = Logs()
     for side, log in sources:
-        events = gc_logs.read(log, reading)
+        events = gc_logs.read(log)
         figures = logs.add(log, events, side)
         if take:
             take(events, figures)

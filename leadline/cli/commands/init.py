@@ -1,23 +1,31 @@
-"""``init``."""
+"""``init`` and ``try``: a first study, of the reference application or of one's own."""
 
 from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leadline.cli.options import file_option
+from leadline.api.studies import Study
+from leadline.cli.commands.dry_run import print_plan
+from leadline.cli.commands.execute import execute
+from leadline.cli.options import JsonOption, LabOption, file_option
+from leadline.cli.output import console, errors, print_answer, print_json, say
 from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
+from leadline.experiments.trying import Attempt, NotKnownError, prepare
 from leadline.model.errors import UsageError
+from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.stack.registry import DATABASES
 
 
 def register(app: typer.Typer) -> None:
-    """Add this module's command."""
+    """Add this module's commands."""
     app.command(epilog="Example: leadline init --server tomcat --question pool --out mine.yaml")(init)
+    app.command("try", epilog="Example: leadline try target/shop.jar --dry-run")(try_)
 
 
 def init(
@@ -50,3 +58,34 @@ def _asked(option: str, text: str, choices: list[str]) -> str:
     if not sys.stdin.isatty():
         raise UsageError(f"{option} is missing: one of {', '.join(choices)}")
     return str(typer.prompt(f"{text} ({', '.join(choices)})", default=choices[0]))
+
+
+def try_(
+    target: Annotated[Path, typer.Argument(help="A jar that java -jar starts, or a stack file.")],
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="<path>", help="The scenario; made from its OpenAPI description if absent."),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Wall time of the study: 10m")] = "20m",
+    lab: LabOption = Path("lab"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost; start nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write and run a first study: the dozen settings that matter to this kind of application, within a budget."""
+    output = errors if json else console
+
+    def tell(attempt: Attempt) -> None:
+        say(*attempt.notes, to=output)
+        if dry_run:
+            print_plan(attempt.file, attempt.planned, json, lab)
+
+    try:
+        attempt = prepare(target, scenario, budget, lab, partial(say, to=output), tell, dry_run=dry_run)
+    except NotKnownError as error:
+        if json:
+            print_json({"answer": str(error), "answered": False})
+        else:
+            print_answer(str(error))
+        raise typer.Exit(NO_ANSWER_CODE) from None
+    if not dry_run:
+        execute(Study.read(attempt.study), lab, json=json)

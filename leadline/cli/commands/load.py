@@ -11,10 +11,9 @@ from typing import Annotated, get_args
 
 import typer
 
-from leadline.api.conditions import LOAD_CHANGES
+from leadline.api.comparing import LOAD_CHANGES
 from leadline.api.results import load_page
-from leadline.cli.conditions import Failing, Undecided, UndecidedOption
-from leadline.cli.options import file_option, output_directory
+from leadline.cli.options import Failing, Undecided, UndecidedOption, file_option, output_directory
 from leadline.cli.output import end_with
 from leadline.load.cluster.command import check as check_drivers
 from leadline.load.cluster.command import read_drivers

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from leadline.api.conditions import changes_of_load
-from leadline.cli.conditions import Failing, conditions_document, say_conditions
+from leadline.api.comparing import changes_of_load
+from leadline.cli.options import Failing, conditions_document, say_conditions
 from leadline.cli.output import console, errors, print_json, say
 from leadline.cli.output import errors as to_stderr
 from leadline.load.against import (

@@ -15,7 +15,7 @@ from leadline.cli.output import errors, say
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from leadline.api.sessions import Session
+    from leadline.api.running import Session
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def mcp(
     watching = watcher(errors)
 
     def opened() -> Session:
-        from leadline.api.sessions import open_session
+        from leadline.api.running import open_session
         from leadline.api.studies import Study
 
         options: dict[str, Any] = {"name": session, "blocks": blocks, "truth": simulate, "disposable": disposable}

@@ -1,19 +1,26 @@
-"""``show``, ``report``, ``export``."""
+"""``show``, ``report``, ``export``, ``advise``."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leadline.cli.options import JsonOption, LabOption, StudyArgument, VerboseOption, directory_option, file_option
 from leadline.cli.output import print_json, print_table, print_text, say
 from leadline.model.errors import LeadlineError, UsageError
+
+if TYPE_CHECKING:
+    from leadline.advice import Finding
+    from leadline.report.advising import Advice
+
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _TIMEOUT = 300.0  # seconds; it takes two on an idle machine
@@ -62,6 +69,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: leadline show quickstart")(show)
     app.command(epilog="Example: leadline report quickstart --out report.html")(report)
     app.command(epilog="Example: leadline export quickstart --out figures --format csv,png")(export)
+    app.command(epilog="Example: leadline advise quickstart --write check.yaml")(advise)
 
 
 def show(
@@ -144,3 +152,50 @@ def export(
 def _end(code: int) -> None:
     if code:
         raise typer.Exit(code)
+
+
+def advise(
+    study: StudyArgument,
+    lab: LabOption = Path("lab"),
+    write: Annotated[Path | None, file_option("Write the study that would check the findings to a file.")] = None,
+    finding: Annotated[
+        list[str] | None, typer.Option(help="Only these findings, by name; for --write all that go together.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List what a run suggests to try next, by layer, with the evidence; and what later studies found."""
+    from leadline.advice.check import document
+    from leadline.api.labs import load_lab
+
+    advice = load_lab(lab).study(study).advice()
+    chosen = advice.chosen(finding or []) if finding else list(advice.findings)
+    commands = {finding.name: _command(advice, finding, lab) for finding in chosen if finding.testable}
+    saved = _write(write, advice, chosen if finding else advice.together()) if write is not None else None
+    if json:
+        text = document(advice.run, advice.trials, chosen, advice.checks, commands)
+        header = {"simulated": advice.record.simulated, "answer": advice.answer}
+        print_json({**text, **header, **({"saved": str(write), "study": saved} if saved is not None else {})})
+        return
+    from leadline.report.advising import lines as advice_lines
+
+    say(*advice_lines(advice, chosen, commands))
+    if saved is not None:
+        left_out = [finding.name for finding in chosen if finding.testable and finding.knob not in saved["factors"]]
+        also = f"; not in it: {', '.join(left_out)}" if left_out else ""
+        say(f"saved: {write}; leadline run {shlex.quote(str(write))} runs it{also}")
+    say(advice.answer)
+
+
+def _command(found: Advice, one: Finding, lab: Path) -> str:
+    file = f"{found.record.study.study}-{one.name.replace('.', '-')}.yaml"
+    where = "" if lab == Path("lab") else f" --lab {shlex.quote(str(lab))}"
+    return f"leadline advise {found.run}{where} --finding {one.name} --write {file} && leadline run{where} {file}"
+
+
+def _write(path: Path, found: Advice, findings: Sequence[Finding]) -> dict[str, Any]:
+    from leadline.api.studies import Study
+
+    document = found.study(findings)
+    checked = Study.of(document)
+    path.write_text(checked.text, encoding="utf-8")
+    return document

@@ -7,15 +7,18 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.conditions import Failing, FailOption, Undecided, UndecidedOption
 from leadline.cli.options import (
     BudgetOption,
     DisposableOption,
     FactorOption,
+    Failing,
+    FailOption,
     JsonOption,
     LabOption,
     SetOption,
     SimulateOption,
+    Undecided,
+    UndecidedOption,
     VerboseOption,
 )
 from leadline.cli.output import console, errors, say

@@ -8,17 +8,20 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.conditions import changes_of_soak
-from leadline.cli.conditions import (
+from leadline.api.comparing import changes_of_soak
+from leadline.cli.live import watcher
+from leadline.cli.options import (
     Failing,
     FailOption,
+    JsonOption,
+    LabOption,
+    SetOption,
     Undecided,
     UndecidedOption,
     conditions_document,
+    file_option,
     say_conditions,
 )
-from leadline.cli.live import watcher
-from leadline.cli.options import JsonOption, LabOption, SetOption, file_option
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended
 from leadline.conclude.soak import SoakAnswer
 from leadline.experiments.soak.alarms import Alarms, at_the_end, check_webhook

@@ -33,32 +33,20 @@ def ui(
             metavar="<path>", help="Keep the token in this file, made if absent (mode 600): the same each time."
         ),
     ] = None,
-    otlp: Annotated[
-        str | None,
-        typer.Option(metavar="<address>", help="Send live figures to an OTLP/HTTP receiver, as http://127.0.0.1:4318."),
-    ] = None,
 ) -> None:
     """A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."""
-    from leadline.web.metrics import Exporter, read_address
     from leadline.web.server import UiServer
     from leadline.web.watch import Watch
 
-    receiver = None if otlp is None else read_address(otlp)
     token = secrets.token_urlsafe(32) if token_file is None else _kept_token(token_file)
-    watch = Watch(lab)
-    exporter = None if receiver is None else Exporter(watch, receiver)
     try:
-        server = UiServer(watch, token, port, exporter)
+        server = UiServer(Watch(lab), token, port)
     except OSError as error:
         raise UsageError(f"--port {port}: {error.strerror}; leave --port out to take a free one") from None
     say(f"{server.address}/?token={token}", "The address lets in whoever has it. Ctrl-C ends the page, not what runs.")
-    if exporter is not None:
-        exporter.start()
     try:
         server.serve_forever()
     finally:
-        if exporter is not None:
-            exporter.stop()
         server.server_close()
 
 

@@ -20,8 +20,7 @@ from leadline.model.tuning import MODE, Step, Tuning
 from leadline.places.testbed import Testbed
 from leadline.planning.sequence import Measured, Part, Stage
 from leadline.planning.sequence.compare import compare_part
-from leadline.planning.sequence.keep import step_part
-from leadline.planning.sequence.parts import modes_of
+from leadline.planning.sequence.keep import modes_of, step_part
 from leadline.stack.registry import check_stack, knob_of_others, stack_catalogue
 
 _SHARED = ("reset", "placement", "limits", "equivalence", "dead_man", "ready_timeout", "observe", "responses")

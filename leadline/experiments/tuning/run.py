@@ -17,10 +17,8 @@ from leadline.places.testbed import RunOptions, Testbed
 from leadline.planning.forecast import setup_of, sigma_of
 from leadline.planning.noise import Noise
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance, decision_levels
-from leadline.planning.sequence.compare import compare_part
-from leadline.planning.sequence.factorial import runs_of
-from leadline.planning.sequence.keep import smallest_step, step_part
-from leadline.planning.sequence.parts import describe, modes_of
+from leadline.planning.sequence.compare import compare_part, runs_of
+from leadline.planning.sequence.keep import describe, modes_of, smallest_step, step_part
 from leadline.store.claims import PATIENCE, in_use
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecord, TuningRecords

@@ -110,14 +110,10 @@ def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
     return plain, kind
 
 
-__all__ = ["STANDARD_INPUT", "ForLibrary", "LogFiles", "logs_of", "parse", "parse_files", "parse_lines"]
+__all__ = ["STANDARD_INPUT", "LogFiles", "logs_of", "parse", "parse_files", "parse_lines"]
 
 _NUMBERED = re.compile(r"(?P<stem>.+)(?:\.\d+|-\d{8,})(?:\.current)?(?:\.(?:gz|bz2|xz))?")
 _PACKED = (".gz", ".bz2", ".xz")
-
-
-class ForLibrary(UsageError):
-    """A log in a format that only the other reader knows: ``--reader gcviewer``."""
 
 
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
@@ -282,13 +278,13 @@ def whole(reading: Reading, log: LogFiles, broken: list[str]) -> GcLog:
         )
     if files.lines and not files.jvms:
         if rest["other"]:
-            raise ForLibrary(f"{log.name} is a log of {rest['other']}")
+            raise UsageError(f"{log.name} is a log of {rest['other']}, which is not read")
         raise UsageError(
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
-            f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats: --reader gcviewer"
+            f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats are not read"
         )
-    if files.pauses:
-        files.library = ""
+    if files.library and not files.pauses:
+        raise UsageError(f"{log.name} is a log of {files.library}, which is not read")
     files.notes[:0] = broken
     if len(log.parts) > 1:
         files.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from leadline.gcanalysis.against import Difference, LogBlocks, blocks_of, differences, which_differ
 from leadline.gcanalysis.events import GcLog, Safepoint
-from leadline.gcanalysis.sizes import HeapLine, heap_line
+from leadline.gcanalysis.live import HeapLine, heap_line
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.model.errors import UsageError
 from leadline.observe.gclog.files import LogFiles, logs_of, parse_files
@@ -115,10 +115,10 @@ class Logs:
         return {**document, **files[0]} if len(files) == 1 else document
 
 
-def read(log: LogFiles, reader: Callable[[LogFiles], GcLog] = parse_files) -> GcLog:
+def read(log: LogFiles) -> GcLog:
     """Its events. Raises UsageError for a file that cannot be read or is no GC log."""
     try:
-        return reader(log)
+        return parse_files(log)
     except OSError as error:
         raise UsageError(f"{log.name}: {error.strerror or error}") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from leadline.gcanalysis.against import UNITS, Difference
 from leadline.gcanalysis.findings import Finding
-from leadline.gcanalysis.sizes import HeapLine
+from leadline.gcanalysis.live import HeapLine
 from leadline.gcanalysis.summary import Durations, GcSummary
 from leadline.model.units import rounded
 

@@ -7,10 +7,8 @@ it was. docs/guides/tuning.md explains the rule.
 from __future__ import annotations
 
 from leadline.planning.sequence.advance import Progress, advance
-from leadline.planning.sequence.compare import Comparison, Rung
-from leadline.planning.sequence.factorial import Factorial
-from leadline.planning.sequence.keep import Decision, decision_levels
-from leadline.planning.sequence.parts import Measured, Part, Stage
+from leadline.planning.sequence.compare import Comparison, Factorial, Rung
+from leadline.planning.sequence.keep import Decision, Measured, Part, Stage, decision_levels
 
 __all__ = [
     "Comparison",

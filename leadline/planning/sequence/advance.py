@@ -6,17 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.model.tuning import Step, Tuning
-from leadline.planning.sequence.compare import Comparison, compare_part, compared
-from leadline.planning.sequence.factorial import Factorial, crossed, factorial_part
+from leadline.planning.sequence.compare import Comparison, Factorial, compare_part, compared, crossed, factorial_part
 from leadline.planning.sequence.keep import (
     Decision,
+    Measured,
+    Part,
+    Stage,
     chosen_in,
     confirm_part,
     confirmed_in,
     decision_levels,
+    describe,
+    modes_of,
     step_part,
 )
-from leadline.planning.sequence.parts import Measured, Part, Stage, describe, modes_of
 
 Results = Mapping[str, Measured]  # key of a part -> what it gave
 UNTRIED = "not tried yet"

@@ -1,14 +1,18 @@
-"""The last comparison: untuned against tuned in all modes, from trials that decided nothing before."""
+"""The end of a tuning: untuned against tuned from fresh trials; the steps of a mode as factors of one design."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.analysis.contrasts import Change, contrasts
-from leadline.model.plan import Treatment
-from leadline.model.tuning import Tuning
-from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage, levels_of, part_of
+from leadline.analysis.study import analyse
+from leadline.design.make import make_plan
+from leadline.model.design import Design
+from leadline.model.plan import Factor, Plan, Treatment
+from leadline.model.result import Observation, ResponseAnalysis
+from leadline.model.tuning import FactorialDesign, Tuning
+from leadline.planning.sequence.keep import Decision, Kept, Levels, Measured, Part, Stage, levels_of, part_of
 
 UNTUNED, TUNED = "untuned", "tuned"
 
@@ -100,3 +104,90 @@ def product(changes: Sequence[Change]) -> float | None:
             return None
         total *= 1 + change.percent / 100
     return 100 * (total - 1)
+
+
+OFF, ON = "untuned", "tuned"
+
+
+@dataclass(frozen=True)
+class Factorial:
+    """One mode: the effects of its steps over all combinations of the others, and how they work together."""
+
+    mode: str
+    plan: Plan  # with a factor for each step
+    analysis: ResponseAnalysis
+
+
+def _steps(mode: str, decisions: Sequence[Decision], design: FactorialDesign) -> dict[str, int]:
+    """Step -> the level it has when it is on."""
+    mine = [decision for decision in decisions if decision.mode == mode and decision.settled and decision.tried]
+    if design.of == "kept":
+        return {decision.step: decision.candidate for decision in mine if decision.kept}
+    return {decision.step: decision.candidate or decision.best for decision in mine}
+
+
+def _runs(chosen: Mapping[str, int], design: FactorialDesign) -> list[Treatment]:
+    """The runs of one replicate, the untuned one first."""
+    factors = [Factor(name, (OFF, ON), OFF) for name in chosen]
+    fraction = design.kind == "fractional-factorial" and design.resolution <= len(factors)
+    kind = design.kind if fraction or (design.kind == "plackett-burman" and len(factors) > 2) else "full-factorial"
+    options: dict[str, object] = {"kind": kind, "replicates": 2, "sentinels": None}
+    if fraction:
+        options["resolution"] = design.resolution
+    if kind != "full-factorial" and design.foldover:
+        options["foldover"] = True
+    plan = make_plan(factors, Design.model_validate(options))
+    runs = dict.fromkeys(trial.treatment for trial in plan.trials)
+    baseline = plan.baseline
+    return [baseline, *(run for run in runs if run != baseline)]
+
+
+def runs_of(steps: Sequence[str], design: FactorialDesign) -> int:
+    """How many combinations of so many steps the design has; 0 for fewer than two steps."""
+    return len(_runs(dict.fromkeys(steps, 1), design)) if len(steps) > 1 else 0
+
+
+def factorial_part(
+    tuning: Tuning,
+    mode: str,
+    decisions: Sequence[Decision],
+    design: FactorialDesign,
+    left_out: Mapping[str, str],
+) -> Part | None:
+    """None where the mode has fewer than two steps to combine."""
+    chosen = _steps(mode, decisions, design)
+    if len(chosen) < 2:
+        return None
+    configurations = {}
+    for run in _runs(chosen, design):
+        on = {name: chosen[name] for name, level in run.levels if level == ON}
+        name = "+".join(step.name for step in tuning.steps if step.name in on)
+        configurations[f"{mode} {name or OFF}"] = levels_of(tuning, mode, on, left_out)
+    return part_of(tuning, Stage.FACTORIAL, configurations, design.replicates, mode=mode)
+
+
+def crossed(
+    tuning: Tuning, mode: str, decisions: Sequence[Decision], design: FactorialDesign, measured: Measured
+) -> Factorial:
+    """The design's analysis, a factor for each step."""
+    chosen = _steps(mode, decisions, design)
+    runs = _runs(chosen, design)
+    order = [step.name for step in tuning.steps]
+
+    def name_of(run: Treatment) -> str:
+        on = [name for name, level in run.levels if level == ON]
+        return f"{mode} {'+'.join(sorted(on, key=order.index)) or OFF}"
+
+    as_steps = {measured.treatments[name_of(run)]: run for run in runs}
+    factors = tuple(Factor(name, (OFF, ON), OFF) for name in sorted(chosen, key=order.index))
+    kind = "full-factorial" if len(runs) == 2 ** len(chosen) else design.kind
+    trials = tuple(replace(trial, treatment=as_steps[trial.treatment]) for trial in measured.plan.trials)
+    plan = replace(measured.plan, kind=kind, factors=factors, trials=trials)
+    observations: list[Observation] = [
+        replace(observation, treatment=as_steps[observation.treatment])
+        for observation in measured.observations
+        if observation.treatment in as_steps
+    ]
+    margin = 100 * tuning.equivalence
+    analysis = analyse(plan, observations, [tuning.responses[0]], equivalence_margin=margin)
+    return Factorial(mode, plan, analysis.responses[0])

@@ -1,26 +1,116 @@
-"""Whether a step is kept: the rule, its error rates, and what it said of every mode."""
+"""The comparisons of a tuning, and whether a step is kept: the rule, its error rates, what it said of every mode."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 
 from leadline.analysis.contrasts import Change, Pair, contrasts, residual
-from leadline.analysis.equivalence import inside
 from leadline.analysis.linear import Residual
 from leadline.analysis.maxt import max_t
 from leadline.analysis.power import detectable
-from leadline.analysis.scale import response_kind
+from leadline.analysis.scale import inside, response_kind
+from leadline.design.seeds import derived
 from leadline.layouts import layout_of
+from leadline.model.bounds import RawLevel
 from leadline.model.errors import BLAMED
-from leadline.model.plan import Treatment
+from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Observation, Verdict
-from leadline.model.tuning import Step, Tuning
+from leadline.model.tuning import MODE, Step, Tuning
 from leadline.model.units import rounded
 from leadline.planning.power import percent
-from leadline.planning.sequence.parts import Kept, Levels, Measured, Part, Stage, describe, levels_of, modes_of, part_of
+
+Levels = Mapping[str, RawLevel]
+Kept = Mapping[str, int]  # step -> which of its levels, 0 is untuned
+
+
+class Stage(StrEnum):
+    STEP = "step"  # the best so far against the candidates of a step
+    CONFIRM = "confirm"  # fresh trials of the chosen candidates
+    COMPARE = "compare"  # untuned against tuned, all modes
+    FACTORIAL = "factorial"  # the steps of a mode as factors
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison, run as one study. ``configurations``: name -> all levels, the first is the baseline.
+
+    ``key`` tells it from every other comparison of the tuning, by what is compared.
+    """
+
+    stage: Stage
+    step: str  # of a step or a confirmation, else empty
+    mode: str  # of a factorial, else empty
+    configurations: Mapping[str, Levels]
+    blocks: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        text = json.dumps([self.configurations, self.blocks], sort_keys=True, default=str)
+        name = "/".join(word for word in (self.stage.value, self.step or self.mode) if word)
+        return f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def trials(self) -> int:
+        return len(self.configurations) * self.blocks
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a comparison gave so far. ``treatments``: the configurations as the plan holds them."""
+
+    plan: Plan
+    observations: Sequence[Observation]
+    treatments: Mapping[str, Treatment]
+    complete: bool
+
+
+def levels_of(tuning: Tuning, mode: str, kept: Kept, left_out: Mapping[str, str]) -> dict[str, RawLevel]:
+    """All levels of a configuration: every knob of every step that can be tried, the mode, and what is held."""
+    raw_levels: dict[str, RawLevel] = {MODE: mode}
+    for step in tuning.steps:
+        if step.name in left_out:
+            continue
+        raw_levels |= {knob: levels[kept.get(step.name, 0)] for knob, levels in step.levels.items()}
+        if mode not in modes_of(tuning, step):
+            raw_levels |= step.elsewhere
+    return raw_levels
+
+
+def describe(step: Step, candidate: int) -> str:
+    """``knob=level, knob=level``."""
+    return ", ".join(f"{knob}={_word(levels[candidate])}" for knob, levels in step.levels.items())
+
+
+def _word(level: RawLevel) -> str:
+    return ("off", "on")[level] if isinstance(level, bool) else str(level)
+
+
+def part_of(
+    tuning: Tuning,
+    stage: Stage,
+    configurations: Mapping[str, Levels],
+    blocks: int,
+    *,
+    step: str = "",
+    mode: str = "",
+) -> Part:
+    """The seed follows from the tuning's and from what is compared: other data and another order than in any other."""
+    bare = Part(stage, step, mode, configurations, blocks, 0)
+    seed = int.from_bytes(derived(tuning.seed, "part of a tuning", bare.key)[:4])
+    return Part(stage, step, mode, configurations, blocks, seed)
+
+
+def modes_of(tuning: Tuning, step: Step) -> list[str]:
+    """The modes in which a step is tried, in the tuning's order."""
+    return [mode for mode in tuning.modes if step.modes is None or mode in step.modes]
+
 
 FALSE_KEEP = 0.05  # share of whole tunings that may keep anything where nothing helps
 CONFIRM_LEVEL = 0.95

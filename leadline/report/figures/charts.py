@@ -17,7 +17,7 @@ from leadline.model.errors import UsageError
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
 from leadline.report.charts.theme import BLACK, BLUE, GREY, ORANGE, VERMILLION, DataSets, Figure, figure, marked
-from leadline.report.figures.sensitivity import bars, heat_map, pie
+from leadline.report.figures.sensitivity import bars, heat_map
 
 STANDINGS = {Standing.POSITIVE: BLUE, Standing.UNDETERMINED: "#6b727c", Standing.NEGATIVE: VERMILLION}
 _WIDTH = 560
@@ -34,7 +34,7 @@ def charts(figures: StudyFigures) -> list[Figure]:
     if figures.failures:
         drawn.append(failed(figures.failures))
     if figures.sensitivity:
-        drawn += [bars(figures.sensitivity), pie(figures.sensitivity)]
+        drawn.append(bars(figures.sensitivity))
         if len(figures.systems) > 1:
             drawn.append(heat_map(figures.sensitivity))
     if figures.ranking:

@@ -1,4 +1,4 @@
-"""Sensitivities as ranked bars, as the paper's pie, and as a map parameter x system."""
+"""Sensitivities as ranked bars and as a map parameter x system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import altair as alt
 
 from leadline.figures.sensitivity import ALPHA, Sensitivities
 from leadline.report import words
-from leadline.report.charts.theme import BLACK, BLUE, GREY, TREATMENTS, DataSets, Figure, figure
+from leadline.report.charts.theme import BLACK, BLUE, GREY, DataSets, Figure, figure
 
 _WIDTH = 560
 
@@ -56,41 +56,6 @@ def bars(found: Sensitivities) -> Figure | None:
         "where it is more than noise (adjusted for all parameters). " + found.sentence
     )
     return figure("study-a-sensitivity", "Sensitivity of the parameters", caption, chart, sets=sets)
-
-
-def pie(found: Sensitivities) -> Figure | None:
-    """Figure 4 as the paper shows it: shares of the plain formula."""
-    rows = sorted((row for row in found.rows if row.share is not None), key=lambda row: -(row.share or 0.0))
-    if not rows:
-        return None
-    sets = DataSets()
-    order = [row.parameter for row in rows]
-    data = [
-        {"parameter": row.parameter, "share": row.share, "place": place, "text": words.share(row.share)}
-        for place, row in enumerate(rows)
-    ]
-    palette = (*TREATMENTS, GREY, BLACK, "#c9b27c")
-    colours = [palette[i % len(palette)] for i in range(len(order))]
-    base = sets.chart(data).encode(
-        theta=alt.Theta("share:Q", stack=True),
-        order=alt.Order("place:Q"),
-        color=alt.Color(
-            "parameter:N", sort=order, scale=alt.Scale(domain=order, range=colours), legend=alt.Legend(title=None)
-        ),
-        tooltip=["parameter:N", alt.Tooltip("text:N", title="share")],
-    )
-    chart = alt.layer(
-        base.mark_arc(outerRadius=130, stroke="white", strokeWidth=1),
-        base.mark_text(radius=152, fontSize=12).encode(
-            text=alt.condition("datum.share > 0.03", "text:N", alt.value("")), color=alt.value(BLACK)
-        ),
-    ).properties(width=360, height=340, title="Shares of the plain formula")
-    noise = "" if found.noise_share is None else f" {100 * found.noise_share:.0f} % of the whole pie is noise."
-    caption = (
-        "The paper's pie: each parameter's share of the summed standard deviations. It hides that a parameter without "
-        f"any effect has a share too.{noise}"
-    )
-    return figure("study-a-pie", "Shares of sensitivity, plain formula", caption, chart, sets=sets)
 
 
 def heat_map(found: Sensitivities) -> Figure | None:

@@ -10,10 +10,10 @@ from simulated_table import simulated_table
 
 from leadline.figures import Parameter, ResultTable, Run, figures_of
 from leadline.figures.extremes import extremes
-from leadline.figures.fits import fit_systems
 from leadline.figures.grouping import permute_groups
 from leadline.figures.ranking import Standing, ranking
 from leadline.figures.sensitivity import ParameterSensitivity, Part, Sensitivities, corrected_sum, sensitivities
+from leadline.figures.table import fit_systems
 from leadline.model.errors import UsageError
 from leadline.model.result import RESPONSES
 

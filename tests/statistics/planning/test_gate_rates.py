@@ -7,8 +7,8 @@ import pytest
 from simulated_gate import observed, plan_of
 
 from leadline.model.conditions import State, parse
+from leadline.planning.boundary import judged
 from leadline.planning.gating import differences, gate_rates
-from leadline.planning.watched import judged
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from leadline.model import distributions
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation
+from leadline.planning.boundary import interim_of, shares_of
 from leadline.planning.looks import State, final_level, look, schedule
-from leadline.planning.watched import interim_of, shares_of
 
 LONGER = matrix("some hundred simulated studies more")
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from leadline.advice import TrialFacts, advise
-from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads
+from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, number, round_up
 from leadline.advice.findings import LAYERS, RULES, Finding, written
-from leadline.advice.look import number, round_up
 from leadline.model.knob import ApplyCost, Kind, Knob
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from leadline.analysis.frames import Recording, frame_effects
-from leadline.conclude.frames import Unit, sentence
+from leadline.conclude.explanation import Unit, sentence
 
 USUAL = {"a.Main.run;a.Orders.price;java.util.Map.get": 300, "a.Main.run;a.Orders.price": 100, "a.Main.run": 600}
 SLOW = {**USUAL, "a.Main.run;a.Orders.price": 300}

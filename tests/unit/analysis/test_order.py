@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leadline.analysis.order import last_against_first
+from leadline.analysis.drift import last_against_first
 
 
 def times(rise: float, rng: np.random.Generator, count: int = 40) -> tuple[np.ndarray, list[int]]:

@@ -22,7 +22,7 @@ import typer
 import leadline.cli
 from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
-from leadline.cli.commands import execute, host, labs, load, load_generator, pool, soak, stackfile, trying
+from leadline.cli.commands import execute, host, init, labs, load, load_generator, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.conclude.counted import Counted, Counts
 from leadline.experiments.trying import NotKnownError
@@ -203,7 +203,7 @@ def tries(monkeypatch: pytest.MonkeyPatch, sentence: str) -> None:
     def prepare(*_: object, **__: object) -> None:
         raise NotKnownError(sentence)
 
-    monkeypatch.setattr(trying, "prepare", prepare)
+    monkeypatch.setattr(init, "prepare", prepare)
 
 
 def doctors(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
@@ -220,7 +220,7 @@ def restores(monkeypatch: pytest.MonkeyPatch, error: LeadlineError | None) -> No
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, how: EndKind) -> None:
-    monkeypatch.setattr(pool, "look", lambda *_: SimpleNamespace(how=how, said="so"))
+    monkeypatch.setattr(host, "look", lambda *_: SimpleNamespace(how=how, said="so"))
 
 
 def drivers(monkeypatch: pytest.MonkeyPatch, passed: bool | None) -> None:

@@ -7,7 +7,7 @@ import pytest
 from leadline.conclude.counted import Counted, Counts
 from leadline.conclude.gate import GateVerdict, counted_gate
 from leadline.model.conditions import parse
-from leadline.report.gate import gate_markdown
+from leadline.report.ci import gate_markdown
 
 BASE = 1_000_000
 

@@ -10,7 +10,7 @@ from leadline.conclude.gate import Gate, GateVerdict, change_of, verdict_of
 from leadline.model.conditions import Change, Judged, judge, parse
 from leadline.model.result import Interval
 from leadline.planning.gating import GateRates
-from leadline.report.gate import document, gate_junit
+from leadline.report.ci import document, gate_junit
 
 RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 CPU, THROUGHPUT = parse(["cpu>3%", "throughput<-5%"], RESPONSES)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from leadline.advice.why import why
-from leadline.conclude.frames import told_waits
+from leadline.conclude.explanation import told_waits
 from leadline.conclude.waiting import Served, explain_waits, part_of, requests_of
 from leadline.design.profiling import Place
 from leadline.model.frames import (

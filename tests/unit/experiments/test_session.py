@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leadline.api.sessions import Session, open_session
+from leadline.api.running import Session, open_session
 from leadline.api.studies import Study
 from leadline.model.errors import UsageError
-from leadline.planning.spending import RATE, blocks_at, rate_of
+from leadline.planning.gating import RATE, blocks_at, rate_of
 
 KEYS = {
     "study": "greedy",

@@ -15,9 +15,8 @@ from leadline.model.tuning import MODE
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.planning.sequence.compare import compare_part
 from leadline.planning.sequence.keep import step_part
-from leadline.report.tuning.export import document, export
+from leadline.report.tuning.export import document, export, lines
 from leadline.report.tuning.page import figures, render
-from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import gather
 from leadline.store.tunings import TuningRecords
 

@@ -18,9 +18,8 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.tuning import MODE
 from leadline.places.simulated import SimulatedTestbed, Truth, parse_truth
 from leadline.places.simulated.system import SimulatedSystem
-from leadline.report.tuning.export import document, export
+from leadline.report.tuning.export import document, export, lines
 from leadline.report.tuning.page import render
-from leadline.report.tuning.text import lines
 from leadline.report.tuning.view import TuningView, gather, spread_text
 from leadline.stack.registry import knob_of_others, service_catalogue
 from leadline.store.lab import Store

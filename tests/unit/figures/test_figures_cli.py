@@ -63,7 +63,7 @@ def test_a_foreign_table_gives_every_figure_as_text_files_and_json(tmp_path: Pat
     names = {path.name for path in (tmp_path / "out").iterdir()}
     tables = {"throughput", "gains", "failures", "sensitivity", "sensitivity_map", "ranking", "ranks", "groups"}
     assert {f"{name}.csv" for name in tables} <= names
-    charts = ("throughput", "gains", "failures", "sensitivity", "pie", "map", "ranks", "model", "groups")
+    charts = ("throughput", "gains", "failures", "sensitivity", "map", "ranks", "model", "groups")
     for name in charts:
         assert (tmp_path / "out" / f"study-a-{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (tmp_path / "out" / f"study-a-{name}.svg").read_text().startswith("<svg")
@@ -263,7 +263,7 @@ def test_the_report_of_four_factors_has_a_section_and_fewer_have_none(tmp_path: 
     text = build(record, analysis, tmp_path / "four.html").read_text()
     assert 'id="study-a"' in text
     assert 'href="#study-a"' in text
-    for name in ("gains", "sensitivity", "pie", "ranks", "model"):
+    for name in ("gains", "sensitivity", "ranks", "model"):
         assert f'data-figure="study-a-{name}"' in text
         assert f'"study-a-{name}":{{' in text  # the interactive figure's specification
     found = section(record)
@@ -301,26 +301,9 @@ def test_a_column_that_differs_from_row_to_row_is_left_out_and_named(tmp_path: P
     assert leadline.document(tmp_path / "a.csv")["higher_is_better"] is False
 
 
-def benchmark(name: str, *forks: list[float], unit: str = "us/op", **params: str) -> dict[str, object]:
-    metric = {"score": 1.0, "scoreUnit": unit, "rawData": forks}
-    return {"benchmark": name, "mode": "avgt", "params": params or None, "primaryMetric": metric}
-
-
-def test_results_of_jmh_are_compared_by_fork(tmp_path: Path) -> None:
-    forks = [[10.0, 12.0], [11.0, 13.0], [12.0, 14.0]]
-    slower = [[1.1 * time for time in fork] for fork in forks]
-    (tmp_path / "a.json").write_text(json.dumps([benchmark("a", *forks), benchmark("b", *slower)]))
-    told = leadline.document(tmp_path / "a.json")
-    assert told["failures"]["systems"][0]["runs"] == 6
-    assert "us/op" in leadline(tmp_path / "a.json")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.json", json.dumps([benchmark("a", [1.0]), benchmark("b", [1.0], unit="ops/s")]), "a in us/op, b in ops/s"),
-        ("a.json", json.dumps([benchmark("a", [1.0])]), "nothing to compare"),
-        ("a.json", json.dumps([benchmark("a", []), benchmark("b", [])]), "not what JMH writes"),
         ("a.csv", tidy("build,p50,p99", "a,1,2 b,1,2"), "the results are in one of p50, p99: --response p50"),
         ("a.csv", tidy("build,time", "a,1 b,2"), "one of the results (--response NAME says which)"),
     ],

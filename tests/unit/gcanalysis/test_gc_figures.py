@@ -5,8 +5,8 @@ import random
 import pytest
 
 from leadline.gcanalysis.events import Cleanup, Events, GcLog, Heap, Jvm
+from leadline.gcanalysis.live import heap_line, overhead
 from leadline.gcanalysis.rates import allocation
-from leadline.gcanalysis.sizes import heap_line, overhead
 from leadline.gcanalysis.summary import utilisation
 from leadline.observe.gclog import parse_lines, summary
 from leadline.observe.gclog.report import sizes

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import privilege, procfs, textfile
+from leadline.host import here, privilege, procfs, textfile
 from leadline.host.base import ProcessSpec
 from leadline.host.java import java_home
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
 from leadline.model.errors import UsageError
-from leadline.observe.gclog.files import LogFiles
-from leadline.observe.gclog.gcviewer import parse_files
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="host: not root: processes run as this user anyway")
 needs_mounts = pytest.mark.skipif(
@@ -254,16 +252,13 @@ def test_helper_programs_are_users_of_their_own(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     user = int(java_home(home).version.removeprefix("17."))
     assert user in privilege.USERS, "java -version"
+    command = [str(program), "-cp", "jar", "reads"]
     log.write_text("Error: read\n")
     log.chmod(0o644)
-    with pytest.raises(UsageError, match="Error: read"):
-        parse_files(LogFiles(log, (log,)), home, home)
-    program.write_text(program.read_text().replace("test -z", "test 1 ||"))
-    with pytest.raises(UsageError, match=r"version \"17\.6\d{4}\""):
-        parse_files(LogFiles(log, (log,)), home, home)
+    assert "Error: read" in here.alone(command, [program, log]).stderr
     log.chmod(0o600)
     with pytest.raises(UsageError, match=r"gc.log is closed to other users.*chmod o\+r"):
-        parse_files(LogFiles(log, (log,)), home, home)
+        here.alone(command, [program, log])
 
 
 _READ_ONLY = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.analysis.soak import Drift, Series, Soak
-from leadline.api.conditions import changes_of_soak
+from leadline.api.comparing import changes_of_soak
 from leadline.conclude.soak import SoakAnswer
 from leadline.model.conditions import SOAK_RESPONSES, Change, exit_code, judge, parse
 from leadline.model.errors import UsageError

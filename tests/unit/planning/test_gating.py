@@ -12,8 +12,8 @@ from simulated_gate import observed, plan_of
 
 from leadline.model.conditions import State, parse
 from leadline.model.errors import FailureClass
+from leadline.planning.boundary import judged
 from leadline.planning.gating import GateRates, _ends, differences, gate_rates, harm_to_find, log_harm
-from leadline.planning.watched import judged
 
 RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 CONDITIONS = parse(["cpu>3%", "throughput<-5%"], RESPONSES)

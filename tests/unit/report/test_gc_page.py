@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from leadline.api import gc as gc_logs
 from leadline.cli.main import app
-from leadline.report.ci import escaped
+from leadline.report.words import escaped
 
 LIMIT = 3_000_000  # bytes
 

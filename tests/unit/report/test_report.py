@@ -17,10 +17,12 @@ from leadline.model.plan import Role
 from leadline.model.record import AuditRecord, Reading, StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
 from leadline.report import files as trial_files
-from leadline.report import health, layers, view, words
+from leadline.report import health, view, words
 from leadline.report import page as page_module
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts.theme import DataSets, figure
+from leadline.report.layers import pool_sentence
+from leadline.report.observed import pools
 from leadline.report.page import build
 
 
@@ -174,12 +176,12 @@ def test_the_starved_pool_is_named_and_the_others_are_not(study: tuple[StudyReco
     for trial in record.trials:
         if trial.state != "done" or trial.planned.position == 5:
             continue
-        (use,) = layers.pools(trial_files.read(trial))
+        (use,) = pools(trial_files.read(trial))
         size = trial.planned.treatment[POOL]
         seen.add(size)
         assert use.limit == size
         assert use.starved == (size == 1)
-        assert ("was starved: the only connection was in use" in use.sentence()) == (size == 1)
+        assert ("was starved: the only connection was in use" in pool_sentence(use)) == (size == 1)
     assert seen == {1, 2, 10, 40}
 
 

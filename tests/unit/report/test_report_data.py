@@ -12,7 +12,7 @@ from report_fixture import MIX, POOL, T0, fake_study
 
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.result import Interval, StudyAnalysis
-from leadline.report import files, histograms, latency, layers, series, words
+from leadline.report import files, histograms, latency, layers, observed, series, words
 from leadline.report.charts import timeline
 
 
@@ -161,11 +161,11 @@ def test_a_pool_without_a_maximum_is_in_use_plus_free(tmp_path: Path) -> None:
     rows = [(int((T0 + s) * 1e9), m, "p", v) for s in range(4) for m, v in (("pool.in_use", 2.0), ("pool.free", 3.0))]
     frame = pl.DataFrame(rows, schema=["time_ns", "metric", "subject", "value"], orient="row")
     found = files.TrialFiles(_bare(tmp_path), series={"pools": frame})
-    (use,) = layers.pools(found)
+    (use,) = observed.pools(found)
     assert use.limit == 5
     assert use.full_share == 0
     assert not use.starved
-    assert "waiting callers were not recorded" in use.sentence()
+    assert "waiting callers were not recorded" in layers.pool_sentence(use)
 
 
 def recorded(observer: str, rates: dict[str, float], where: Path) -> files.TrialFiles:

@@ -1,4 +1,4 @@
-"""Figures of running studies as Prometheus and OpenTelemetry read them; addresses and tokens that are refused."""
+"""Figures of running studies as Prometheus reads them; tokens that are refused."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from leadline.model.errors import UsageError
 from leadline.model.record import LoadSecond
 from leadline.trial.livelog import Live
 from leadline.web import metrics
-from leadline.web.metrics import gauges, otlp, prometheus, read_address
+from leadline.web.metrics import gauges, prometheus
 
 
 @pytest.fixture
@@ -38,15 +38,6 @@ def test_prometheus_has_a_head_for_each_name_and_escaped_labels(running: list[An
     )
 
 
-def test_otlp_has_one_gauge_for_each_name(running: list[Any]) -> None:
-    (resource,) = otlp(gauges(running), 5)["resourceMetrics"]
-    assert {"key": "service.name", "value": {"stringValue": "leadline"}} in resource["resource"]["attributes"]
-    named = {one["name"]: one for one in resource["scopeMetrics"][0]["metrics"]}
-    assert named["leadline.throughput"]["unit"] == "{transaction}/s"
-    points = named["leadline.response_seconds"]["gauge"]["dataPoints"]
-    assert [(point["asDouble"], point["timeUnixNano"]) for point in points] == [(0.004, "5"), (0.0125, "5")]
-
-
 def test_a_load_that_is_over_has_no_figures(running: list[Any]) -> None:
     running[0].live.load_at = 980.0
     assert {one.name for one in gauges(running)} == {
@@ -54,14 +45,6 @@ def test_a_load_that_is_over_has_no_figures(running: list[Any]) -> None:
         "leadline_trials_ended",
         "leadline_seconds_left",
     }
-
-
-@pytest.mark.parametrize(
-    "address", ["", "127.0.0.1:4318", "ftp://host", "http://", "http://host:99999", "http://u@host"]
-)
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="--otlp"):
-        read_address(address)
 
 
 def test_a_token_is_kept_and_one_that_others_may_read_is_refused(tmp_path: Path) -> None:
