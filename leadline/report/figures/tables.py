@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from leadline.figures.everything import StudyFigures
-from leadline.figures.ranking import Ranking
-from leadline.figures.sensitivity import Sensitivities
+from leadline.figures.failing import SystemThroughput
 from leadline.model.result import Interval
 from leadline.report.charts.theme import marked
 from leadline.report.document import plain, with_simulated
@@ -22,33 +23,54 @@ Table = list[list[Cell]]
 
 
 def tables(figures: StudyFigures) -> Mapping[str, Table]:
-    """File name (without ending) -> head and rows. None stands where there is no figure."""
+    """File name (without ending) -> head and rows, by the keys of the JSON document. None: there is no figure."""
     tables_: dict[str, Table] = {}
     if figures.throughput:
-        tables_["throughput"] = _throughput(figures)
-    if figures.extremes:
-        tables_["gains"] = _gains(figures)
-    if figures.failures:
-        tables_["failures"] = _failures(figures)
-    if figures.sensitivity:
-        tables_["sensitivity"] = _sensitivity(figures.sensitivity)
-        tables_["sensitivity_map"] = _map(figures.sensitivity)
+        means = [{"system": row.system, **cells} for row in figures.throughput.systems for cells in _settings(row)]
+        tables_["throughput"] = _table(means)
+    rows: dict[str, Sequence[Any]] = {
+        "gains": figures.extremes.rows if figures.extremes else (),
+        "failures": figures.failures.systems if figures.failures else (),
+        "sensitivity": figures.sensitivity.rows if figures.sensitivity else (),
+        "sensitivity_map": figures.sensitivity.cells if figures.sensitivity else (),
+        "ranking": figures.ranking.rows if figures.ranking else (),
+        "groups": figures.grouping.groups if figures.grouping else (),
+    }
+    tables_ |= {name: _table(map(_cells, of)) for name, of in rows.items() if of}
     if figures.ranking:
-        tables_["ranking"] = _ranking(figures.ranking)
-        tables_["ranks"] = _ranks(figures.ranking)
-    if figures.grouping:
-        tables_["groups"] = [
-            ["group", "parameters", "mean_sensitivity", "statistic", "p", "p_two_sided", "ways", "exact", "corrected"],
-            *(
-                [
-                    *(group.name, " ".join(group.parameters), group.mean, figures.grouping.statistic),
-                    *(figures.grouping.p_value, figures.grouping.p_two_sided),
-                    *(figures.grouping.ways, figures.grouping.exact, figures.grouping.corrected),
-                ]
-                for group in figures.grouping.groups
-            ),
-        ]
+        places = enumerate(figures.ranking.rows)
+        by_system: Table = [[row.setting, *(ranks[place] for ranks in figures.ranking.ranks)] for place, row in places]
+        tables_["ranks"] = [["setting", *figures.ranking.systems], *by_system]
     return tables_
+
+
+def _settings(row: SystemThroughput) -> list[dict[str, Cell]]:
+    """The means of a system's settings, after its baseline's with the interval."""
+    baseline: dict[str, Cell] = {"setting": "baseline", "mean": row.baseline, "runs": row.baseline_runs}
+    baseline |= {} if row.interval is None else _cells(row.interval, "interval")
+    return [*([] if row.baseline is None else [baseline]), *map(_cells, row.settings)]
+
+
+def _table(rows: Iterable[Mapping[str, Cell]]) -> Table:
+    """With a column for every key; a value that is divided in some rows has no column of its own."""
+    listed = list(rows)
+    keys = list(dict.fromkeys(key for row in listed for key in row))
+    keys = [key for key in keys if not any(other.startswith(f"{key}_low") for other in keys)]
+    return [[*keys], *([row.get(key) for key in keys] for row in listed)]
+
+
+def _cells(row: Any, name: str = "") -> dict[str, Cell]:
+    """A row's fields; those of what it holds by names joined by ``_``, an interval by its ends."""
+    if isinstance(row, Interval):
+        return {f"{name}_low": row.low, f"{name}_high": row.high}
+    if is_dataclass(row):
+        row = {field.name: getattr(row, field.name) for field in fields(row)}
+    if isinstance(row, Mapping):
+        prefix = f"{name}_" if name else ""
+        return {key: cell for part, of in row.items() for key, cell in _cells(of, f"{prefix}{part}").items()}
+    if isinstance(row, tuple):
+        return {name: " ".join(map(str, row)) or None}
+    return {name: row.value if isinstance(row, Enum) else None if row == "" else row}
 
 
 def csv_text(table: Sequence[Sequence[Cell]]) -> str:
@@ -56,150 +78,6 @@ def csv_text(table: Sequence[Sequence[Cell]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([["" if c is None else c for c in row] for row in table])
     return out.getvalue()
-
-
-def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
-    return (interval.low, interval.high) if interval else (None, None)
-
-
-def _throughput(figures: StudyFigures) -> Table:
-    rows: Table = [["system", "setting", "mean", "low", "high", "runs", "unit"]]
-    for system in figures.throughput.systems if figures.throughput else ():
-        if system.baseline is not None:
-            rows.append(
-                [
-                    system.system,
-                    "baseline",
-                    system.baseline,
-                    *_ends(system.interval),
-                    system.baseline_runs,
-                    figures.unit,
-                ]
-            )
-        rows += [[system.system, s.setting, s.mean, None, None, s.runs, figures.unit] for s in system.settings]
-    return rows
-
-
-def _gains(figures: StudyFigures) -> Table:
-    extremes = figures.extremes
-    rows: Table = [
-        [
-            *("system", "best_gain_pct", "low", "high", "setting", "worst_loss_pct", "low_loss", "high_loss"),
-            *("setting_loss", "luck_mean_pct", "luck_95_pct", "reason"),
-        ]
-    ]
-    if extremes is None:
-        return rows
-    for row in extremes.rows:
-        rows.append(
-            [
-                *(row.system, row.best, *_ends(row.best_interval), row.best_setting or None),
-                *(row.worst, *_ends(row.worst_interval), row.worst_setting or None),
-                *((row.luck.expected_gain, row.luck.gain_95) if row.luck else (None, None)),
-                row.reason or None,
-            ]
-        )
-    rows.append(
-        [
-            *("mean", extremes.mean_best, *_ends(extremes.best_interval), None),
-            *(
-                extremes.mean_worst,
-                *_ends(extremes.worst_interval),
-                None,
-                extremes.luck_mean,
-                extremes.luck_mean_95,
-                None,
-            ),
-        ]
-    )
-    return rows
-
-
-def _failures(figures: StudyFigures) -> Table:
-    failures = figures.failures
-    classes = list(failures.classes) if failures else []
-    rows: Table = [
-        [
-            *("system", "runs", "failed", "share_low", "share_high", "deviation_of_repeats_pct"),
-            *("deviation_from_baseline_pct", *classes, "worst_settings"),
-        ]
-    ]
-    for row in failures.systems if failures else ():
-        rows.append(
-            [
-                *(row.system, row.runs, row.failed, *_ends(row.interval), row.repeats, row.from_baseline),
-                *(row.classes.get(name, 0) for name in classes),
-                " ".join(row.worst_settings) or None,
-            ]
-        )
-    return rows
-
-
-def _sensitivity(found: Sensitivities) -> Table:
-    return [
-        [
-            *("parameter", "systems", "plain", "share", "corrected", "corrected_share", "low", "high", "p"),
-            *("p_adjusted", "more_than_noise", "unit", "reason"),
-        ],
-        *(
-            [
-                *(row.parameter, row.systems, row.plain, row.share, row.corrected, row.corrected_share),
-                *(*_ends(row.interval), row.p_value, row.p_adjusted, row.told, found.unit, row.reason or None),
-            ]
-            for row in found.rows
-        ),
-    ]
-
-
-def _map(found: Sensitivities) -> Table:
-    return [
-        ["parameter", "system", "levels", "plain", "percent_of_baseline", "corrected", "low", "high", "p", "reason"],
-        *(
-            [
-                *(cell.parameter, cell.system, cell.levels, cell.plain, cell.percent, cell.corrected),
-                *(*_ends(cell.interval), cell.p_value, cell.reason or None),
-            ]
-            for cell in found.cells
-        ),
-    ]
-
-
-def _ranking(found: Ranking) -> Table:
-    rows: Table = [
-        [
-            *(
-                "setting",
-                "mean_rank",
-                "low",
-                "high",
-                "lowest",
-                "highest",
-                "systems_above_middle",
-                "systems",
-                "failed_on",
-            ),
-            *("by_rank", "by_model", "agree", "model_pct", "model_low", "model_high", "model_p"),
-            *("baseline_pct", "baseline_low", "baseline_high", "baseline_p"),
-        ]
-    ]
-    for row in found.rows:
-        contrasts: list[Cell] = []
-        for ranks in (row.model, row.baseline):
-            contrasts += [ranks.percent, *_ends(ranks.interval), ranks.p_adjusted] if ranks else [None] * 4
-        rows.append(
-            [
-                *(row.setting, row.mean_rank, *_ends(row.interval), row.lowest_rank, row.highest_rank, row.above),
-                *(row.systems, row.failed_on, row.by_rank.value, row.by_model.value, row.agree, *contrasts),
-            ]
-        )
-    return rows
-
-
-def _ranks(found: Ranking) -> Table:
-    rows: Table = [["setting", *found.systems]]
-    for place, row in enumerate(found.rows):
-        rows.append([row.setting, *(ranks[place] for ranks in found.ranks)])
-    return rows
 
 
 FORMAT = "leadline-figures/1"

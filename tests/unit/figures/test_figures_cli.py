@@ -70,11 +70,11 @@ def test_a_foreign_table_gives_every_figure_as_text_files_and_json(tmp_path: Pat
     with (tmp_path / "out" / "ranking.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert rows[-1]["setting"] == "b=2"
-    assert (rows[-1]["by_rank"], rows[-1]["by_model"], rows[-1]["agree"]) == ("negative", "negative", "True")
+    assert (rows[-1]["by_rank"], rows[-1]["by_model"]) == ("negative", "negative")
     with (tmp_path / "out" / "sensitivity.csv").open() as file:
         first = next(csv.DictReader(file))
-    assert (first["parameter"], first["more_than_noise"]) == ("b", "True")
-    assert float(first["low"]) < 4 * 500 * np.std([0, 0.2, 0], ddof=1) < float(first["high"])
+    assert (first["parameter"], first["told"]) == ("b", "True")
+    assert float(first["interval_low"]) < 4 * 500 * np.std([0, 0.2, 0], ddof=1) < float(first["interval_high"])
 
     document = leadline.document(source, *groups)
     assert document["format"] == "leadline-figures/1"
