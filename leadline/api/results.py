@@ -23,7 +23,7 @@ from leadline.store.tunings import TuningRecord
 
 if TYPE_CHECKING:
     from leadline.report.advising import Advice
-    from leadline.report.capacities import CapacityResult, ScalingResult
+    from leadline.report.capacities import CapacityResult
     from leadline.report.summary import Summary
     from leadline.report.text import StudyTable
     from leadline.report.tuning.view import TuningView
@@ -146,13 +146,6 @@ class StudyResult:
 
         bring(self.store, self.record.id)
         return capacity_of(self.record, at, cpus, loads, pools)
-
-    def scaling(self, factor: str, at: Mapping[str, str] | None = None) -> ScalingResult:
-        """The scalability law over the levels of ``factor`` (docs/guides/capacity.md). Raises UsageError."""
-        from leadline.report.capacities import scaling_result
-
-        bring(self.store, self.record.id)
-        return scaling_result(self.record, factor, at)
 
     def advice(self) -> Advice:
         """What the trials suggest to try next, and what other studies of the lab said of it."""

@@ -26,7 +26,6 @@ ALONE: Mapping[str, Mapping[str, str]] = {
     "gate": {"--count": "base head --fail --undecided --build --run --md --junit --json"},
     "plan": {"--check": "--json"},
     "studies": {"--schema": "--json", "--tuning-schema": "--json"},
-    "capacity": {"--scaling": "study --lab --at --json"},
     "figures": {"--pages": "source --lab --out --system --json"},
     "confirm": {
         "--out": "study --lab --setting --best --response --effect --power --budget --disposable --simulate --json"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from leadline.capacity.answer import answer as answered
 from leadline.capacity.cells import measured
 from leadline.capacity.fit import OTHER
 from leadline.capacity.network import Agents
-from leadline.capacity.scaling import Scaling, scaling_of
 from leadline.load.arrivals import stated_agents
 from leadline.load.knobs import load_knobs
 from leadline.model.naming import Describe, describing
@@ -23,59 +20,6 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import Interval
 from leadline.model.units import rounded
 from leadline.model.workload import RATE, USERS, is_load, load_at
-
-
-def scaling_lines(found: Scaling) -> Iterator[str]:
-    """What is printed, but for the answer."""
-    trials = sum(size.trials for size in found.sizes)
-    yield f"fitted from {trials} trials at {len(found.sizes)} sizes of {found.factor}"
-    yield f"one alone: {rounded(found.rate, 4)} transactions/s{_within(found.rate_interval)}"
-    yield f"contention: {found.contention:.2%}{_within(found.contention_interval, '{:.2%}'.format)}"
-    yield f"coherency: {found.coherency:.2%}{_within(found.coherency_interval, '{:.2%}'.format)}"
-    yield ""
-    for size in found.sizes:
-        yield (
-            f"  {size.n:g}  {rounded(size.throughput, 4)} transactions/s, by the law {rounded(size.fitted, 4)}, "
-            f"{size.efficiency:.0%} of {size.n:g} alone"
-        )
-    for doubt in found.doubts:
-        yield f"The law does not hold: {doubt}."
-
-
-def scaling_answer(found: Scaling) -> str:
-    """What is gained by more, and where it ends, in one sentence."""
-    largest = found.sizes[-1]
-    sentence = f"{largest.n:g} of {found.factor} do the work of {rounded(largest.throughput / found.rate, 3)} alone"
-    if found.peak is not None:
-        far = ", beyond what was measured" if found.peak > largest.n else ""
-        most = found.at(found.peak)
-        peak = f"{rounded(found.peak, 3)}{_within(found.peak_interval)}{far}"
-        sentence += f"; most is done at {peak}: {rounded(most, 4)} transactions/s"
-    elif found.ceiling is not None:
-        sentence += (
-            f"; no number does more than {rounded(found.ceiling, 4)} transactions/s; coherency cannot be told from none"
-        )
-    else:
-        sentence += "; neither contention nor coherency can be told from none"
-    return f"{sentence}{'' if found.holds else '; but the law does not hold'}."
-
-
-def scaling_document(found: Scaling) -> dict[str, Any]:
-    """As JSON types (docs/reference/json.md)."""
-    return {
-        "factor": found.factor,
-        "rate": _bounded(found.rate, found.rate_interval),
-        "contention": _bounded(found.contention, found.contention_interval),
-        "coherency": _bounded(found.coherency, found.coherency_interval),
-        "peak": _bounded(found.peak, found.peak_interval) if found.peak is not None else None,
-        "ceiling": found.ceiling,
-        "sizes": [vars(size) for size in found.sizes],
-        "lack_of_fit": found.lack_of_fit,
-        "holds": found.holds,
-        "doubts": list(found.doubts),
-        "answer": scaling_answer(found),
-    }
-
 
 _ROLES = {"rest": "rest (kernel threads, interrupts, what is no process of the study)"}
 _HEAD = (
@@ -256,19 +200,11 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _ms(seconds: float, interval: Interval | None) -> str:
-    return f"{rounded(1000 * seconds, 3)} ms{_within(interval, _thousandfold)}"
+    return f"{rounded(1000 * seconds, 3)} ms{_within(interval, 1000)}"
 
 
-def _rounded(value: float) -> str:
-    return rounded(value, 4)
-
-
-def _thousandfold(value: float) -> str:
-    return rounded(1000 * value, 4)
-
-
-def _within(interval: Interval | None, form: Callable[[float], str] = _rounded) -> str:
-    return "" if interval is None else f" [{form(interval.low)}, {form(interval.high)}]"
+def _within(interval: Interval | None, factor: float = 1) -> str:
+    return "" if interval is None else f" [{rounded(factor * interval.low, 4)}, {rounded(factor * interval.high, 4)}]"
 
 
 def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, float | None]:
@@ -277,62 +213,34 @@ def _ends(interval: Interval | None, factor: float = 1) -> tuple[float | None, f
 
 def _bounded(value: float, interval: Interval | None, factor: float = 1) -> dict[str, float | None]:
     low, high = _ends(interval, factor)
-    return {"value": value, "low": low, "high": high if high is not None and math.isfinite(high) else None}
+    return {"value": value, "low": low, "high": high}
 
 
 @dataclass(frozen=True)
-class Fitted(ABC):
-    """``record``: the study that a model was fitted from."""
+class CapacityResult:
+    """``record``: the study; ``capacity``: the model fitted from it, and what it says."""
 
     record: StudyRecord
+    capacity: Capacity
 
     @property
     def answer(self) -> str:
-        """What the model says, in one sentence."""
-        return ("SIMULATED: " if self.record.simulated else "") + str(self._document()["answer"])
+        """The knee and what saturates first, in one sentence."""
+        return ("SIMULATED: " if self.record.simulated else "") + answer(self.capacity)
 
-    @abstractmethod
     def lines(self) -> list[str]:
-        """Parameters, predictions and doubts, for people."""
-
-    @abstractmethod
-    def _document(self) -> dict[str, Any]: ...
+        """Demands, predictions, errors and resources, for people."""
+        return list(capacity_lines(self.capacity, describing(self.record.study)))
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
         run = {"run": f"{self.record.study.study}@{self.record.id}", "simulated": self.record.simulated}
-        return {**run, **self._document(), "answer": self.answer}
-
-
-@dataclass(frozen=True)
-class CapacityResult(Fitted):
-    """``capacity``: the queueing model, and what it says."""
-
-    capacity: Capacity
-
-    def lines(self) -> list[str]:
-        return list(capacity_lines(self.capacity, describing(self.record.study)))
-
-    def _document(self) -> dict[str, Any]:
-        return capacity_document(self.capacity, describing(self.record.study))
+        return {**run, **capacity_document(self.capacity, describing(self.record.study)), "answer": self.answer}
 
     def write(self, path: Path) -> None:
         """The predictions as CSV. Raises OSError."""
         with path.open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows([_HEAD, *_rows(self.capacity, describing(self.record.study))])
-
-
-@dataclass(frozen=True)
-class ScalingResult(Fitted):
-    """``scaling``: the scalability law."""
-
-    scaling: Scaling
-
-    def lines(self) -> list[str]:
-        return list(scaling_lines(self.scaling))
-
-    def _document(self) -> dict[str, Any]:
-        return scaling_document(self.scaling)
 
 
 def capacity_of(
@@ -359,8 +267,3 @@ def _agents(record: StudyRecord) -> dict[str, tuple[Agents, ...]]:
         if len(units) == len(factor.levels) and len(set(units)) == 1:
             agents[factor.name] = units[0]
     return agents
-
-
-def scaling_result(record: StudyRecord, factor: str, at: Mapping[str, str] | None) -> ScalingResult:
-    """Fit the scalability law over the levels of ``factor``. Raises UsageError for a study that tells too little."""
-    return ScalingResult(record, scaling_of(record, factor, at, describing(record.study)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from leadline.api.labs import load_lab
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted
-from leadline.report.capacities import CapacityResult, ScalingResult
 
 
 def register(app: typer.Typer) -> None:
@@ -37,13 +35,6 @@ def capacity(
         float | None,
         typer.Option(min=0.01, max=4096, help="CPUs of the services; those of the study's host if absent."),
     ] = None,
-    scaling: Annotated[
-        str | None,
-        typer.Option(
-            help="Fit the universal scalability law over this factor instead, four numbers or CPU lists or more: "
-            "--scaling placement.server_cpus."
-        ),
-    ] = None,
     out: Annotated[Path | None, file_option("Write the predictions as CSV to a file.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,22 +42,15 @@ def capacity(
     levels = dict(_pair(text) for text in at or [])
     loads = [_number("--predict", word, 1e-3, 1e6) for word in _words(predict)]
     pools = [int(_number("--pool", word, 1, 1e5)) for word in _words(pool)]
-    result = load_lab(lab).study(study)
-    if scaling is None:
-        fit = result.capacity(levels, cpus, loads, pools)
-        if out is not None:
-            fit.write(out)
-        _print(fit, json, [str(out)] if out is not None else [])
-        return
-    _print(result.scaling(scaling, levels), json)
-
-
-def _print(found: CapacityResult | ScalingResult, json: bool, files: Sequence[str] = ()) -> None:
+    fit = load_lab(lab).study(study).capacity(levels, cpus, loads, pools)
+    if out is not None:
+        fit.write(out)
+    files = [str(out)] if out is not None else []
     if json:
-        print_json({**found.document(), **({"files": list(files)} if files else {})})
+        print_json({**fit.document(), **({"files": files} if files else {})})
     else:
-        print_answer(found.answer)
-        say(*found.lines(), *files)
+        print_answer(fit.answer)
+        say(*fit.lines(), *files)
 
 
 def _words(text: str) -> list[str]:
