@@ -64,8 +64,9 @@ class DesignKind:
         return self.size(factors, design or Design())
 
 
+_ENUMERATED = {kind.name: kind for kind in import_module("leadline.design.enumerated").KINDS}
 KINDS: Mapping[str, DesignKind] = {
-    name: import_module(f"leadline.design.{name.replace('-', '_')}").KIND
+    name: _ENUMERATED.get(name) or import_module(f"leadline.design.{name.replace('-', '_')}").KIND
     for name in get_args(DesignName)
     if name != FORKS
 }
