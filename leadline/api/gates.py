@@ -15,7 +15,8 @@ from leadline.checks.files.stack import read_stack
 from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted
 from leadline.conclude.gate import Gate, counted_gate, gate_of
 from leadline.experiments.counting import LONGEST, counted, services
-from leadline.experiments.gate import BASE, HEAD, built, command_study, of_jars, of_stack_files, server_study
+from leadline.experiments.gate import BASE, HEAD, command_study, of_jars, of_stack_files, server_study
+from leadline.experiments.revisions import built
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost
@@ -56,12 +57,12 @@ class GateRun:
 
     def document(self) -> dict[str, Any]:
         """As JSON types (docs/reference/json.md)."""
-        from leadline.report.ci import document
+        from leadline.report.ci import gate_document
 
         if self.counted is not None:
-            return {**document(self.gate), "answer": self.counted.answer(), "counts": self.counted.document()}
+            return {**gate_document(self.gate), "answer": self.counted.answer(), "counts": self.counted.document()}
         assert self.run is not None
-        return {**document(self.gate), "answer": self.result.answer, "run": self.run.document()}
+        return {**gate_document(self.gate), "answer": self.result.answer, "run": self.run.document()}
 
     def markdown(self) -> str:
         """For a pull request."""

@@ -19,7 +19,6 @@ from leadline.report import advising, collector, details, health, histograms, la
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
-from leadline.report.charts import timeline as timeline_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.latency import Load, heat_map
 from leadline.report.charts.panels import PANELS
@@ -219,7 +218,7 @@ def gather(
         },
         against_load=_against_load(record, analysis) if figures else {},
         interactions=_interactions(record, analysis) if figures else {},
-        timeline=known(timeline_chart.timeline(record, analysis, colours)) if figures else None,
+        timeline=known(effects_chart.timeline(record, analysis, colours)) if figures else None,
         by_transaction=known(latency_chart.by_transaction(latencies, charted, colours)) if figures else None,
         curve=known(latency_chart.curve(latencies, charted, colours)) if figures else None,
         heat_map=known(heat_map(_loads(files, labels, chosen))) if figures else None,

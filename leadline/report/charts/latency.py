@@ -20,6 +20,7 @@ from leadline.report.charts.theme import (
     VERMILLION,
     DataSets,
     Figure,
+    coloured,
     figure,
     log_ticks,
     treatment_colour,
@@ -104,8 +105,7 @@ def _positive(value: float | None) -> float | None:
 
 
 def _two(field: str, first: str, second: str) -> alt.Color:
-    scale = alt.Scale(domain=[first, second], range=[BLUE, VERMILLION])
-    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(orient="top", title=None))
+    return coloured(field, {first: BLUE, second: VERMILLION}, alt.Legend(orient="top", title=None))
 
 
 @dataclass(frozen=True)

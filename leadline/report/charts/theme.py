@@ -13,6 +13,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from leadline.model.result import Interval
 from leadline.report.document import plain
 
 VEGA_LITE = "6.4"
@@ -117,6 +118,23 @@ def treatment_colour(shown: Sequence[str], colours: Mapping[str, str], symbol: s
         scale=alt.Scale(domain=list(shown), range=[colours[name] for name in shown]),
         legend=alt.Legend(orient="top", columns=3, title=None, symbolType=symbol, symbolOpacity=1),
     )
+
+
+def ends(value: float | None, interval: Interval | None, prefix: str = "") -> dict[str, float | None]:
+    """``low`` and ``high`` of a drawn interval: the value itself where it has none."""
+    low, high = (interval.low, interval.high) if interval else (value, value)
+    return {f"{prefix}low": low, f"{prefix}high": high}
+
+
+def coloured(field: str, colours: Mapping[str, str], legend: alt.Legend | None = None) -> alt.Color:
+    """The colour channel of a field whose values have these colours."""
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", scale=scale, legend=legend)
+
+
+def no_change(sets: DataSets, **axis: Any) -> Any:
+    """The line at zero of a chart of changes."""
+    return sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x=alt.X("zero:Q", **axis))
 
 
 def log_ticks(low: float, high: float) -> list[float]:

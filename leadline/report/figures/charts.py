@@ -16,7 +16,20 @@ from leadline.figures.study import table_of
 from leadline.model.errors import UsageError
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord
-from leadline.report.charts.theme import BLACK, BLUE, GREY, ORANGE, VERMILLION, DataSets, Figure, figure, marked
+from leadline.report.charts.theme import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    DataSets,
+    Figure,
+    coloured,
+    ends,
+    figure,
+    marked,
+    no_change,
+)
 from leadline.report.figures.sensitivity import bars, heat_map
 
 STANDINGS = {Standing.POSITIVE: BLUE, Standing.UNDETERMINED: "#6b727c", Standing.NEGATIVE: VERMILLION}
@@ -64,8 +77,7 @@ def strips(found: Throughput) -> Figure:
         {
             "system": row.system,
             "baseline": row.baseline,
-            "low": row.interval.low if row.interval else row.baseline,
-            "high": row.interval.high if row.interval else row.baseline,
+            **ends(row.baseline, row.interval),
             "runs": row.baseline_runs,
         }
         for row in found.systems
@@ -106,8 +118,7 @@ def gains(found: ExtremesTable) -> Figure:
                     "system": row.system,
                     "kind": kind,
                     "percent": value,
-                    "low": interval.low if interval else value,
-                    "high": interval.high if interval else value,
+                    **ends(value, interval),
                     "setting": setting,
                 }
             )
@@ -117,11 +128,8 @@ def gains(found: ExtremesTable) -> Figure:
                 | {"mean": row.luck.expected_gain, "ill_mean": -row.luck.expected_gain}
             )
     x = alt.X("percent:Q", title="against the baseline, % (positive is better)")
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=["best gain", "worst loss"], range=[BLUE, VERMILLION]),
-        legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
-    )
+    legend = alt.Legend(orient="top", title=None, symbolOpacity=1)
+    colour = coloured("kind", {"best gain": BLUE, "worst loss": VERMILLION}, legend)
     y = _y("system", order)
     layers: list[Any] = []
     if shades:
@@ -131,7 +139,7 @@ def gains(found: ExtremesTable) -> Figure:
             shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("mean:Q"), y=y),
             shade.mark_tick(color=GREY, thickness=1.5, height=16).encode(x=alt.X("ill_mean:Q"), y=y),
         ]
-    layers.append(sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"))
+    layers.append(no_change(sets))
     if len(found.rows) > 1:
         means = [{"x": found.mean_best, "kind": "best gain"}, {"x": found.mean_worst, "kind": "worst loss"}]
         dashed = sets.chart(means).mark_rule(strokeDash=[4, 3], strokeWidth=1.2)
@@ -257,8 +265,7 @@ def verdicts(found: Ranking) -> Figure | None:
         {
             "setting": row.setting,
             "percent": row.model.percent,
-            "low": row.model.interval.low if row.model.interval else row.model.percent,
-            "high": row.model.interval.high if row.model.interval else row.model.percent,
+            **ends(row.model.percent, row.model.interval),
             "verdict": row.by_model.value,
             "text": f"ranks: {row.by_rank.value}" + ("" if row.agree else "  (differs)"),
         }
@@ -270,7 +277,7 @@ def verdicts(found: Ranking) -> Figure | None:
     points = sets.chart(rows)
     y = _y("setting", order)
     layers = [
-        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
+        no_change(sets),
         points.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=_standing()),
         points.mark_point(filled=True, size=55, opacity=1).encode(
             x=alt.X("percent:Q", title="against the middle half of the settings, %"),
@@ -322,12 +329,8 @@ def _shown(found: Ranking) -> list[Any]:
 
 
 def _standing() -> alt.Color:
-    domain = [standing.value for standing in STANDINGS]
-    return alt.Color(
-        "verdict:N",
-        scale=alt.Scale(domain=domain, range=list(STANDINGS.values())),
-        legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
-    )
+    legend = alt.Legend(orient="top", title=None, symbolOpacity=1)
+    return coloured("verdict", {standing.value: colour for standing, colour in STANDINGS.items()}, legend)
 
 
 FACTORS = 4  # with fewer, the effects say it all

@@ -14,7 +14,7 @@ from leadline.figures.study import system_factor
 from leadline.model.naming import describing, treatment_name
 from leadline.model.record import StudyRecord
 from leadline.report import words
-from leadline.report.charts.theme import TREATMENTS, DataSets, Figure, figure, marked
+from leadline.report.charts.theme import TREATMENTS, DataSets, Figure, coloured, figure, marked
 from leadline.report.document import plain, with_simulated
 from leadline.report.figures.tables import Table, csv_text
 from leadline.report.figures.text import aligned
@@ -85,11 +85,7 @@ def over_time(record: StudyRecord, system: str | None = None) -> Figure | None:
     if not rows or len(systems) > len(TREATMENTS):
         return None
     sets = DataSets()
-    colour = alt.Color(
-        "system:N",
-        scale=alt.Scale(domain=systems, range=list(TREATMENTS[: len(systems)])),
-        legend=alt.Legend(orient="top", title=None),
-    )
+    colour = coloured("system", dict(zip(systems, TREATMENTS, strict=False)), alt.Legend(orient="top", title=None))
     chart = (
         sets.chart(rows)
         .mark_line(strokeWidth=1.4, opacity=0.8)

@@ -16,7 +16,21 @@ from leadline.model.result import Effect, Interval
 from leadline.model.tuning import Published
 from leadline.planning.sequence import Comparison, Factorial
 from leadline.report import words
-from leadline.report.charts.theme import BLACK, BLUE, GREY, RUST, VERDICTS, VERMILLION, DataSets, Figure, figure, marked
+from leadline.report.charts.theme import (
+    BLACK,
+    BLUE,
+    GREY,
+    RUST,
+    VERDICTS,
+    VERMILLION,
+    DataSets,
+    Figure,
+    coloured,
+    ends,
+    figure,
+    marked,
+    no_change,
+)
 from leadline.report.page import render_page, write_page
 from leadline.report.tuning.view import TuningView, change_text, spread_text
 
@@ -79,9 +93,7 @@ def waterfall(view: TuningView, mode: str) -> Figure | None:
     places = alt.Scale(domain=[row["label"] for row in rows])
     axis = alt.Axis(labelAngle=-30, labelOverlap=False, labelLimit=160)
     x = alt.X("label:N", title=None, scale=places, axis=axis)
-    colour = alt.Color(
-        "kind:N", scale=alt.Scale(domain=["whole", "gain", "loss"], range=[GREY, BLUE, VERMILLION]), legend=None
-    )
+    colour = coloured("kind", {"whole": GREY, "gain": BLUE, "loss": VERMILLION})
     y_title = f"{view.response} relative to {mode} untuned"
     base = sets.chart(rows)
     with_interval = sets.chart([row for row in rows if row.get("low") is not None])
@@ -134,8 +146,7 @@ def over_modes_figure(view: TuningView) -> Figure | None:
                 "setting": effect.setting,
                 "zero": 0.0,
                 "percent": percent,
-                "low": interval.low if interval else percent,
-                "high": interval.high if interval else percent,
+                **ends(percent, interval),
                 "top": max(0.0, percent, interval.high if interval else percent),
                 "verdict": effect.change.verdict.value,
                 "text": f"{words.signed(percent)} %",
@@ -152,7 +163,7 @@ def over_modes_figure(view: TuningView) -> Figure | None:
     order = [str(row["label"]) for row in rows]
     axis = alt.Axis(labelAngle=-30, labelOverlap=False, labelLimit=160)
     x = alt.X("label:N", title=None, sort=order, axis=axis)
-    colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
+    colour = coloured("verdict", VERDICTS)
     title = f"change of {view.response}, %"
     base, lower = sets.chart(rows), sets.chart(points)
     shape = alt.Shape("mode:N", sort=view.record.tuning.modes, legend=alt.Legend(orient="top", title=None))
@@ -205,8 +216,7 @@ def _forest(name: str, title: str, effects: Sequence[Effect], axis: str, caption
         {
             "label": effect.factor,
             "percent": effect.percent,
-            "low": effect.simultaneous.low if effect.simultaneous else effect.percent,
-            "high": effect.simultaneous.high if effect.simultaneous else effect.percent,
+            **ends(effect.percent, effect.simultaneous),
             "verdict": effect.verdict.value,
             "text": f"{words.signed(effect.percent)} % {words.change_interval(effect.simultaneous)}",
         }
@@ -218,10 +228,10 @@ def _forest(name: str, title: str, effects: Sequence[Effect], axis: str, caption
     sets = DataSets()
     order = [str(row["label"]) for row in rows]
     y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, grid=False))
-    colour = alt.Color("verdict:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=None)
+    colour = coloured("verdict", VERDICTS)
     rows_ = sets.chart(rows)
     chart = alt.layer(
-        sets.chart([{"zero": 0}]).mark_rule(color="#353b43", strokeWidth=1.2).encode(x="zero:Q"),
+        no_change(sets),
         rows_.mark_rule(strokeWidth=1.8).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
         rows_.mark_point(filled=True, size=58, opacity=1).encode(
             x=alt.X("percent:Q", title=axis), y=y, color=colour, tooltip=["label:N", "text:N", "verdict:N"]
@@ -301,8 +311,7 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
             "mode": bar.mode,
             "state": state,
             "value": value,
-            "low": interval.low if interval else value,
-            "high": interval.high if interval else value,
+            **ends(value, interval),
         }
         for bar in bars
         for state, value, interval in (
@@ -315,8 +324,7 @@ def bars_figure(bars: Sequence[Bar], name: str, title: str, reference: str, note
         {
             "mode": bar.mode,
             "gain": bar.gain,
-            "low": bar.gain_interval.low if bar.gain_interval else bar.gain,
-            "high": bar.gain_interval.high if bar.gain_interval else bar.gain,
+            **ends(bar.gain, bar.gain_interval),
             "text": f"{words.signed(bar.gain)} %",
         }
         for bar in bars

@@ -10,7 +10,7 @@ from leadline.conclude.gate import Gate, GateVerdict, change_of, verdict_of
 from leadline.model.conditions import Change, Judged, judge, parse
 from leadline.model.result import Interval
 from leadline.planning.gating import GateRates
-from leadline.report.ci import document, gate_junit
+from leadline.report.ci import gate_document, gate_junit
 
 RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 CPU, THROUGHPUT = parse(["cpu>3%", "throughput<-5%"], RESPONSES)
@@ -76,7 +76,7 @@ def test_the_error_rate_is_a_sentence() -> None:
         "throughput 0.5 %)."
     )
     assert gate((3.1, 9.0)).error_rate == "Too few blocks to tell how often this gate errs."
-    assert document(gate((3.1, 9.0), rates))["rates"]["found"][0] == {
+    assert gate_document(gate((3.1, 9.0), rates))["rates"]["found"][0] == {
         "condition": "cpu>3%",
         "harm_percent": 5.0,
         "share": 0.917,

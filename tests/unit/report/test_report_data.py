@@ -13,7 +13,7 @@ from report_fixture import MIX, POOL, T0, fake_study
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.result import Interval, StudyAnalysis
 from leadline.report import files, histograms, latency, layers, observed, series, words
-from leadline.report.charts import timeline
+from leadline.report.charts import effects
 
 
 @pytest.fixture(scope="module")
@@ -222,10 +222,10 @@ def test_a_driver_that_is_not_sampled_counts_its_own_cpu(tmp_path: Path) -> None
 
 def test_a_wide_band_does_not_flatten_the_trials() -> None:
     values = [400.0, 500.0, 600.0]
-    assert timeline._domain(values, Interval(24.0, 8900.0, 0.95)) == [350.0, 650.0]
-    assert timeline._domain([1.0, 90.0], Interval(0.001, 9000.0, 0.95)) == [0.5, 112.25]
+    assert effects._domain(values, Interval(24.0, 8900.0, 0.95)) == [350.0, 650.0]
+    assert effects._domain([1.0, 90.0], Interval(0.001, 9000.0, 0.95)) == [0.5, 112.25]
     narrow = Interval(450.0, 560.0, 0.95)
-    assert timeline._domain(values, narrow) is timeline._domain([], narrow) is timeline._domain(values, None)
+    assert effects._domain(values, narrow) is effects._domain([], narrow) is effects._domain(values, None)
 
 
 def test_nothing_recorded_is_said_in_every_cell(tmp_path: Path) -> None:
