@@ -355,7 +355,7 @@ class GcLog:
     lines: int = 0
     understood: int = 0  # lines that are the log's: with its fields, its records, its elements
     format: str = ""
-    library: str = ""  # a format of which no pause is read
+    library: str = ""  # a format that is not read
     foreign: int = 0  # lines that are none of the log's: a program's own output
     truncated: bool = False  # the last line is cut
     timeless: bool = False  # lines have neither uptime nor wall clock

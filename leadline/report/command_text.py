@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 from leadline.conclude.wording import listed, signed
 from leadline.model.result import PROCESS_RESPONSES, Effect, Interval, Robust, Verdict
-from leadline.report.words import number
+from leadline.report.words import aligned, number
 from leadline.trial.command import CommandComparison
 
 _UNKNOWN = "in an unknown order"
@@ -71,13 +71,7 @@ def _table(found: CommandComparison) -> Iterator[str]:
         if effect is not None:
             verdict = _verdict(effect)
         rows.append((command.text, _seconds(median(times)) if times else "–", middle, *cpu, change, interval, verdict))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if at in (0, 7) else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
+    yield from aligned(rows, (0, -1))
 
 
 def _others(found: CommandComparison) -> Iterator[str]:

@@ -6,8 +6,9 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from leadline.experiments.results import profiles_of
 from leadline.model.disturbance import FIGURES, MachineUse
@@ -16,6 +17,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import AtLeast, Effect, ResponseAnalysis, StudyAnalysis
 from leadline.observe import stacks
 from leadline.report import view, words
+from leadline.report.charts.theme import Figure
 from leadline.report.document import document, with_simulated
 from leadline.report.view import View
 
@@ -44,36 +46,24 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
     """
     wanted = check_formats(formats)
     out_dir.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    if "json" in wanted:
-        path = out_dir / "study.json"
-        path.write_text(json.dumps(document(record, analysis), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        written.append(path)
+    written = [write_json(out_dir / "study.json", document(record, analysis))] if "json" in wanted else []
     if {"folded", "pprof"} & set(wanted):
         written += _stacks(record, out_dir, wanted)
     if set(wanted) - {"json", "folded", "pprof"}:
         content = view.gather(record, analysis, figures=bool({"png", "svg"} & set(wanted)))
         if "csv" in wanted:
             written += [
-                _csv(out_dir / "trials.csv", _trials(content), analysis.simulated),
-                _csv(out_dir / "effects.csv", _effects(content, lambda one: one.effects), analysis.simulated),
-                _csv(out_dir / "latency.csv", _latency(content), analysis.simulated),
-                _csv(out_dir / "readings.csv", _readings(content), analysis.simulated),
+                write_csv(out_dir / "trials.csv", _trials(content), analysis.simulated),
+                write_csv(out_dir / "effects.csv", _effects(content, lambda one: one.effects), analysis.simulated),
+                write_csv(out_dir / "latency.csv", _latency(content), analysis.simulated),
+                write_csv(out_dir / "readings.csv", _readings(content), analysis.simulated),
             ]
             if any(response.interactions for response in analysis.responses):
                 crossed = _effects(content, lambda one: one.interactions)
-                written.append(_csv(out_dir / "interactions.csv", crossed, analysis.simulated))
+                written.append(write_csv(out_dir / "interactions.csv", crossed, analysis.simulated))
             if any(trial.slots for trial in record.trials):
-                written.append(_csv(out_dir / "slots.csv", _slots(content), analysis.simulated))
-        for figure in content.figures():
-            if "svg" in wanted:
-                path = out_dir / f"{figure.name}.svg"
-                path.write_text(figure.svg(), encoding="utf-8")
-                written.append(path)
-            if "png" in wanted:
-                path = out_dir / f"{figure.name}.png"
-                path.write_bytes(figure.png())
-                written.append(path)
+                written.append(write_csv(out_dir / "slots.csv", _slots(content), analysis.simulated))
+        written += write_figures(out_dir, content.figures(), wanted)
     return written
 
 
@@ -104,12 +94,29 @@ def _stacks(record: StudyRecord, out_dir: Path, formats: Sequence[str]) -> list[
 Cell = str | int | float | bool | None
 
 
-def _csv(path: Path, rows: Iterable[Sequence[Cell]], simulated: bool) -> Path:
+def write_csv(path: Path, rows: Iterable[Sequence[Cell]], simulated: bool) -> Path:
+    """A table with its head; nothing stands where there is no figure."""
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(
             [["" if c is None else c for c in row] for row in with_simulated(rows, simulated)]
         )
     return path
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> Path:
+    path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def write_figures(folder: Path, figures: Iterable[Figure], formats: Collection[str] = ("svg", "png")) -> list[Path]:
+    """The figures as those of ``formats`` that are pictures."""
+    paths = list[Path]()
+    for figure in figures:
+        for ending in ("svg", "png"):
+            if ending in formats:
+                paths.append(folder / f"{figure.name}.{ending}")
+                paths[-1].write_bytes(figure.png() if ending == "png" else figure.svg().encode())
+    return paths
 
 
 def _trials(content: View) -> Iterable[Sequence[Cell]]:

@@ -14,7 +14,7 @@ from leadline.model.frames import ALPHA, FrameEffect, FrameEffects, is_layer, is
 from leadline.model.units import rounded, signed
 from leadline.observe import pprof
 from leadline.observe.stacks import Kind, Stacks, stacks_of
-from leadline.report import frames_text, words
+from leadline.report import words
 from leadline.report.words import escaped, markdown_table
 
 MOST_ROWS = 20  # of a table
@@ -60,9 +60,7 @@ def row(effect: FrameEffect, name: str, unit: Unit) -> tuple[str, str, str, str]
 def lines(effects: FrameEffects, unit: Unit) -> list[str]:
     """The table in text, then the notes."""
     table = [("change", "95 % interval", "before", f"frame ({unit.name})"), *rows(effects, unit)]
-    widths = [max(len(row[at]) for row in table) for at in range(3)]
-    text = ["  ".join([*(row[at].rjust(widths[at]) for at in range(3)), row[3]]) for row in table]
-    return ["", *text, "", *notes(effects, unit)]
+    return ["", *words.aligned(table, (-1,)), "", *notes(effects, unit)]
 
 
 def document(effects: FrameEffects, unit: Unit) -> dict[str, Any]:
@@ -122,28 +120,26 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """Table and notes."""
-        return frames_text.lines(self.effects, self.unit)
+        return lines(self.effects, self.unit)
 
     def markdown(self) -> str:
         """The sentence, the table and the notes."""
         head = ("change", "95 % interval", "before", f"frame ({self.unit.name})")
-        table = markdown_table(head, frames_text.rows(self.effects, self.unit), "rlrl")
-        return "\n".join(
-            [f"**{escaped(self.answer)}**", "", table, "", *frames_text.notes(self.effects, self.unit), ""]
-        )
+        table = markdown_table(head, rows(self.effects, self.unit), "rlrl")
+        return "\n".join([f"**{escaped(self.answer)}**", "", table, "", *notes(self.effects, self.unit), ""])
 
     def document(self) -> dict[str, Any]:
         """The JSON document ``leadline-explain/1``."""
-        return frames_text.document(self.effects, self.unit)
+        return document(self.effects, self.unit)
 
     def folded(self) -> str:
         """Folded stacks with samples before and after."""
-        rows = frames_text.difference(self.recordings).items()
+        rows = difference(self.recordings).items()
         return "".join(f"{stack} {before} {after}\n" for stack, (before, after) in rows)
 
     def pprof(self) -> bytes:
         """The same for pprof, with the change."""
-        rows = frames_text.difference(self.recordings).items()
+        rows = difference(self.recordings).items()
         types = [(name, "count") for name in ("before", "after", "change")]
         return pprof.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
 

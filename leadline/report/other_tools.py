@@ -25,7 +25,7 @@ from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.received import ReceivedError
 from leadline.model.result import Effect, Interval, Observation, ResponseAnalysis, StudyAnalysis
 from leadline.model.units import rounded
-from leadline.report.words import escaped, markdown_table
+from leadline.report.words import aligned, escaped, markdown_table
 from leadline.trial.command import FACTOR
 
 BEFORE, AFTER = "before", "after"
@@ -66,9 +66,7 @@ class Analysed:
 
     def lines(self) -> list[str]:
         """Table and notes."""
-        table = [_HEAD, *self._rows()]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        rows = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        rows = aligned([_HEAD, *self._rows()], range(len(_HEAD)))
         return [*rows, *(f"Note: {note}" for note in self.notes)]
 
     def markdown(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -278,7 +278,7 @@ def between_lines(found: Between) -> list[str]:
     lines = [f"{found.first} and {found.second}: what moved"]
     for response in dict.fromkeys(row.response for row in found.moved):
         rows = [row for row in found.moved if row.response == response]
-        lines += ["", response, *_table([_MOVED, *(_cells(row) for row in rows)])]
+        lines += ["", response, *words.aligned([_MOVED, *(_cells(row) for row in rows)], (0, -1), "  ")]
     lines += ["", *(f"Differs: {sentence}" for sentence in found.differs)]
     lines.append(
         "The intervals hold the noise within each run. What else changes between two days is not in them: the history "
@@ -295,7 +295,7 @@ def history_lines(found: History) -> list[str]:
         mark = "" if at not in starts else f"changed here, p {starts[at].p_value:.3f}"
         rows.append((point.run, moment(point.started), number(point.value), value_interval(point.interval), mark))
     lines = [f"{found.study}: {found.response}, {found.what}" + (f", in {found.unit}" if found.unit else "")]
-    lines += _table(rows)
+    lines += words.aligned(rows, (0, -1), "  ")
     for point in found.points:
         lines += [f"{point.run} differs: {sentence}" for sentence in point.differs]
     return lines
@@ -308,17 +308,3 @@ def _cells(row: Moved) -> Sequence[str]:
         return (row.what, *figures, "–", "", "", f"{row.verdict}: {row.reason}")
     intervals = (change_interval(row.ratio.interval), change_interval(row.ratio.simultaneous))
     return (row.what, *figures, f"{signed(row.ratio.percent)} %", *intervals, row.verdict)
-
-
-def _table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Columns: the first and the last to the left, the others to the right."""
-    lines = list(rows)
-    widths = [max(len(row[at]) for row in lines) for at in range(len(lines[0]))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if at in (0, len(row) - 1) else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in lines
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 
@@ -209,6 +209,18 @@ def _profile(load: Workload) -> str:
     if len(points) == 2:
         return f"{what} from {values[0]:g} to {values[1]:g} over {over}"
     return f"{what} by a profile of {len(points)} points over {over}, {min(values):g} to {max(values):g}"
+
+
+def aligned(rows: Iterable[Sequence[str]], left: Collection[int] = (0,), indent: str = "") -> list[str]:
+    """Lines of a table. ``left``: numbers of the columns that are set to the left, from the end where negative."""
+    cells = [tuple(row) for row in rows]
+    columns = [(max(map(len, column)), at) for at, column in enumerate(zip(*cells, strict=True))]
+    to_left = {at % len(columns) for at in left}
+    lines = (
+        "  ".join(row[at].ljust(width) if at in to_left else row[at].rjust(width) for width, at in columns)
+        for row in cells
+    )
+    return [f"{indent}{line.rstrip()}" for line in lines]
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:

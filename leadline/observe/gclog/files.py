@@ -283,8 +283,6 @@ def whole(reading: Reading, log: LogFiles, broken: list[str]) -> GcLog:
             f"{log.name} is no GC log: no line is one of -Xlog:gc* (JDK 9 and later), -XX:+PrintGCDetails "
             f"(JDK 7 and 8) or -verbose:gc of OpenJ9; older formats are not read"
         )
-    if files.library and not files.pauses:
-        raise UsageError(f"{log.name} is a log of {files.library}, which is not read")
     files.notes[:0] = broken
     if len(log.parts) > 1:
         files.notes.insert(0, f"rotated: read as one log, {', '.join(part.name for part in log.parts)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,9 @@ from leadline.model.naming import describing, treatment_name
 from leadline.model.record import StudyRecord
 from leadline.report import words
 from leadline.report.charts.theme import TREATMENTS, DataSets, Figure, coloured, figure, marked
-from leadline.report.document import plain, with_simulated
-from leadline.report.figures.tables import Table, csv_text
-from leadline.report.figures.text import aligned
+from leadline.report.document import plain
+from leadline.report.export import write_csv, write_figures, write_json
+from leadline.report.figures.tables import Table
 from leadline.report.files import read
 
 FORMAT = "leadline-pages/1"
@@ -43,7 +41,7 @@ def lines(table: PageTable) -> list[str]:
             for figure in figures
         ]
         rows.append((measure.title, *cells))
-    return [*aligned(rows), *table.sentences(), *(f"Note: {note}" for note in table.notes)]
+    return [*words.aligned(rows), *table.sentences(), *(f"Note: {note}" for note in table.notes)]
 
 
 def document(table: PageTable, *, simulated: bool = False) -> dict[str, Any]:
@@ -105,14 +103,6 @@ def over_time(record: StudyRecord, system: str | None = None) -> Figure | None:
 def write(table: PageTable, drawn: Figure | None, directory: Path, *, simulated: bool = False) -> list[Path]:
     """Write the table (CSV, JSON) and the chart (SVG, PNG); returns the files. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(document(table, simulated=simulated), indent=2, allow_nan=False)
-    contents: Mapping[str, bytes] = {
-        "pages.csv": csv_text(with_simulated(csv_table(table), simulated)).encode(),
-        "pages.json": f"{text}\n".encode(),
-    }
-    if drawn is not None:
-        chart = marked(drawn, simulated)
-        contents = {**contents, f"{chart.name}.svg": chart.svg().encode(), f"{chart.name}.png": chart.png()}
-    for name, data in contents.items():
-        (directory / name).write_bytes(data)
-    return [directory / name for name in contents]
+    written = [write_csv(directory / "pages.csv", csv_table(table), simulated)]
+    written.append(write_json(directory / "pages.json", document(table, simulated=simulated)))
+    return written + write_figures(directory, [] if drawn is None else [marked(drawn, simulated)])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -15,10 +12,10 @@ from leadline.figures.everything import StudyFigures
 from leadline.figures.failing import SystemThroughput
 from leadline.model.result import Interval
 from leadline.report.charts.theme import marked
-from leadline.report.document import plain, with_simulated
+from leadline.report.document import plain
+from leadline.report.export import Cell, write_csv, write_figures, write_json
 from leadline.report.figures.charts import charts
 
-Cell = str | int | float | bool | None
 Table = list[list[Cell]]
 
 
@@ -73,13 +70,6 @@ def _cells(row: Any, name: str = "") -> dict[str, Cell]:
     return {name: row.value if isinstance(row, Enum) else None if row == "" else row}
 
 
-def csv_text(table: Sequence[Sequence[Cell]]) -> str:
-    """A table as CSV, empty where there is no figure."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([["" if c is None else c for c in row] for row in table])
-    return out.getvalue()
-
-
 FORMAT = "leadline-figures/1"
 
 
@@ -90,18 +80,7 @@ def document(figures: StudyFigures, *, simulated: bool = False) -> dict[str, Any
 
 def write(figures: StudyFigures, directory: Path, *, simulated: bool = False) -> list[Path]:
     """Write all files to the directory and return them. Raises OSError when it cannot be written."""
-    written: list[Path] = []
-
-    def save(name: str, data: bytes) -> None:
-        (directory / name).write_bytes(data)
-        written.append(directory / name)
-
     directory.mkdir(parents=True, exist_ok=True)
-    for name, table in tables(figures).items():
-        save(f"{name}.csv", csv_text(with_simulated(table, simulated)).encode())
-    for chart in (marked(chart, simulated) for chart in charts(figures)):
-        save(f"{chart.name}.svg", chart.svg().encode())
-        save(f"{chart.name}.png", chart.png())
-    text = json.dumps(document(figures, simulated=simulated), indent=2, allow_nan=False)
-    save("figures.json", f"{text}\n".encode())
-    return written
+    written = [write_csv(directory / f"{name}.csv", rows, simulated) for name, rows in tables(figures).items()]
+    written += write_figures(directory, (marked(chart, simulated) for chart in charts(figures)))
+    return [*written, write_json(directory / "figures.json", document(figures, simulated=simulated))]

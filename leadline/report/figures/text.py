@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from leadline.figures.everything import StudyFigures
 from leadline.model.result import Interval
 from leadline.report import words
@@ -58,7 +56,7 @@ def _gains(figures: StudyFigures) -> list[str]:
                 *(f"{extremes.mean_worst:+.2f}", words.change_interval(extremes.worst_interval), mean),
             )
         )
-    return [*aligned(rows), extremes.sentence]
+    return [*words.aligned(rows), extremes.sentence]
 
 
 def _failures(figures: StudyFigures) -> list[str]:
@@ -76,7 +74,7 @@ def _failures(figures: StudyFigures) -> list[str]:
         )
         for system in failures.systems
     ]
-    return [*aligned(rows), failures.sentence]
+    return [*words.aligned(rows), failures.sentence]
 
 
 def _sensitivity(figures: StudyFigures) -> list[str]:
@@ -91,7 +89,7 @@ def _sensitivity(figures: StudyFigures) -> list[str]:
         )
         for row in sensitivity.rows
     ]
-    return [*aligned(rows), sensitivity.sentence]
+    return [*words.aligned(rows), sensitivity.sentence]
 
 
 def _ranking(figures: StudyFigures) -> list[str]:
@@ -114,17 +112,8 @@ def _ranking(figures: StudyFigures) -> list[str]:
         if len(rows_) < len(ranking.rows)
         else []
     )
-    return [*aligned(rows), *left_out, ranking.sentence]
+    return [*words.aligned(rows), *left_out, ranking.sentence]
 
 
 def _interval(interval: Interval | None) -> str:
     return words.value_interval(interval) or "–"
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines of a table: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]

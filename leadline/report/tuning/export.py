@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,9 @@ from leadline.experiments.tuning.check import SKIPPED
 from leadline.model.result import Interaction, Verdict
 from leadline.planning.sequence import Decision
 from leadline.report import words
-from leadline.report.document import plain, with_simulated
-from leadline.report.export import check_formats
+from leadline.report.document import plain
+from leadline.report.export import Cell, check_formats, write_csv, write_figures, write_json
+from leadline.report.text import one_line
 from leadline.report.tuning.page import figures
 from leadline.report.tuning.view import TuningView, change_text
 
@@ -73,71 +72,63 @@ def export(view: TuningView, out_dir: Path, formats: Iterable[str]) -> list[Path
     """
     wanted = check_formats(formats)
     out_dir.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    if "json" in wanted:
-        path = out_dir / "tuning.json"
-        path.write_text(json.dumps(document(view), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        written.append(path)
+    written = [write_json(out_dir / "tuning.json", document(view))] if "json" in wanted else []
     if "csv" in wanted:
-        written.append(_csv(out_dir / "steps.csv", _steps(view), view.simulated))
-        if view.averages:
-            written.append(_csv(out_dir / "over_modes.csv", _over_modes(view), view.simulated))
-        written.append(_csv(out_dir / "comparison.csv", _comparison(view), view.simulated))
-    for figure in figures(view).values() if {"svg", "png"} & set(wanted) else ():
-        if "svg" in wanted:
-            path = out_dir / f"{figure.name}.svg"
-            path.write_text(figure.svg(), encoding="utf-8")
-            written.append(path)
-        if "png" in wanted:
-            path = out_dir / f"{figure.name}.png"
-            path.write_bytes(figure.png())
-            written.append(path)
-    return written
+        tables = {"steps": _steps(view), "over_modes": _over_modes(view), "comparison": _comparison(view)}
+        names = [name for name in tables if name != "over_modes" or view.averages]
+        written += [write_csv(out_dir / f"{name}.csv", tables[name], view.simulated) for name in names]
+    drawn = figures(view).values() if {"svg", "png"} & set(wanted) else ()
+    return written + write_figures(out_dir, drawn, wanted)
 
 
-def _cells(change: Change | None) -> list[object]:
+def _cells(change: Change | None) -> list[Cell]:
     if change is None:
-        return [""] * len(_CHANGE)
+        return [None] * len(_CHANGE)
     plain, wide = change.interval, change.simultaneous
-    bounds = [
-        plain.low if plain else "",
-        plain.high if plain else "",
-        wide.low if wide else "",
-        wide.high if wide else "",
-    ]
-    cells = ["" if value is None else value for value in (change.percent, change.p_value, change.p_adjusted)]
-    return [cells[0], *bounds, *cells[1:], change.trials, change.failures]
+    bounds = [end for of in (plain, wide) for end in ((of.low, of.high) if of else (None, None))]
+    return [change.percent, *bounds, change.p_value, change.p_adjusted, change.trials, change.failures]
 
 
-def _steps(view: TuningView) -> list[list[object]]:
-    rows: list[list[object]] = [["mode", "step", "candidate", "trials_of", "response", *_CHANGE, "kept", "reason"]]
+def _steps(view: TuningView) -> list[list[Cell]]:
+    rows: list[list[Cell]] = [["mode", "step", "candidate", "trials_of", "response", *_CHANGE, "kept", "reason"]]
     for decision in view.progress.decisions:
         for number, change in enumerate(decision.tried, 1):
             chosen = number == decision.candidate
-            kept_cells = [decision.kept and chosen, decision.reason if number == decision.best else ""]
+            kept_cells: list[Cell] = [decision.kept and chosen, decision.reason if number == decision.best else ""]
             rows.append([decision.mode, decision.step, number, "step", view.response, *_cells(change), *kept_cells])
             for response, by_step in view.tried.items():
                 if response != view.response:
-                    row = [decision.mode, decision.step, number, "step", response]
-                    rows.append([*row, *_cells(by_step[decision.step, decision.mode, number]), *kept_cells])
+                    rows.append(
+                        [
+                            decision.mode,
+                            decision.step,
+                            number,
+                            "step",
+                            response,
+                            *_cells(by_step[decision.step, decision.mode, number]),
+                            *kept_cells,
+                        ]
+                    )
             if chosen and decision.confirmed is not None:
-                row = [decision.mode, decision.step, number, "confirmation", view.response]
-                rows.append([*row, *_cells(decision.confirmed), *kept_cells])
+                confirmed = _cells(decision.confirmed)
+                rows.append(
+                    [decision.mode, decision.step, number, "confirmation", view.response, *confirmed, *kept_cells]
+                )
     return rows
 
 
-def _over_modes(view: TuningView) -> list[list[object]]:
-    rows: list[list[object]] = [["step", "candidate", "modes", "response", *_CHANGE]]
+def _over_modes(view: TuningView) -> list[list[Cell]]:
+    rows: list[list[Cell]] = [["step", "candidate", "modes", "response", *_CHANGE]]
     for response, steps in view.averages.items():
         rows += [[step.step, step.candidate, " ".join(step.modes), response, *_cells(step.change)] for step in steps]
     return rows
 
 
-def _comparison(view: TuningView) -> list[list[object]]:
+def _comparison(view: TuningView) -> list[list[Cell]]:
     """A row for each configuration and each it is compared with, once: the first mode's own untuned one is the
     reference of all. Responses after the first have one for each mode: tuned against untuned.
     """
-    rows: list[list[object]] = [["mode", "configuration", "steps", "against", "response", *_CHANGE]]
+    rows: list[list[Cell]] = [["mode", "configuration", "steps", "against", "response", *_CHANGE]]
     comparison = view.progress.comparison
     for rung in comparison.rungs if comparison else ():
         assert comparison is not None
@@ -157,10 +148,8 @@ def _comparison(view: TuningView) -> list[list[object]]:
     return rows
 
 
-def _csv(path: Path, rows: Sequence[Sequence[object]], simulated: bool) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(with_simulated(rows, simulated))
-    return path
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return words.aligned(rows, range(len(rows[0])), "  ")
 
 
 def lines(view: TuningView) -> list[str]:
@@ -169,20 +158,20 @@ def lines(view: TuningView) -> list[str]:
     stack = tuning.stack
     studies = f"{len(view.studies)} {'study' if len(view.studies) == 1 else 'studies'}"
     lines_ = [
-        _line(view.answer),
-        f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {_line(tuning.question)}",
+        one_line(view.answer),
+        f"{SIMULATED if view.simulated else ''}Tuning {tuning.tuning}@{view.record.id}: {one_line(tuning.question)}",
         f"{stack.title}, modes {', '.join(tuning.modes)}; "
         f"{view.done} of {words.plural(view.trials, 'trial')} done in {studies}",
     ]
     for mode in tuning.modes:
         lines_ += ["", f"{mode}: steps in order, change of {view.response} against the best so far"]
         decisions = [decision for decision in view.progress.of(mode) if decision.reason != SKIPPED]
-        lines_ += _aligned([_HEAD, *(_row(decision) for decision in decisions)])
+        lines_ += _table([_HEAD, *(_row(decision) for decision in decisions)])
     if view.over_modes:
         heading = f"Every step over its modes, change of {view.response} against the best so far; {OVER_ALL}"
         lines_ += ["", heading]
         columns = ("step", "setting", "over modes", "95 % interval", "all steps", *tuning.modes)
-        lines_ += _aligned([columns, *(_averaged(row, tuning.modes) for row in view.over_modes)])
+        lines_ += _table([columns, *(_averaged(row, tuning.modes) for row in view.over_modes)])
     if view.progress.comparison is not None:
         lines_ += ["", f"Untuned against tuned, {view.response}, trials of their own; intervals of all lines together"]
         rows: list[tuple[str, ...]] = [
@@ -192,12 +181,12 @@ def lines(view: TuningView) -> list[str]:
             gain = view.progress.comparison.gains.get(rung.mode) if rung.name.endswith(" tuned") else None
             relative = change_text(rung.relative) if rung.relative else "reference"
             rows.append((rung.name, relative, change_text(rung.change), change_text(gain)))
-        lines_ += _aligned(rows)
+        lines_ += _table(rows)
         if len(tuning.responses) > 1 and view.progress.comparison.gains:
             lines_ += ["", "Tuned against untuned, every response; intervals of all modes together"]
             modes = list(view.progress.comparison.gains)
             gains = [(name, *(change_text(by_mode[mode]) for mode in modes)) for name, by_mode in view.gains.items()]
-            lines_ += _aligned([("response", *modes), *gains])
+            lines_ += _table([("response", *modes), *gains])
     for factorial in view.progress.factorials:
         lines_ += ["", f"{factorial.mode}: the steps as factors of a {factorial.plan.kind} design, {view.response}"]
         effects: list[tuple[str, ...]] = [("effect", "change", "95 % interval", "all comparisons", "verdict")]
@@ -208,14 +197,14 @@ def lines(view: TuningView) -> list[str]:
             )
             for effect in factorial.analysis.effects
         ]
-        lines_ += _aligned(effects)
+        lines_ += _table(effects)
         if factorial.analysis.interactions:
             lines_ += ["", f"{factorial.mode}: how far two steps together differ from what each alone would give"]
             head = ("pair", "beyond each alone", "95 % interval", "all pairs", "distinguishable")
-            lines_ += _aligned([head, *(_pair(pair) for pair in factorial.analysis.interactions)])
+            lines_ += _table([head, *(_pair(pair) for pair in factorial.analysis.interactions)])
     lines_.append("")
-    lines_ += [f"Failed, {count} times, first in {study}: {_line(text)}" for text, count, study in view.failures]
-    lines_ += [f"Note: {_line(note)}" for note in (*view.warnings, *view.notes)]
+    lines_ += [f"Failed, {count} times, first in {study}: {one_line(text)}" for text, count, study in view.failures]
+    lines_ += [f"Note: {one_line(note)}" for note in (*view.warnings, *view.notes)]
     lines_.append("Studies: " + ", ".join(f"{name}@{number}" for name, number in view.studies))
     return lines_
 
@@ -236,8 +225,8 @@ def _pair(pair: Interaction) -> tuple[str, ...]:
 
 
 def _row(one: Decision) -> tuple[str, ...]:
-    kept_text = "yes" if one.kept else f"no: {_line(one.reason)}"
-    return one.step, _line(one.setting), change_text(one.change), change_text(one.confirmed), kept_text
+    kept_text = "yes" if one.kept else f"no: {one_line(one.reason)}"
+    return one.step, one_line(one.setting), change_text(one.change), change_text(one.confirmed), kept_text
 
 
 def _averaged(one: OverModes, modes: Sequence[str]) -> tuple[str, ...]:
@@ -245,14 +234,4 @@ def _averaged(one: OverModes, modes: Sequence[str]) -> tuple[str, ...]:
     change = one.change
     percent = "–" if change.percent is None else f"{words.signed(change.percent)} %"
     intervals = words.change_interval(change.interval), words.change_interval(change.simultaneous)
-    return one.step, _line(one.setting), percent, *intervals, *by_mode
-
-
-def _line(text: str) -> str:
-    """One line without control characters: what a server said must not steer the terminal."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return one.step, one_line(one.setting), percent, *intervals, *by_mode

@@ -190,9 +190,9 @@ def searches(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
     result = SimpleNamespace(restored=(), stopped="", name="probe", records=(), seconds=1.0)
     ended = SimpleNamespace(result=result, answer="so large", answered=answered, lines=list, document=dict)
     question = SimpleNamespace(study=SimpleNamespace(budget=None))
-    for name, search in (("bisect.question", "bisect.run_bisection"), ("knee.question_of", "knee.run_search")):
-        monkeypatch.setattr(f"leadline.cli.commands.{name}", lambda *_, **__: question)
-        monkeypatch.setattr(f"leadline.cli.commands.{search}", lambda *_, **__: ended)
+    for name, search in (("bisection.question", "run_bisection"), ("knees.question_of", "run_search")):
+        monkeypatch.setattr(f"leadline.cli.commands.bisect.{name}", lambda *_, **__: question)
+        monkeypatch.setattr(f"leadline.cli.commands.bisect.{search}", lambda *_, **__: ended)
 
 
 def stacks(monkeypatch: pytest.MonkeyPatch, good: bool) -> None:

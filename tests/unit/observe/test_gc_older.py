@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.model.errors import UsageError
 from leadline.observe.gclog import parse, summary
-from leadline.observe.gclog.files import ForLibrary
 
 KIB = 1024
 JDK8 = """\
@@ -345,8 +345,8 @@ def test_cms_with_one_thread_for_the_young_is_no_serial_collector(tmp_path: Path
         ("gc 1 @0.058s 0%: 0+1.9+0 ms clock, 4->4->1 MB, 5 MB goal, 4 P", "Go"),
     ],
 )
-def test_older_formats_and_others_go_to_the_library_by_name(line: str, whose: str, tmp_path: Path) -> None:
+def test_older_formats_and_others_are_refused_by_name(line: str, whose: str, tmp_path: Path) -> None:
     path = tmp_path / "gc.log"
     path.write_text(f"{line}\n")
-    with pytest.raises(ForLibrary, match=f"is a log of {whose}"):
+    with pytest.raises(UsageError, match=f"is a log of {whose}"):
         parse(path)
