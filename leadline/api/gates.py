@@ -15,8 +15,7 @@ from leadline.checks.files.stack import read_stack
 from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted
 from leadline.conclude.gate import Gate, counted_gate, gate_of
 from leadline.experiments.counting import LONGEST, counted, services
-from leadline.experiments.gate import BASE, HEAD, command_study, of_jars, of_stack_files, server_study
-from leadline.experiments.revisions import built
+from leadline.experiments.gate import BASE, HEAD, built, command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost

@@ -12,7 +12,7 @@ from leadline.conclude.explanation import Unit, below, sentence, short
 from leadline.model.errors import UsageError
 from leadline.model.frames import ALPHA, FrameEffect, FrameEffects, is_layer, is_measured
 from leadline.model.units import rounded, signed
-from leadline.observe import pprof
+from leadline.observe import stacks
 from leadline.observe.stacks import Kind, Stacks, stacks_of
 from leadline.report import words
 from leadline.report.words import escaped, markdown_table
@@ -141,7 +141,7 @@ class Explanation:
         """The same for pprof, with the change."""
         rows = difference(self.recordings).items()
         types = [(name, "count") for name in ("before", "after", "change")]
-        return pprof.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
+        return stacks.encode({stack: (before, after, after - before) for stack, (before, after) in rows}, types)
 
 
 def explain(
