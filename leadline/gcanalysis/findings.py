@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -164,6 +164,20 @@ def findings(view: View) -> list[Finding]:
     return [replace(finding, settings=settings) for finding in made if finding.name not in explained]
 
 
+def _by_events(
+    view: View,
+    name: str,
+    events: Sequence[Any],
+    sentence: str,
+    meaning: str,
+    factors: Mapping[str, tuple[Any, ...]] | None = None,
+    pauses: Events[Pause] | None = None,
+) -> Finding:
+    """A finding by its events. ``pauses``: those of them that took time, all where none are named."""
+    stopped = cast("Events[Pause]", events) if pauses is None else pauses
+    return Finding(name, sentence, meaning, len(events), view.share(_ms(stopped)), _lines(events), factors or {})
+
+
 def _lines(events: Iterable[Any]) -> tuple[int, ...]:
     return tuple(islice((line for event in events if (line := getattr(event, "line", 0))), _SHOWN))
 
@@ -195,6 +209,11 @@ def _heaps(view: View, *times: int) -> dict[str, tuple[Any, ...]]:
         return {}
     mebibytes = max(1, round(limit / _MIB))
     return {"jvm.heap": tuple(format_size((mebibytes * n) << 20) for n in (1, *times))}
+
+
+def _earlier(view: View) -> dict[str, tuple[Any, ...]]:
+    """A larger heap, and marking of G1 that begins earlier."""
+    return {**_heaps(view, 2), "jvm.g1_initiating_occupancy": (45, 25)}
 
 
 def _collector(view: View) -> dict[str, Any]:
@@ -371,7 +390,7 @@ def _by_tool(view: View) -> Finding | None:
         return None
     sentence = f"{_times(len(pauses), 'collection')} for a heap dump, a histogram or jcmd, {_longest(pauses)}"
     meaning = "Somebody or some monitoring looks into the heap: each look is a full collection."
-    return Finding("asked-by-tool", sentence, meaning, len(pauses), view.share(_ms(pauses)), _lines(pauses))
+    return _by_events(view, "asked-by-tool", pauses, sentence, meaning)
 
 
 def _to_space(view: View) -> Finding | None:
@@ -379,15 +398,9 @@ def _to_space(view: View) -> Finding | None:
     signs = [*view.signs("to-space exhausted"), *pauses]
     if not signs:
         return None
-    return Finding(
-        "to-space-exhausted",
-        f"{_times(len(signs), 'evacuation')} of G1 found no free region to copy to",
-        "More survived than there was room for: marking began too late, or the heap is too small for the bursts.",
-        len(signs),
-        view.share(_ms(pauses)),
-        _lines(signs),
-        {**_heaps(view, 2), "jvm.g1_initiating_occupancy": (45, 25)},
-    )
+    sentence = f"{_times(len(signs), 'evacuation')} of G1 found no free region to copy to"
+    meaning = "More survived than there was room for: marking began too late, or the heap is too small for the bursts."
+    return _by_events(view, "to-space-exhausted", signs, sentence, meaning, _earlier(view), pauses)
 
 
 def _promotion(view: View) -> Finding | None:
@@ -395,15 +408,9 @@ def _promotion(view: View) -> Finding | None:
     events = [*view.signs("promotion failed"), *pauses]
     if not events:
         return None
-    return Finding(
-        "promotion-failed",
-        f"{_times(len(events), 'young collection')} could not promote: the old generation had no room",
-        "Young collections turn into full ones: the old generation is too small or too fragmented.",
-        len(events),
-        view.share(_ms(pauses)),
-        _lines(events),
-        _heaps(view, 2),
-    )
+    sentence = f"{_times(len(events), 'young collection')} could not promote: the old generation had no room"
+    meaning = "Young collections turn into full ones: the old generation is too small or too fragmented."
+    return _by_events(view, "promotion-failed", events, sentence, meaning, _heaps(view, 2), pauses)
 
 
 def _mode_failure(view: View) -> Finding | None:
@@ -413,8 +420,7 @@ def _mode_failure(view: View) -> Finding | None:
         return None
     sentence = f"{_times(len(events), 'collection')} beside the application came too late and ended in a full one"
     meaning = "The old generation filled while CMS was collecting it: it has to begin earlier, or have more room."
-    share = view.share(_ms(pauses))
-    return Finding("concurrent-mode-failure", sentence, meaning, len(events), share, _lines(events), _heaps(view, 2))
+    return _by_events(view, "concurrent-mode-failure", events, sentence, meaning, _heaps(view, 2), pauses)
 
 
 def _g1_behind(view: View) -> Finding | None:
@@ -427,15 +433,10 @@ def _g1_behind(view: View) -> Finding | None:
         return None
     aborted = len(view.signs("marking aborted"))
     beside = f", {aborted} of them while marking was under way" if aborted else ""
-    return Finding(
-        "g1-full",
-        f"{_times(len(full), 'full collection')} of G1{beside}, {_longest(full)}{_percent(view.share(_ms(full)))}",
-        "Marking and mixed collections do not keep up with what is allocated or promoted.",
-        len(full),
-        view.share(_ms(full)),
-        _lines(full),
-        {**_heaps(view, 2), "jvm.g1_initiating_occupancy": (45, 25)},
-    )
+    many = f"{_times(len(full), 'full collection')} of G1{beside}"
+    sentence = f"{many}, {_longest(full)}{_percent(view.share(_ms(full)))}"
+    meaning = "Marking and mixed collections do not keep up with what is allocated or promoted."
+    return _by_events(view, "g1-full", full, sentence, meaning, _earlier(view))
 
 
 def _humongous(view: View) -> Finding | None:
@@ -491,16 +492,11 @@ def _degenerated(view: View) -> Finding | None:
     if not pauses:
         return None
     full = int(pauses.says("name", "Full".__eq__).sum())
-    return Finding(
-        "degenerated",
-        f"{len(pauses) - full} degenerated and {full} full collections of Shenandoah, {_longest(pauses)}"
-        f"{_percent(view.share(_ms(pauses)))}",
-        "Allocation outran the concurrent cycle, which ended in a pause: begin earlier, or give it more room.",
-        len(pauses),
-        view.share(_ms(pauses)),
-        _lines(pauses),
-        {**_heaps(view, 2), "jvm.shenandoah_heuristics": ("adaptive", "compact")},
-    )
+    many = f"{len(pauses) - full} degenerated and {full} full collections of Shenandoah"
+    sentence = f"{many}, {_longest(pauses)}{_percent(view.share(_ms(pauses)))}"
+    meaning = "Allocation outran the concurrent cycle, which ended in a pause: begin earlier, or give it more room."
+    factors = {**_heaps(view, 2), "jvm.shenandoah_heuristics": ("adaptive", "compact")}
+    return _by_events(view, "degenerated", pauses, sentence, meaning, factors)
 
 
 def _pacing(view: View) -> Finding | None:
@@ -519,16 +515,10 @@ def _pinned(view: View) -> Finding | None:
     events = pinned or locker
     if len(events) < (1 if pinned else 3):
         return None
-    return Finding(
-        "pinned",
-        f"{_times(len(events), 'collection')} met objects that native code held (JNI critical sections)"
-        f"{_percent(view.share(_ms(events)))}",
-        "Native code pins arrays (compression, encryption): collections wait for it or leave regions uncollected.",
-        len(events),
-        view.share(_ms(events)),
-        _lines(events),
-        {"jvm.collector": (*_collector(view).values(), "zgc")},
-    )
+    many = f"{_times(len(events), 'collection')} met objects that native code held (JNI critical sections)"
+    meaning = "Native code pins arrays (compression, encryption): collections wait for it or leave regions uncollected."
+    factors = {"jvm.collector": (*_collector(view).values(), "zgc")}
+    return _by_events(view, "pinned", events, f"{many}{_percent(view.share(_ms(events)))}", meaning, factors)
 
 
 def _operations(points: Events[Safepoint], ms: Column) -> list[tuple[str, Column]]:
@@ -655,16 +645,14 @@ def _premature(view: View) -> Finding | None:
     freed = float(np.median((old["before"] - old["after"]) / np.maximum(1, old["before"])))
     if freed < 0.3:
         return None
-    return Finding(
-        "premature-promotion",
+    sentence = (
         f"{rounded(100 * view.promotion / view.allocation, 2)} % of what was allocated was promoted "
-        f"({_size(view.promotion)}/s), and old collections freed {rounded(100 * freed, 2)} % of the heap (median)",
-        "Objects reach the old generation and die there: the young generation is too small for how long they live.",
-        len(old),
-        view.share(_ms(old)),
-        _lines(old),
-        {"jvm.young_ratio": (2, 1)},
+        f"({_size(view.promotion)}/s), and old collections freed {rounded(100 * freed, 2)} % of the heap (median)"
     )
+    meaning = (
+        "Objects reach the old generation and die there: the young generation is too small for how long they live."
+    )
+    return _by_events(view, "premature-promotion", old, sentence, meaning, {"jvm.young_ratio": (2, 1)})
 
 
 def _small(view: View) -> Finding | None:
@@ -675,15 +663,9 @@ def _small(view: View) -> Finding | None:
     late = sorted(point.size for point in view.points[len(view.points) // 2 :])
     live = f"; {_size(late[len(late) // 2])} of {_size(view.limit)} are live" if late and view.limit else ""
     rate = f", {_size(view.allocation)}/s are allocated" if view.allocation else ""
-    return Finding(
-        "heap-small",
-        f"{rounded(100 * (share or 0.0), 2)} % of the time is pauses{live}{rate}",
-        "The collector has too little room for the rate of allocation: a larger heap collects less often.",
-        len(own),
-        share,
-        _lines(own),
-        _heaps(view, 2, 4),
-    )
+    sentence = f"{rounded(100 * (share or 0.0), 2)} % of the time is pauses{live}{rate}"
+    meaning = "The collector has too little room for the rate of allocation: a larger heap collects less often."
+    return _by_events(view, "heap-small", own, sentence, meaning, _heaps(view, 2, 4))
 
 
 def _dropped(view: View) -> Finding | None:
