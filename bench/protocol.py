@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from leadline.analysis.linear import detectable
 from leadline.analysis.maxt import max_t
-from leadline.analysis.power import detectable
 from leadline.planning.power import log_effect, percent
 
 SETTINGS, KERNELS, REPEATS, DEFAULTS, MINUTES, NOISE = 33, 12, 3, 10, 21.0, 0.0432

@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: 
 import numpy as np
 
 from leadline.analysis.columns import at_end
-from leadline.analysis.interim import Interim
+from leadline.analysis.sequential import Interim
 from leadline.analysis.study import analyse
 from leadline.design.make import make_plan
 from leadline.layouts import switchback_plan

@@ -15,11 +15,11 @@ from leadline.analysis.carry import HIDDEN, CarriedFit
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.failures import fails_alike
 from leadline.analysis.hosts import HostsFit
-from leadline.analysis.interim import TOO_EARLY, Interim
 from leadline.analysis.lenth import LenthFit, LenthLaw
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale, equivalence_p, inside
+from leadline.analysis.sequential import TOO_EARLY, Interim
 from leadline.analysis.table import Floats, Sample, StudyTable
 from leadline.analysis.two_strata import TwoStrataFit
 from leadline.analysis.unequal import UnequalFit

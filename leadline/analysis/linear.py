@@ -1,14 +1,13 @@
-"""Least squares with what inference needs: estimable contrasts, their covariance, residual variance.
-
-Source of the method: Searle, Linear Models (1971), chapter 5: estimable functions of a model not of full rank.
-"""
+"""Least squares with what inference needs: estimable contrasts, covariance, noise, the smallest effect found."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.table import Floats
 from leadline.model import distributions
@@ -105,3 +104,26 @@ def pooled(fit: Fit, others: Sequence[Residual]) -> Fit:
     every = fit.df + df
     sigma = float((fit.df * fit.sigma**2 + df * variance) / every) ** 0.5
     return Fit(fit.beta, fit.half, fit.rows, every, sigma)
+
+
+POWER = 0.8
+
+
+def detectable(critical: float, error: float, df: float, power: float = POWER) -> float:
+    """Smallest contrast found with probability ``power`` when |t| > ``critical`` counts as found.
+
+    From the noncentral t distribution; where that cannot be evaluated, (critical + t(power, df)) standard errors,
+    which is a little larger.
+    """
+    plain = critical + float(distributions.t.ppf(power, df))
+    if df > 10_000:
+        return plain * error
+
+    def shortfall(shift: float) -> float:
+        return float(distributions.nct.sf(critical, df, shift)) - power
+
+    ends = shortfall(0.0), shortfall(2 * plain)
+    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < 0 < ends[1]):
+        return plain * error
+    shift = float(scipy.optimize.brentq(shortfall, 0.0, 2 * plain, xtol=1e-6))
+    return shift * error if math.isfinite(shift) else plain * error

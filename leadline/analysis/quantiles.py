@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy  # loads scipy.optimize at its first use
 
-from leadline.analysis.interim import Interim
 from leadline.analysis.scale import MARGIN
+from leadline.analysis.sequential import Interim
 from leadline.analysis.study import analyse
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan

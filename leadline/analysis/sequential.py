@@ -8,10 +8,15 @@ of 100 studies, not 5. The law is that of independent differences of paired bloc
 family's p value stands for that of one comparison, which is a little strict, as is the law where looks have more
 degrees of freedom than pairs. Bounds hold until the plan's end, which a mixture e-process (Wang and Ramdas, 2024) does
 not need to know: it finds in 42 of 100 studies what this finds in 74 (16 blocks, docs/evidence/statistics.md).
+
+What an analysis is told of this is an ``Interim``, by the significance level approach (Jennison and Turnbull, Group
+Sequential Methods, 2000, section 4.4): a boundary for known noise says at which level this analysis judges, and the
+analysis does so by its own model and degrees of freedom.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,3 +88,16 @@ def _deviates(total: Floats, squares: Floats, number: int) -> Floats:
     ratios = np.abs(total) / np.sqrt(np.maximum(number * squares - total**2, 1e-12) / (number - 1))
     table = np.asarray(distributions.t.isf(distributions.norm.sf(_DEVIATES), number - 1), dtype=np.float64)
     return np.asarray(np.interp(ratios, table, _DEVIATES), dtype=np.float64)
+
+
+TOO_EARLY = "this interim analysis has too little of the error rate to conclude; later ones have more"
+
+
+@dataclass(frozen=True)
+class Interim:
+    """``level``: confidence of this analysis's simultaneous intervals, 1 where nothing can be said yet. ``repeated``
+    takes a family's p value of this analysis to the one that holds over all analyses.
+    """
+
+    level: float
+    repeated: Callable[[float], float]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from leadline.analysis.effects import analyse_response, measured
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
-from leadline.analysis.interim import Interim
 from leadline.analysis.scale import MARGIN
+from leadline.analysis.sequential import Interim
 from leadline.analysis.table import StudyTable
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan, Role

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from leadline.analysis.carry import HIDDEN
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.interim import Interim
 from leadline.analysis.quantiles import quantile_effects
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
 from leadline.analysis.scale import inside, response_kind
+from leadline.analysis.sequential import Interim
 from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of

@@ -1,7 +1,7 @@
 """Interim analyses as levels: how strictly each look judges, so that all together keep the error rate.
 
 A boundary is that of the family's largest statistic under known noise. Its bound at a look is a level, at which the
-study's own analysis judges (``leadline.analysis.interim``), with noise by level, correlated slots, or whatever model
+study's own analysis judges (``leadline.analysis.sequential``), with noise by level, correlated slots, or whatever model
 the data have. Intervals are then repeated confidence intervals, which do not depend on the rule that ended the study
 (Jennison and Turnbull 1989). Adjusted p values are the levels at which they reach zero.
 """
@@ -15,8 +15,7 @@ import numpy as np
 
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.interim import Interim
-from leadline.analysis.sequential import FEWEST, bounds
+from leadline.analysis.sequential import FEWEST, Interim, bounds
 from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats, StudyTable, sample_of
 from leadline.analysis.within import Information, planned_sample

@@ -11,7 +11,7 @@ import numpy as np
 from leadline.analysis.across_hosts import FEWEST
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.hosts import RANDOM_FROM
-from leadline.analysis.power import detectable
+from leadline.analysis.linear import detectable
 from leadline.model import distributions
 from leadline.model.plan import Plan
 from leadline.model.result import ResponseAnalysis

@@ -19,8 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from leadline.analysis.composite import as_one_factor
-from leadline.analysis.interim import Interim
-from leadline.analysis.sequential import FEWEST
+from leadline.analysis.sequential import FEWEST, Interim
 from leadline.analysis.study import analyse
 from leadline.analysis.table import Floats, cell_of
 from leadline.analysis.within import Information, planned_sample

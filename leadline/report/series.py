@@ -12,8 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from leadline.observe.window import services_among
-from leadline.report.charts.panels import PANELS, SERVICES, Panel, Source
-from leadline.report.charts.trial import MARGIN, WIDTH
+from leadline.report.charts.trial import MARGIN, PANELS, SERVICES, WIDTH, Panel, Source
 from leadline.report.files import TrialFiles
 
 POINTS = 240  # at most so many points a line; longer series are thinned, by bins of neighbours

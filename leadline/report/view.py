@@ -21,8 +21,8 @@ from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.latency import Load, heat_map
-from leadline.report.charts.panels import PANELS
 from leadline.report.charts.theme import Figure, marked, palette
+from leadline.report.charts.trial import PANELS
 from leadline.report.files import TrialFiles, transactions
 from leadline.report.flames import Flames, flames, waits
 from leadline.report.glance import Axis, Glance, axis, glance, strongest

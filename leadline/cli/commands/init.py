@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from leadline.api.studies import Study
+from leadline.checks.files.study import builtin_studies, builtin_tunings, json_schema, parse_study, parse_tuning
 from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.commands.execute import execute
 from leadline.cli.options import JsonOption, LabOption, file_option
@@ -19,6 +20,8 @@ from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
 from leadline.experiments.trying import Attempt, NotKnownError, prepare
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.model.study import Study as StudyKeys
+from leadline.model.tuning import Tuning
 from leadline.stack.registry import DATABASES
 
 
@@ -26,6 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command(epilog="Example: leadline init --server tomcat --question pool --out mine.yaml")(init)
     app.command("try", epilog="Example: leadline try target/shop.jar --dry-run")(try_)
+    app.command(epilog="Example: leadline studies")(studies)
 
 
 def init(
@@ -89,3 +93,23 @@ def try_(
         raise typer.Exit(NO_ANSWER_CODE) from None
     if not dry_run:
         execute(Study.read(attempt.study), lab, json=json)
+
+
+def studies(
+    json: JsonOption = False,
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema of a study file.")] = False,
+    tuning_schema: Annotated[bool, typer.Option("--tuning-schema", help="The JSON Schema of a tuning file.")] = False,
+) -> None:
+    """List the built-in studies and tunings."""
+    if schema or tuning_schema:
+        print_json(json_schema(Tuning if tuning_schema else StudyKeys))
+        return
+    documents = {name: parse_study(text, name).study for name, text in builtin_studies().items()}
+    tunings = {name: parse_tuning(text, name).tuning for name, text in builtin_tunings().items()}
+    if json:
+        print_json({name: study.model_dump(mode="json") for name, study in {**documents, **tunings}.items()})
+        return
+    for name, study in documents.items():
+        console.print(f"{name}: {study.question}")
+    for name, tuning in tunings.items():
+        console.print(f"{name} (tuning): {tuning.question}")

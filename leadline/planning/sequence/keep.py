@@ -11,9 +11,8 @@ from enum import StrEnum
 import numpy as np
 
 from leadline.analysis.contrasts import Change, Pair, contrasts, residual
-from leadline.analysis.linear import Residual
+from leadline.analysis.linear import Residual, detectable
 from leadline.analysis.maxt import max_t
-from leadline.analysis.power import detectable
 from leadline.analysis.scale import inside, response_kind
 from leadline.design.seeds import derived
 from leadline.layouts import layout_of

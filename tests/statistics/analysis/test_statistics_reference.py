@@ -11,8 +11,8 @@ from nist_anova import SETS, anova, digits, reference
 from numpy.typing import NDArray
 from scipy import stats
 
+from leadline.analysis.linear import detectable
 from leadline.analysis.maxt import max_t
-from leadline.analysis.power import detectable
 from leadline.analysis.scale import Scale
 from leadline.analysis.selection import gain_of_luck, luck
 from leadline.analysis.study import analyse

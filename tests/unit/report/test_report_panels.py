@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leadline.report.charts.panels import GC_PANELS
-from leadline.report.charts.trial import views
+from leadline.report.charts.trial import GC_PANELS, views
 
 LIMIT = {"s": "limit", "t": [0.0, 8.0], "v": [256.0, 256.0]}
 

@@ -11,14 +11,14 @@ from leadline.cli.commands.ui import _kept_token
 from leadline.model.errors import UsageError
 from leadline.model.record import LoadSecond
 from leadline.trial.livelog import Live
-from leadline.web import metrics
-from leadline.web.metrics import gauges, prometheus
+from leadline.web import server
+from leadline.web.server import gauges, prometheus
 
 
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """One study in its third trial, at 1000 s."""
-    monkeypatch.setattr(metrics.time, "time", lambda: 1000.0)
+    monkeypatch.setattr(server.time, "time", lambda: 1000.0)
     live = Live(trials=8, done=2, position=2, label='a="b\\', step="load", load_at=995.0)
     live.seconds.append(LoadSecond(3.0, "steady", 412.5, 12.5, 1, 4.0, 7))
     return [SimpleNamespace(lab="real", live=live, seconds_left=90.0, result=SimpleNamespace(run="pools@4"))]
