@@ -23,7 +23,7 @@ ALONE: Mapping[str, Mapping[str, str]] = {
         "--import-json": "--equivalent --ignore-failure --export-json --fail --undecided --json",
         "--count": "commands --runs --parameter-list --shell --timeout --fail --undecided --json",
     },
-    "gate": {"--count": "base head --fail --undecided --build --run --md --junit --json"},
+    "gate": {"--count": "base head --fail --undecided --build --run --stack --scenario --md --junit --json"},
     "plan": {"--check": "--json"},
     "studies": {"--schema": "--json", "--tuning-schema": "--json"},
     "figures": {"--pages": "source --lab --out --system --json"},

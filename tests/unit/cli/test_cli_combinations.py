@@ -99,3 +99,8 @@ def test_an_option_that_is_given_twice_is_refused(given: list[str], option: str)
 )
 def test_what_a_source_or_a_place_leaves_without_meaning_is_refused(given: list[str], said: str) -> None:
     assert refused(*given).startswith(said)
+
+
+def test_counts_of_servers_take_what_servers_need() -> None:
+    assert {"--scenario", "--stack"} <= {*ALONE["gate"]["--count"].split()}
+    assert "are of jars" in refused_of("gate", "--count", "--scenario", "shop.scenario.yaml")
