@@ -15,21 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Column,
-    Connection,
-    Engine,
-    Insert,
-    Table,
-    create_engine,
-    event,
-    func,
-    insert,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
@@ -51,31 +37,31 @@ from leadline.store.postgresql import BrokenConnection
 # are missing.
 
 
-Migration = Callable[[Connection], None]
+Migration = Callable[[sa.Connection], None]
 
 
-def _add(connection: Connection, column: Column[object]) -> None:
+def _add(connection: sa.Connection, column: sa.Column[object]) -> None:
     """A column of the schema that an older table does not have."""
     table = column.table
-    if column.name not in {get_column["name"] for get_column in inspect(connection).get_columns(table.name)}:
+    if column.name not in {get_column["name"] for get_column in sa.inspect(connection).get_columns(table.name)}:
         statement = CreateColumn(column).compile(dialect=connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {statement}")
 
 
-def _blocks(connection: Connection) -> None:
+def _blocks(connection: sa.Connection) -> None:
     """Each attempt belongs to a run of its block."""
     _add(connection, t.attempts.c.token)
 
 
-def _contents(connection: Connection) -> None:
+def _contents(connection: sa.Connection) -> None:
     """The lab has a name of its own, and what is asked for often an index."""
     for index in (*t.artefacts.indexes, t.running_trials):
         index.create(connection, checkfirst=True)
-    if connection.execute(select(t.identity)).first() is None:
-        connection.execute(insert(t.identity).values(lab=uuid.uuid4().hex))
+    if connection.execute(sa.select(t.identity)).first() is None:
+        connection.execute(sa.insert(t.identity).values(lab=uuid.uuid4().hex))
 
 
-def _bounds(connection: Connection) -> None:
+def _bounds(connection: sa.Connection) -> None:
     """Of a response is known whether it is only a lower bound."""
     _add(connection, t.responses.c.at_least)
     _add(connection, t.slot_responses.c.at_least)
@@ -84,7 +70,7 @@ def _bounds(connection: Connection) -> None:
 MIGRATIONS: Sequence[Migration] = (_blocks, _contents, _bounds)
 
 
-def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:
+def bring_up_to_date(connection: sa.Connection, now: Callable[[], float]) -> None:
     """Make the tables, or what they lack. One process at a time. Raises LeadlineError for tables of a later version."""
     number = _version(connection)
     if number > len(MIGRATIONS):
@@ -94,17 +80,17 @@ def bring_up_to_date(connection: Connection, now: Callable[[], float]) -> None:
         )
     if number == len(MIGRATIONS):
         return
-    t.metadata.create_all(connection, checkfirst=bool(inspect(connection).get_table_names()))
+    t.metadata.create_all(connection, checkfirst=bool(sa.inspect(connection).get_table_names()))
     for following, migrate in enumerate(MIGRATIONS[number:], number + 1):
         migrate(connection)
-        connection.execute(insert(t.migrations).values(number=following, applied=now()))
+        connection.execute(sa.insert(t.migrations).values(number=following, applied=now()))
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: sa.Connection) -> int:
     """0 for no tables, and for those of before migrations were numbered."""
-    if not inspect(connection).has_table(t.migrations.name):
+    if not sa.inspect(connection).has_table(t.migrations.name):
         return 0
-    return int(connection.execute(select(func.coalesce(func.max(t.migrations.c.number), 0))).scalar_one())
+    return int(connection.execute(sa.select(sa.func.coalesce(sa.func.max(t.migrations.c.number), 0))).scalar_one())
 
 
 _LONGEST = 256 << 20  # bytes of a value in SQLite
@@ -160,7 +146,7 @@ class Database:
         return str(self.address or self.directory / SQLITE)
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[sa.Connection]:
         """All of it or nothing."""
         try:
             with _connected(self._engine, self.patience) as connection, connection.begin():
@@ -189,7 +175,7 @@ class Database:
         with self.transaction() as connection:
             return postgresql.size(connection)
 
-    def alone(self, connection: Connection) -> None:
+    def alone(self, connection: sa.Connection) -> None:
         """Until this transaction ends nobody else adds a study. SQLite has one writer, from its first change on."""
         if self.address is not None:
             postgresql.alone(connection)
@@ -223,7 +209,7 @@ def can_be_written(directory: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (directory, directory / SQLITE) if path.exists())
 
 
-def opened(place: Path | Address, now: Callable[[], float], changes: bool = True) -> Engine:
+def opened(place: Path | Address, now: Callable[[], float], changes: bool = True) -> sa.Engine:
     """The database of a lab: SQLite in the directory ``place`` or PostgreSQL, its tables made or brought up to date;
     without ``changes`` whatever is written later is refused.
     Raises LeadlineError where it cannot be reached, lacks a right or is of a later leadline, OSError.
@@ -240,14 +226,14 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
             # A file that is there is not opened: its closing would end the locks of this process's other connections.
             with suppress(FileExistsError):
                 os.close(os.open(place / SQLITE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            engine = _with_pragmas(create_engine(URL.create("sqlite", database=str(place / SQLITE))))
+            engine = _with_pragmas(sa.create_engine(sa.URL.create("sqlite", database=str(place / SQLITE))))
             # One at a time: SQLite refuses a change of its journal's mode, and a table that another has just made.
             with exclusive(place / ".opening.lock", lambda: None), engine.begin() as connection:
                 _refuse_programs(connection)
                 bring_up_to_date(connection, now)
             if not changes:
                 engine.dispose()  # those that were opened before
-                event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
+                sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
     except (ValueError, SQLAlchemyError, BrokenConnection) as error:
         raise LeadlineError(_reason(error, address)) from error
     except LeadlineError as error:
@@ -255,11 +241,11 @@ def opened(place: Path | Address, now: Callable[[], float], changes: bool = True
     return engine
 
 
-def _refuse_programs(connection: Connection) -> None:
+def _refuse_programs(connection: sa.Connection) -> None:
     """Raises LeadlineError for what no leadline puts into a file of SQLite, and what computes when it is read: views,
     triggers, virtual tables and generated columns.
     """
-    query = text(
+    query = sa.text(
         "SELECT m.name FROM sqlite_schema m LEFT JOIN pragma_table_xinfo(m.name) c"
         " WHERE m.type NOT IN ('table', 'index') OR m.rootpage = 0 OR c.hidden <> 0"
     )
@@ -267,11 +253,11 @@ def _refuse_programs(connection: Connection) -> None:
         raise LeadlineError(f"{quoted(str(row.name))} in its {SQLITE} is no table of leadline's")
 
 
-def identity_of(connection: Connection) -> str:
-    return str(connection.execute(select(t.identity.c.lab)).scalar_one())
+def identity_of(connection: sa.Connection) -> str:
+    return str(connection.execute(sa.select(t.identity.c.lab)).scalar_one())
 
 
-def _connected(engine: Engine, patience: float = 0.0) -> Connection:
+def _connected(engine: sa.Engine, patience: float = 0.0) -> sa.Connection:
     """A connection; for ``patience`` seconds it waits for a server that is away."""
     deadline = time.monotonic() + patience
     while True:
@@ -296,25 +282,25 @@ def _reason(error: Exception, address: Address | None) -> str:
     return str(error.orig) if isinstance(error, DBAPIError) else str(error)
 
 
-def new_number(connection: Connection, statement: Insert) -> int:
+def new_number(connection: sa.Connection, statement: sa.Insert) -> int:
     """The number that the row which is inserted gets."""
     key = connection.execute(statement).inserted_primary_key
     assert key is not None
     return int(key[0])
 
 
-def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that all have the same columns."""
     if not rows:
         return
     if connection.dialect.name == "sqlite":
-        connection.execute(insert(table), rows)
+        connection.execute(sa.insert(table), rows)
     else:
         postgresql.add_rows(connection, table, rows)
 
 
-def _with_pragmas(engine: Engine) -> Engine:
-    @event.listens_for(engine, "connect")
+def _with_pragmas(engine: sa.Engine) -> sa.Engine:
+    @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA busy_timeout=10000")

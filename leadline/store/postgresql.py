@@ -11,23 +11,8 @@ from io import BufferedRWPair
 from typing import Any
 
 import pg8000
+import sqlalchemy as sa
 from pg8000 import dbapi
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    Connection,
-    Engine,
-    ExceptionContext,
-    Table,
-    cast,
-    create_engine,
-    event,
-    func,
-    insert,
-    literal_column,
-    select,
-    text,
-)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateSchema
 
@@ -122,10 +107,10 @@ def _socket(address: Address) -> _PlainSocket | ssl.SSLSocket:
     return bounded
 
 
-_engines: dict[tuple[Address, str | None], Engine] = {}
+_engines: dict[tuple[Address, str | None], sa.Engine] = {}
 
 
-def engine_of(address: Address) -> Engine:
+def engine_of(address: Address) -> sa.Engine:
     """One for each lab in a process: opening a connection takes long. Raises UsageError for a file of passwords that
     others may read.
     """
@@ -141,7 +126,7 @@ def close_all() -> None:
         engine.dispose()
 
 
-def _engine(address: Address, secret: str | None) -> Engine:
+def _engine(address: Address, secret: str | None) -> sa.Engine:
     parameters = {"lock_timeout": str(_LOCKED), "idle_in_transaction_session_timeout": str(_ABANDONED)}
     if address.schema:
         parameters["search_path"] = address.schema
@@ -151,7 +136,7 @@ def _engine(address: Address, secret: str | None) -> Engine:
         bounded = _socket(address)
         return dbapi.connect(address.user, address.host, address.database, sock=bounded, ssl_context=False, **given)
 
-    engine = create_engine(
+    engine = sa.create_engine(
         "postgresql+pg8000://",
         creator=connect,
         isolation_level="READ COMMITTED",
@@ -161,11 +146,11 @@ def _engine(address: Address, secret: str | None) -> Engine:
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    event.listen(engine, "handle_error", _judge)
+    sa.event.listen(engine, "handle_error", _judge)
     return engine
 
 
-def _judge(context: ExceptionContext) -> BrokenConnection | None:
+def _judge(context: sa.ExceptionContext) -> BrokenConnection | None:
     """Never again use a connection that is over, or of which an exchange was cut short, as by a signal: what the server
     still sends would be taken for the reply to the next statement.
     """
@@ -217,32 +202,32 @@ def explained(error: BaseException, address: Address) -> str:
     return f"the connection to {server} was lost" if message == "network error" else " ".join(message.split())
 
 
-def alone(connection: Connection) -> None:
+def alone(connection: sa.Connection) -> None:
     """Until this transaction ends nobody else is here: for tables, and for what has no row yet."""
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({_ALONE})"))
+    connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_ALONE})"))
 
 
-def make_schema(connection: Connection, address: Address) -> None:
+def make_schema(connection: sa.Connection, address: Address) -> None:
     """The schema of a lab inside a lab."""
-    schema_query = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
+    schema_query = sa.text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
     if address.schema and not connection.execute(schema_query, {"name": address.schema}).first():
         connection.execute(CreateSchema(address.schema))
 
 
-def add_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that all have the same columns. They go as one parameter: pg8000 would send row after row, and a
     statement with a parameter for each value takes several times as long.
     """
     names = list(rows[0])
     documents = [{name: without_nul(value) for name, value in row.items()} for row in rows]
-    of_table: ColumnElement[Any] = literal_column(f"NULL::{table.name}")
-    table_valued = func.json_populate_recordset(of_table, cast(documents, JSON)).table_valued(*names)
-    connection.execute(insert(table).from_select(names, select(*(table_valued.c[name] for name in names))))
+    of_table: sa.ColumnElement[Any] = sa.literal_column(f"NULL::{table.name}")
+    table_valued = sa.func.json_populate_recordset(of_table, sa.cast(documents, sa.JSON)).table_valued(*names)
+    connection.execute(sa.insert(table).from_select(names, sa.select(*(table_valued.c[name] for name in names))))
 
 
-def size(connection: Connection) -> int:
+def size(connection: sa.Connection) -> int:
     """Bytes of the lab's tables on the server's disk."""
-    relations = text(
+    relations = sa.text(
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = current_schema()"
     )
