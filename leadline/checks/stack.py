@@ -15,18 +15,10 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.study import StackChoice, Study
 from leadline.model.units import format_size
 from leadline.model.workload import Workload
+from leadline.stack import registry
 from leadline.stack.base import Application
 from leadline.stack.deployment import Feature
 from leadline.stack.options import KNOBS as LIMITS
-from leadline.stack.registry import (
-    SERVER_KNOB,
-    SERVERS,
-    StackError,
-    application_of,
-    common_knobs,
-    server_of,
-    stack_catalogue,
-)
 from leadline.stack.servers import jvm, knobs
 
 _BOUNDS = ((knobs.MIN_CONNECTIONS, knobs.MAX_CONNECTIONS), (knobs.MIN_THREADS, knobs.THREADS))
@@ -36,13 +28,13 @@ _OF_QUEUE = frozenset(knob.name for knob in knobs.KNOBS if knob is not knobs.LOG
 
 def stack_knobs(study: Study) -> list[Knob]:
     """The knobs of its stack; those that all of its servers have, where the server is a factor. Raises StackError."""
-    catalogues = [stack_catalogue(choice) for choice in stacks_of(study)]
-    return common_knobs(catalogues) if _varies_server(study) else catalogues[0]
+    catalogues = [registry.stack_catalogue(choice) for choice in stacks_of(study)]
+    return registry.common_knobs(catalogues) if _varies_server(study) else catalogues[0]
 
 
 def _varies_server(study: Study) -> bool:
     stack = study.stack
-    return SERVER_KNOB.name in study.factors and stack.own is None and stack.is_here
+    return registry.SERVER_KNOB.name in study.factors and stack.own is None and stack.is_here
 
 
 def stacks_of(study: Study) -> list[StackChoice]:
@@ -51,8 +43,8 @@ def stacks_of(study: Study) -> list[StackChoice]:
     """
     if not study.under_load:
         return []
-    names = study.factors.get(SERVER_KNOB.name, ()) if _varies_server(study) else ()
-    servers = [str(name) for name in names if name in SERVERS]  # what is wrong with others the plan says
+    names = study.factors.get(registry.SERVER_KNOB.name, ()) if _varies_server(study) else ()
+    servers = [str(name) for name in names if name in registry.SERVERS]  # what is wrong with others the plan says
     return [study.stack.model_copy(update={"server": name}) for name in servers] or [study.stack]
 
 
@@ -69,7 +61,7 @@ def located(
     """The registry's refusals of a stack as UsageError with file and line; ``mode``: the key that names the mode."""
     try:
         yield
-    except StackError as error:
+    except registry.StackError as error:
         raise UsageError(f"{where(mode if error.key == 'mode' else ('stack', error.key))}: {error}") from None
 
 
@@ -130,9 +122,9 @@ def check_servers(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     """Where the server is a factor, each takes the levels of its trials. Raises UsageError with file and line."""
     if not servers_of(file.study):
         return
-    knobs_of = {stack.server: stack_catalogue(stack) for stack in stacks_of(file.study)}
+    knobs_of = {stack.server: registry.stack_catalogue(stack) for stack in stacks_of(file.study)}
     for levels in _treatments(plan, settings):
-        server = str(levels[SERVER_KNOB.name])
+        server = str(levels[registry.SERVER_KNOB.name])
         for knob in knobs_of[server]:
             if knob.name in levels:
                 try:
@@ -154,7 +146,7 @@ def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: 
     named = [name for name in levels if name.startswith(jvm.PREFIX)]
     if not named:
         return
-    server = server_of(file.study.stack)
+    server = registry.server_of(file.study.stack)
     home = server.find_java(Path(file.study.stack.java) if file.study.stack.java else None)
     flags = {knob.name: knob for knob in server.knobs()}
     for name in named:
@@ -165,7 +157,7 @@ def _check_flags(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: 
 
 def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: str, name: str) -> None:
     stack = file.study.stack
-    app = application_of(stack)
+    app = registry.application_of(stack)
     switches = [knob.name for knob in _switches(app) if knob.name in levels]
     for combined in product(*(levels[name] for name in switches)):
         if _needs(app, stack.mode, dict(zip(switches, combined, strict=True)), Feature.MESSAGING):
@@ -177,7 +169,7 @@ def _check_messages(file: StudyFile, levels: Mapping[str, Sequence[Level]], wher
 
 def _check_callers(file: StudyFile, levels: Mapping[str, Sequence[Level]], where: Callable[[str], str]) -> None:
     """Agents that call the server remotely are those of the application's own scenario, and their driver is here."""
-    study, app = file.study, application_of(file.study.stack)
+    study, app = file.study, registry.application_of(file.study.stack)
     ways = [(knob.name, level) for knob, level in _ways_to(app, study.stack.mode, Feature.REMOTE_CLIENTS)]
     used = next(((name, level) for name, level in ways if level in levels.get(name, ())), None)
     if used is None:
@@ -218,7 +210,7 @@ def starved_calls(file: StudyFile, plan: Plan, settings: Mapping[str, Level]) ->
     requests at once as there are threads wait for each other until the server gives up.
     """
     stack = file.study.stack
-    server, app = server_of(stack), application_of(stack)
+    server, app = registry.server_of(stack), registry.application_of(stack)
     if not server.second_thread:
         return []
     remote = [levels for levels in _treatments(plan, settings) if _needs(app, stack.mode, levels, Feature.REMOTE)]

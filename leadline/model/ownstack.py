@@ -16,23 +16,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from leadline.model import ownparts
 from leadline.model.bounds import FilePath, Label, Strict, count
 from leadline.model.errors import KeyedError, nearest, quoted
-from leadline.model.ownparts import (
-    PREFIX,
-    Attach,
-    Audit,
-    Command,
-    Compose,
-    Name,
-    OwnDatabase,
-    OwnKnob,
-    OwnTls,
-    Ready,
-    SettingsFile,
-    Stop,
-    Text,
-)
 
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
@@ -59,7 +45,7 @@ def _database(found: object) -> object:
     return {"kind": found} if isinstance(found, str) else found
 
 
-BUILD = f"{PREFIX}build"  # the knob of ``builds``
+BUILD = f"{ownparts.PREFIX}build"  # the knob of ``builds``
 COMPANIONS = ("supplier", "caller")  # processes of leadline's own applications that are part of the load
 _ROLES = ("server", "database", "web", "driver", *COMPANIONS)
 _TAKEN = (*_ROLES, "leadline", "others", "processes", "app", "host", "jvm", "port", "command", "audit", "load", "reset")
@@ -68,32 +54,36 @@ _TAKEN = (*_ROLES, "leadline", "others", "processes", "app", "host", "jvm", "por
 class Build(Strict):
     """How one of several builds is started: what it says stands in place of the stack file's own."""
 
-    command: Command
-    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] | None = Field(default=None, max_length=200)
+    command: ownparts.Command
+    environment: dict[Label, Annotated[ownparts.Text, Field(max_length=4_000)]] | None = Field(
+        default=None, max_length=200
+    )
     directory: FilePath | None = None
 
 
 class Helper(Strict):
     """A service beside the application: a program of any kind, started before it and ended after it."""
 
-    command: Command
-    ready: Ready = Ready()
-    stop: Stop = Stop()
+    command: ownparts.Command
+    ready: ownparts.Ready = ownparts.Ready()
+    stop: ownparts.Stop = ownparts.Stop()
     directory: FilePath | None = None
-    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(default_factory=dict, max_length=200)
+    environment: dict[Label, Annotated[ownparts.Text, Field(max_length=4_000)]] = Field(
+        default_factory=dict, max_length=200
+    )
 
 
 class OwnStack(Strict):
     """An application of one's own as a stack file tells it (docs/tutorials/own-application.md)."""
 
-    stack: Name = Field(description="name of the application")
-    command: Command | None = Field(
+    stack: ownparts.Name = Field(description="name of the application")
+    command: ownparts.Command | None = Field(
         default=None, description="starts it in the foreground: `java -jar shop.jar --server.port=${port}`"
     )
-    attach: Attach | None = Field(
+    attach: ownparts.Attach | None = Field(
         default=None, description="in place of `command`: a process that runs, which leadline never stops"
     )
-    compose: Compose | None = Field(
+    compose: ownparts.Compose | None = Field(
         default=None, description="in place of `command`: a service of a compose file, in a project of its own"
     )
     mine: Literal[True] | None = Field(
@@ -121,17 +111,17 @@ class OwnStack(Strict):
         description="of `war`: a directory of the server's own and the one beside this file that is copied there at "
         "every start: an embedded database, files",
     )
-    properties: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(
+    properties: dict[Label, Annotated[ownparts.Text, Field(max_length=4_000)]] = Field(
         default_factory=dict, max_length=200, description="of `war`: system properties of the server's JVM"
     )
     artifact: FilePath | None = Field(
         default=None,
         description="of `attach`, of `compose`, of a `command` that is a script: the jar that runs, for its catalogue",
     )
-    restart: Command | None = Field(
+    restart: ownparts.Command | None = Field(
         default=None, description="of `attach`: restarts the process; without it only live knobs can be varied"
     )
-    settings_file: SettingsFile | None = Field(
+    settings_file: ownparts.SettingsFile | None = Field(
         default=None, description="of `attach`: what the process reads when it is restarted"
     )
     port: Annotated[int, count(65_535)] | None = Field(
@@ -140,43 +130,45 @@ class OwnStack(Strict):
     path: Annotated[str, AfterValidator(_root), Field(max_length=200)] = Field(
         default="/", description="where it begins below its address; of a `war` that is `context_root`"
     )
-    tls: OwnTls | None = Field(default=None, description="of an application that speaks HTTPS by itself")
-    ready: Ready = Ready()
-    stop: Stop = Stop()
+    tls: ownparts.OwnTls | None = Field(default=None, description="of an application that speaks HTTPS by itself")
+    ready: ownparts.Ready = ownparts.Ready()
+    stop: ownparts.Stop = ownparts.Stop()
     directory: FilePath | None = Field(
         default=None, description="copied to a fresh one in which it runs, at every start; empty if absent"
     )
-    environment: dict[Label, Annotated[Text, Field(max_length=4_000)]] = Field(default_factory=dict, max_length=200)
+    environment: dict[Label, Annotated[ownparts.Text, Field(max_length=4_000)]] = Field(
+        default_factory=dict, max_length=200
+    )
     builds: dict[Label, Build] = Field(
         default_factory=dict,
         max_length=20,
         description="with `command`: name: how this build is started; the knob `app.build`",
     )
-    services: dict[Name, Helper] = Field(
+    services: dict[ownparts.Name, Helper] = Field(
         default_factory=dict,
         max_length=20,
         description="beside a `command` or `war`: name: how it is started, in this order, before the application",
     )
     java: FilePath | None = Field(default=None, description="JAVA_HOME of its JVM; the one found if absent")
-    database: Annotated[OwnDatabase, BeforeValidator(_database)] = OwnDatabase()
+    database: Annotated[ownparts.OwnDatabase, BeforeValidator(_database)] = ownparts.OwnDatabase()
     catalogue: Literal["spring-boot", "quarkus"] | None = Field(
         default=None, description="every property in the artifact's own metadata is a knob, `app.` before its name"
     )
-    knobs: dict[Label, OwnKnob] = Field(
+    knobs: dict[Label, ownparts.OwnKnob] = Field(
         default_factory=dict,
         max_length=200,
         description="names begin with `app.`, of the kernel's settings with `host.`",
     )
-    audits: list[Audit] = Field(default_factory=list, max_length=100)
+    audits: list[ownparts.Audit] = Field(default_factory=list, max_length=100)
     scenario: FilePath | None = Field(default=None, description="of studies that name none; beside this file")
 
     @property
-    def own_knobs(self) -> dict[str, OwnKnob]:
+    def own_knobs(self) -> dict[str, ownparts.OwnKnob]:
         """Of the application itself."""
         return {name: knob for name, knob in self.knobs.items() if not knob.of_host and knob.service is None}
 
     @property
-    def host_knobs(self) -> dict[str, OwnKnob]:
+    def host_knobs(self) -> dict[str, ownparts.OwnKnob]:
         """Settings of the kernel that it declares."""
         return {name: knob for name, knob in self.knobs.items() if knob.of_host}
 

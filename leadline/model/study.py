@@ -9,21 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from leadline.model.bounds import (
-    DAY,
-    HOUR,
-    MEBIBYTE,
-    YEAR,
-    Cpus,
-    FilePath,
-    Label,
-    RawLevel,
-    Share,
-    Strict,
-    count,
-    duration,
-    memory,
-)
+from leadline.model import bounds
 from leadline.model.command import CommandLoad
 from leadline.model.conditions import Condition, parse
 from leadline.model.design import Design
@@ -40,12 +26,12 @@ from leadline.model.units import format_duration
 from leadline.model.workload import Workload, check_budget, filled, warmed_until_over
 
 MOST_LEVELS = 100
-Levels = Annotated[list[RawLevel], Field(min_length=1, max_length=MOST_LEVELS)]
+Levels = Annotated[list[bounds.RawLevel], Field(min_length=1, max_length=MOST_LEVELS)]
 StudyName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=100)]
 Question = Annotated[str, Field(min_length=1, max_length=2_000)]
-Budget = Annotated[float, duration(1, YEAR)]
-DeadMan = Annotated[float, duration(1, HOUR)]
-ReadyTimeout = Annotated[float, duration(1, DAY)]
+Budget = Annotated[float, bounds.duration(1, bounds.YEAR)]
+DeadMan = Annotated[float, bounds.duration(1, bounds.HOUR)]
+ReadyTimeout = Annotated[float, bounds.duration(1, bounds.DAY)]
 # Of CPU between two samples, as asked for. A thread's clock begins anew with each stretch, so what it uses below that
 # is missed in each.
 PROFILE_MS = {"light": 4, "full": 2}
@@ -55,7 +41,7 @@ Profiling = Annotated[
     BeforeValidator(lambda found: ("off", "light")[found] if isinstance(found, bool) else found),
 ]
 Equivalence = Annotated[
-    Share,
+    bounds.Share,
     Field(gt=0, lt=1, description="a change that makes no difference: effects shown to be smaller are equivalent"),
 ]
 # Kinds of host: each a module of its name in leadline/host.
@@ -95,7 +81,7 @@ Covariates = Annotated[list[_Name], _known("covariate", FIGURES)]
 OnHost = Annotated[str, OrSsh()] | None
 
 
-class StackHosts(Strict):
+class StackHosts(bounds.Strict):
     """Hosts over SSH by what they run; the driver runs where leadline does."""
 
     web: OnHost = Field(default=None, description="the web server in front; the same as application if absent")
@@ -123,7 +109,7 @@ def _alone(found: Any) -> Any:
     return {**found, **meant}
 
 
-class StackChoice(Strict):
+class StackChoice(bounds.Strict):
     """Which application, server and database, in which persistence mode; ``own``: what a stack file says instead."""
 
     app: str = "brokerage"
@@ -136,7 +122,9 @@ class StackChoice(Strict):
     )
     host: HostName = Field(default="local", description="where services run; `ssh:NAME`: a host over SSH")
     hosts: StackHosts | None = Field(default=None, description="in place of `host`: hosts over SSH by role")
-    java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
+    java: bounds.FilePath | None = Field(
+        default=None, description="JAVA_HOME of the server's JVM; the one found if absent"
+    )
     own: SkipJsonSchema[OwnFile | None] = None
 
     @model_validator(mode="before")
@@ -204,7 +192,7 @@ class StackChoice(Strict):
         return self
 
 
-class Reset(Strict):
+class Reset(bounds.Strict):
     """What is put back to the same state before every trial."""
 
     database: Literal["snapshot", "keep"] = "snapshot"
@@ -212,26 +200,28 @@ class Reset(Strict):
     swap: Literal["keep", "off"] = "keep"
 
 
-class Placement(Strict):
+class Placement(bounds.Strict):
     """CPUs and memory of each role; absent means unrestricted. CPU lists as ``0,2-3``."""
 
-    server_cpus: Cpus | None = None
-    database_cpus: Cpus | None = None
-    driver_cpus: Cpus | None = None
-    web_cpus: Cpus | None = None
-    server_memory: Annotated[int, memory(64 * MEBIBYTE)] | None = None
-    database_memory: Annotated[int, memory(32 * MEBIBYTE)] | None = None
-    web_memory: Annotated[int, memory(16 * MEBIBYTE)] | None = None
+    server_cpus: bounds.Cpus | None = None
+    database_cpus: bounds.Cpus | None = None
+    driver_cpus: bounds.Cpus | None = None
+    web_cpus: bounds.Cpus | None = None
+    server_memory: Annotated[int, bounds.memory(64 * bounds.MEBIBYTE)] | None = None
+    database_memory: Annotated[int, bounds.memory(32 * bounds.MEBIBYTE)] | None = None
+    web_memory: Annotated[int, bounds.memory(16 * bounds.MEBIBYTE)] | None = None
 
 
-class Wait(Strict):
+class Wait(bounds.Strict):
     """Before a trial, until other programs leave the machine alone, for a bounded time."""
 
-    quiet: Annotated[Share, Field(gt=0, lt=1)] = Field(
+    quiet: Annotated[bounds.Share, Field(gt=0, lt=1)] = Field(
         default=0.1, description="of all CPUs: others, the hypervisor included, use less"
     )
-    over: Annotated[float, duration(1, 600)] = Field(default=5.0, description="for so long")
-    at_most: Annotated[float, duration(1, DAY)] = Field(default=60.0, description="before each trial; then it starts")
+    over: Annotated[float, bounds.duration(1, 600)] = Field(default=5.0, description="for so long")
+    at_most: Annotated[float, bounds.duration(1, bounds.DAY)] = Field(
+        default=60.0, description="before each trial; then it starts"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Wait:
@@ -241,22 +231,22 @@ class Wait(Strict):
         return self
 
 
-class Repeat(Strict):
+class Repeat(bounds.Strict):
     """A trial (of a rotation a block) that others disturbed is measured again, whatever its responses are."""
 
-    others_cpu: Annotated[Share, Field(gt=0, lt=1)] = Field(
+    others_cpu: Annotated[bounds.Share, Field(gt=0, lt=1)] = Field(
         default=0.25, description="of all CPUs: the mean use of others above which a trial is measured again"
     )
-    steal: Annotated[Share, Field(gt=0, lt=1)] = Field(default=0.1, description="the same of the hypervisor")
-    at_most: Annotated[int, count(1_000)] = Field(default=3, description="in the whole study")
+    steal: Annotated[bounds.Share, Field(gt=0, lt=1)] = Field(default=0.1, description="the same of the hypervisor")
+    at_most: Annotated[int, bounds.count(1_000)] = Field(default=3, description="in the whole study")
 
 
-class Limits(Strict):
+class Limits(bounds.Strict):
     """Limits on the steady state; a trial that misses ``errors`` fails, the latency limits are reported."""
 
-    errors: Annotated[Share, Field(lt=1)] = 0.001
-    p90: Annotated[float, duration(1e-6, HOUR)] | None = None
-    p99: Annotated[float, duration(1e-6, HOUR)] | None = None
+    errors: Annotated[bounds.Share, Field(lt=1)] = 0.001
+    p90: Annotated[float, bounds.duration(1e-6, bounds.HOUR)] | None = None
+    p99: Annotated[float, bounds.duration(1e-6, bounds.HOUR)] | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Limits:
@@ -266,17 +256,17 @@ class Limits(Strict):
         return self
 
 
-class FirstEstimate(Strict):
+class FirstEstimate(bounds.Strict):
     """A setting as the study on which it was chosen had it: percent, the luck of the choice in it."""
 
-    levels: dict[Label, RawLevel] = Field(min_length=1, max_length=100)
+    levels: dict[bounds.Label, bounds.RawLevel] = Field(min_length=1, max_length=100)
     percent: float
     low: float | None = None
     high: float | None = None
     shrunken: float | None = Field(default=None, description="percent, drawn towards none as far as luck goes")
 
 
-class Confirms(Strict):
+class Confirms(bounds.Strict):
     """What a confirmation study is to confirm; written by ``leadline confirm``."""
 
     run: str
@@ -284,7 +274,7 @@ class Confirms(Strict):
     settings: list[FirstEstimate] = Field(min_length=1)
 
 
-class Study(Strict):
+class Study(bounds.Strict):
     """A question in a file."""
 
     study: StudyName = Field(description="name of the study")
@@ -295,24 +285,26 @@ class Study(Strict):
     command: CommandLoad | None = Field(
         default=None, description="a program timed as a whole process, in place of stack and workload"
     )
-    factors: dict[Label, Levels] = Field(
+    factors: dict[bounds.Label, Levels] = Field(
         default_factory=dict,
         max_length=MOST_FACTORS,
         description="knob: levels; the first level is the baseline unless `baseline` names another",
     )
-    baseline: dict[Label, RawLevel] = Field(default_factory=dict)
-    settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
-    knobs: dict[Label, OwnKnob] = Field(
+    baseline: dict[bounds.Label, bounds.RawLevel] = Field(default_factory=dict)
+    settings: dict[bounds.Label, bounds.RawLevel] = Field(
+        default_factory=dict, description="knobs held at one level throughout"
+    )
+    knobs: dict[bounds.Label, OwnKnob] = Field(
         default_factory=dict,
         max_length=MOST_FACTORS,
         description="declared settings of the kernel, `host.` before the name: a sysctl, or a file below /sys",
     )
-    pseudo_factors: dict[Label, Annotated[list[Label], Field(max_length=100)]] = Field(
+    pseudo_factors: dict[bounds.Label, Annotated[list[bounds.Label], Field(max_length=100)]] = Field(
         default_factory=dict,
         max_length=MOST_FACTORS,
         description="names with labels that change nothing: an A/A study shows what the procedure finds in noise",
     )
-    pseudo_apply_costs: dict[Label, ApplyCost] = Field(
+    pseudo_apply_costs: dict[bounds.Label, ApplyCost] = Field(
         default_factory=dict,
         description="when a pseudo-factor's labels change: live (if absent), restart and so on, as a knob's levels",
     )

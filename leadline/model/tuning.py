@@ -8,26 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from leadline.model import study
 from leadline.model.bounds import DAY, FilePath, Label, RawLevel, Seed, Strict, count, duration, number
 from leadline.model.design import Rotation
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
-from leadline.model.study import (
-    Budget,
-    DeadMan,
-    Equivalence,
-    Levels,
-    Limits,
-    MachineKind,
-    Mode,
-    Placement,
-    Question,
-    ReadyTimeout,
-    Reset,
-    Responses,
-    StackChoice,
-    StudyName,
-)
 from leadline.model.workload import Workload, check_budget, warmed_until_over
 
 MODE = "app.mode"  # the knob that a tuning of several modes varies
@@ -39,14 +24,14 @@ class TuningStack(Strict):
     app: str = "brokerage"
     server: str = "liberty"
     database: str = "postgres"
-    host: MachineKind = "local"
+    host: study.MachineKind = "local"
     java: FilePath | None = Field(default=None, description="JAVA_HOME of the server's JVM; the one found if absent")
     own: SkipJsonSchema[OwnFile | None] = None
 
     @property
-    def choice(self) -> StackChoice:
+    def choice(self) -> study.StackChoice:
         """As the studies of its steps have it, without the mode."""
-        return StackChoice(**dict(self))
+        return study.StackChoice(**dict(self))
 
     @property
     def title(self) -> str:
@@ -62,9 +47,13 @@ class TuningStack(Strict):
 class Step(Strict):
     """Knobs that move together: the first level of each is the untuned one, the others are candidates, in step."""
 
-    name: StudyName
-    levels: dict[Label, Levels] = Field(min_length=1, max_length=50, description="knob: untuned level, candidates")
-    modes: list[Mode] | None = Field(default=None, min_length=1, description="where it is tried; everywhere if absent")
+    name: study.StudyName
+    levels: dict[Label, study.Levels] = Field(
+        min_length=1, max_length=50, description="knob: untuned level, candidates"
+    )
+    modes: list[study.Mode] | None = Field(
+        default=None, min_length=1, description="where it is tried; everywhere if absent"
+    )
     elsewhere: dict[Label, RawLevel] = Field(
         default_factory=dict, description="levels in modes where it is not tried; the untuned ones if absent"
     )
@@ -165,8 +154,8 @@ class PublishedBar(Strict):
 class Published(Strict):
     """A published result that the report draws beside, by the same code."""
 
-    source: Question
-    bars: dict[Mode, PublishedBar] = Field(min_length=1)
+    source: study.Question
+    bars: dict[study.Mode, PublishedBar] = Field(min_length=1)
 
 
 def _percent(raw: object) -> object:
@@ -177,10 +166,10 @@ def _percent(raw: object) -> object:
 class Tuning(Strict):
     """A sequence of steps in a file."""
 
-    tuning: StudyName = Field(description="name of the tuning")
-    question: Question
+    tuning: study.StudyName = Field(description="name of the tuning")
+    question: study.Question
     stack: Annotated[TuningStack, OrStackFile()] = TuningStack()
-    modes: list[Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
+    modes: list[study.Mode] = Field(default=["orm"], min_length=1, description="the first is the reference of the bars")
     workload: Workload = Workload()
     steps: list[Step] = Field(min_length=1, max_length=100, description="in the order in which they are tried")
     skip: list[str] = Field(default_factory=list, description="names of steps that are left out")
@@ -190,15 +179,15 @@ class Tuning(Strict):
     factorial: FactorialDesign | None = None
     settings: dict[Label, RawLevel] = Field(default_factory=dict, description="knobs held at one level throughout")
     published: Published | None = None
-    reset: Reset = Reset()
-    placement: Placement = Placement()
-    responses: Responses = Field(default=["throughput", "p50", "p90", "p99", "cpu_per_transaction"])
-    limits: Limits = Limits()
-    equivalence: Equivalence = 0.02
+    reset: study.Reset = study.Reset()
+    placement: study.Placement = study.Placement()
+    responses: study.Responses = Field(default=["throughput", "p50", "p90", "p99", "cpu_per_transaction"])
+    limits: study.Limits = study.Limits()
+    equivalence: study.Equivalence = 0.02
     seed: Seed = 1
-    budget: Budget | None = None
-    dead_man: DeadMan = 30.0
-    ready_timeout: ReadyTimeout = 120.0
+    budget: study.Budget | None = None
+    dead_man: study.DeadMan = 30.0
+    ready_timeout: study.ReadyTimeout = 120.0
     observe: bool = True
 
     @model_validator(mode="before")

@@ -18,17 +18,7 @@ from leadline.model.blame import Event, Evidence, Memory, Part, blamed
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
-from leadline.stack import registry, snapshots, started
-from leadline.stack.base import (
-    AskedFor,
-    AuditResult,
-    Companion,
-    CompanionContext,
-    Counts,
-    Progress,
-    Service,
-    Settings,
-)
+from leadline.stack import base, registry, snapshots, started
 from leadline.stack.deployment import RemoteClient
 from leadline.stack.jdbc import driver_for
 from leadline.stack.options import LOOPBACK, StackOptions
@@ -136,7 +126,7 @@ class Stack(Parts):
 
     # once a run ----------------------------------------------------------------------------------------------
 
-    def prepare_data(self, progress: Progress) -> str:
+    def prepare_data(self, progress: base.Progress) -> str:
         """Load the data and keep a snapshot, unless there is one; returns its name. The database is stopped after.
 
         Raises TrialFailure, LeadlineError.
@@ -149,7 +139,7 @@ class Stack(Parts):
                     self._load_data(key, progress)
         return key
 
-    def _load_data(self, key: str, progress: Progress) -> None:
+    def _load_data(self, key: str, progress: base.Progress) -> None:
         units, seed = self.options.load_units, self.options.data_seed
         progress(f"loading {units} load unit{'' if units == 1 else 's'} of {self.application.name} data")
         began = time.monotonic()
@@ -173,7 +163,7 @@ class Stack(Parts):
         shutil.rmtree(directory, ignore_errors=True)
         progress(f"loaded and kept as a snapshot in {time.monotonic() - began:.1f} s")
 
-    def _first_start(self, directory: Path, progress: Progress) -> None:
+    def _first_start(self, directory: Path, progress: base.Progress) -> None:
         progress(f"starting {self.application.name} once for its migrations")
         try:
             self.start_server({}, directory)
@@ -196,7 +186,7 @@ class Stack(Parts):
         data = self._home / self.database.name / "data"
         return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
 
-    def start_database(self, settings: Settings, directory: Path) -> float:
+    def start_database(self, settings: base.Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
         self._place(settings)
         context = self._context(self._home / self.database.name, directory)
@@ -204,7 +194,7 @@ class Stack(Parts):
         self.database.configure(context, self._owners.levels(settings, self.database))
         return self._start_database()
 
-    def start_server(self, settings: Settings, directory: Path) -> float:
+    def start_server(self, settings: base.Settings, directory: Path) -> float:
         """Seconds from the start until the application answers, through the web server where the levels ask for one;
         the database runs.
         """
@@ -242,7 +232,7 @@ class Stack(Parts):
         seconds = self._server_ready()
         return seconds + self.start_web(settings, directory) if fronted else seconds
 
-    def expect(self, settings: Settings) -> str:
+    def expect(self, settings: base.Settings) -> str:
         """Take the levels and choose the ports of the server's next start; where other hosts will reach it then."""
         self._settings = dict(settings)
         fronted = web_knobs.chosen(self._in_front(settings)) is not None
@@ -265,7 +255,7 @@ class Stack(Parts):
             else:
                 self._start_companion(companion, directory, self._direct_url())
 
-    def _start_services(self, settings: Settings, directory: Path) -> dict[str, str]:
+    def _start_services(self, settings: base.Settings, directory: Path) -> dict[str, str]:
         """Start those of the stack file, one after the other; returns their ports by their placeholders."""
         ports: dict[str, str] = {}
         for name, service in self.services.items():
@@ -286,7 +276,7 @@ class Stack(Parts):
             ports = {**ports, **{f"{name}.{key}": number for key, number in here.items()}}
         return ports
 
-    def start_companion(self, name: str, settings: Settings, directory: Path, url: str) -> str:
+    def start_companion(self, name: str, settings: base.Settings, directory: Path, url: str) -> str:
         """Start one beside an application that another stack runs at ``url``; where other hosts reach it. Raises
         TrialFailure.
         """
@@ -296,8 +286,8 @@ class Stack(Parts):
         self._start_companion(companion, directory, url)
         return companion.address
 
-    def _start_companion(self, companion: Companion, directory: Path, url: str) -> None:
-        context = CompanionContext(
+    def _start_companion(self, companion: base.Companion, directory: Path, url: str) -> None:
+        context = base.CompanionContext(
             host=self._host,
             directory=self._home / companion.name,
             artefacts=directory.absolute() / "logs",
@@ -326,7 +316,7 @@ class Stack(Parts):
         self._processes[name] = companion.start()
         return companion.wait_ready(self.options.ready_timeout)
 
-    def start_web(self, settings: Settings, directory: Path) -> float:
+    def start_web(self, settings: base.Settings, directory: Path) -> float:
         """Start the web server that the levels ask for in front of the running server; seconds until the application
         answers through it, 0 where they ask for none. A Unix socket is there only if the server was started with the
         same levels.
@@ -357,7 +347,7 @@ class Stack(Parts):
         self._url_port = self._http_port
         return self.front.stop()
 
-    def up(self, settings: Settings, directory: Path) -> float:
+    def up(self, settings: base.Settings, directory: Path) -> float:
         """Database and server in order, both ready; seconds it took. What was started is stopped when it fails."""
         self.check_settings(settings)
         began = time.monotonic()
@@ -420,10 +410,10 @@ class Stack(Parts):
                 lost = "was" if evidence.asked else f"lost process {pid}:" if pid else "lost a process:"
                 raise blamed(evidence, f"{service.name} {lost} {evidence.how}", service.log_tail())
 
-    def _service(self, role: str) -> Service | WebServer | Companion:
+    def _service(self, role: str) -> base.Service | WebServer | base.Companion:
         return self.companions[role] if role in self.companions else self._main(role)
 
-    def _main(self, role: str) -> Service | WebServer:
+    def _main(self, role: str) -> base.Service | WebServer:
         if role == "web" and self.front.server is not None:
             return self.front.server
         if role in self.services:
@@ -468,7 +458,7 @@ class Stack(Parts):
         """Wait until the work that the application has accepted has had its effect; ``times`` as its ``drain``."""
         self.application.drain(self._direct_url(), self._settings, times)
 
-    def audit(self, counts: Counts, log: Path, load: AskedFor = None) -> Sequence[AuditResult]:
+    def audit(self, counts: base.Counts, log: Path, load: base.AskedFor = None) -> Sequence[base.AuditResult]:
         """The application's audits of its data; the database runs. ``counts`` as the driver counted them."""
         units, seed = self.options.load_units, self.options.data_seed
         return self.application.audit(self.endpoint(), units, seed, counts, log, load)

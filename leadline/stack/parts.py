@@ -12,17 +12,7 @@ from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owners
 from leadline.model.study import StackChoice
-from leadline.stack import registry
-from leadline.stack.base import (
-    Application,
-    Companion,
-    Database,
-    Endpoint,
-    Progress,
-    Service,
-    ServiceContext,
-    Settings,
-)
+from leadline.stack import base, registry
 from leadline.stack.deployment import Deployment
 from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.options import LOOPBACK, OF_SERVER, Limits, StackOptions, plain_directory
@@ -50,10 +40,10 @@ class Parts:
                 server.check_java(choice.java)
             self.servers[name] = server
         self.server = next(iter(self.servers.values()))  # of several the one that was started last
-        self.database: Database = registry.database_of(choice, self.options.database_port)
-        self.application: Application = registry.application_of(choice)
+        self.database: base.Database = registry.database_of(choice, self.options.database_port)
+        self.application: base.Application = registry.application_of(choice)
         self.services = registry.services_of(choice)
-        self.companions: dict[str, Companion] = {}  # those configured for the last start, by their names
+        self.companions: dict[str, base.Companion] = {}  # those configured for the last start, by their names
         self._host = host
         self._home = home.absolute()
         placement, observe, names = self.options.placement, self.options.observe, self.options.http_names
@@ -63,10 +53,10 @@ class Parts:
         self._placement = placement  # of the last start
         apart = not self.options.here("application")
         self.front = Front(host, self._work / "web", placement, observe, names, apart)
-        self._settings: Settings = {}  # of the last start of the server
+        self._settings: base.Settings = {}  # of the last start of the server
         self._http_port = self._calls_port = 0
         self._url_port = 0
-        self._elsewhere: Endpoint | None = None
+        self._elsewhere: base.Endpoint | None = None
         self._server_address = LOOPBACK
         self._reached: dict[str, str] = {}  # companions that other hosts run, with their addresses
         self._web_versions: dict[str, str] = {}
@@ -75,7 +65,7 @@ class Parts:
 
     def versions(self) -> dict[str, str]:
         """Name -> version of the parts; web servers are known once they have been provisioned."""
-        parts: list[Service | Application] = [self.database, *self.servers.values(), self.application]
+        parts: list[base.Service | base.Application] = [self.database, *self.servers.values(), self.application]
         services = {name: service.version for name, service in self.services.items()}
         return {**{part.name: part.version for part in parts}, **services, **self._web_versions}
 
@@ -98,7 +88,7 @@ class Parts:
         """Whether it starts its services itself, so that it may give them less of the host."""
         return self.choice.own is None or self.choice.own.content.managed
 
-    def _place(self, settings: Settings) -> None:
+    def _place(self, settings: base.Settings) -> None:
         """Take the limits of a start."""
         self._placement = self.front.placement = self._limits.placement(self.options.placement, settings)
 
@@ -107,7 +97,7 @@ class Parts:
         """Whether it is a web server alone, without an application server behind it."""
         return isinstance(self.server, SiteServer)
 
-    def _in_front(self, settings: Settings) -> Settings:
+    def _in_front(self, settings: base.Settings) -> base.Settings:
         """Levels that ask for a web server of this host in front of the server."""
         return {} if self.alone or not self.options.here("web") else settings
 
@@ -143,11 +133,11 @@ class Parts:
     def ready_url(self) -> str:
         return f"{self.url()}{self.deployment().ready.path}"
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> base.Endpoint:
         """Where the database listens. Raises LookupError while it has no data."""
         return self._elsewhere or self.database.endpoint()
 
-    def use_database(self, endpoint: Endpoint) -> None:
+    def use_database(self, endpoint: base.Endpoint) -> None:
         """Have the application use a database that another stack runs, on another host."""
         self._elsewhere = endpoint
 
@@ -169,7 +159,7 @@ class Parts:
         """The programs of its stack file's services."""
         return [service.server for service in self.services.values()]
 
-    def provision(self, progress: Progress) -> None:
+    def provision(self, progress: base.Progress) -> None:
         """Fetch and unpack every distribution of this host, build the application. Raises LeadlineError."""
         here = self.options.here
         serves = here("application")
@@ -183,7 +173,7 @@ class Parts:
         for server in self.servers.values() if serves else ():
             server.prepare(self.deployment(), progress)
 
-    def apply(self, levels: Settings) -> None:
+    def apply(self, levels: base.Settings) -> None:
         """Set levels in the running stack. Raises UsageError for those that take effect at a start."""
         self._owners.apply(levels)
 
@@ -193,7 +183,7 @@ class Parts:
         """
         return self._owners.read_back(knob)
 
-    def check_settings(self, settings: Settings) -> None:
+    def check_settings(self, settings: base.Settings) -> None:
         """Raises UsageError for a knob that no service of this stack has."""
         for name in settings:
             if name not in self._owners:
@@ -228,11 +218,11 @@ class Parts:
         http_socket: Path | None = None,
         tls: bool = False,
         http_address: str | None = None,
-        database: Endpoint | None = None,
+        database: base.Endpoint | None = None,
         deployment: Deployment | None = None,
         ports: Mapping[str, str] | None = None,
-    ) -> ServiceContext:
-        return ServiceContext(
+    ) -> base.ServiceContext:
+        return base.ServiceContext(
             host=self._host,
             directory=private,
             artefacts=directory.absolute() / "logs",
@@ -276,7 +266,7 @@ class _Serving:
 class _Deployed(AtStart):
     """The application at an address, as the owner of its knobs."""
 
-    def __init__(self, application: Application, url: Callable[[], str]) -> None:
+    def __init__(self, application: base.Application, url: Callable[[], str]) -> None:
         self._url, self._application = url, application
 
     def knobs(self) -> Sequence[Knob]:

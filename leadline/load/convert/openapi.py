@@ -11,18 +11,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from leadline.host.textfile import read_text
+from leadline.load.convert import write
 from leadline.load.convert.pattern import matching
-from leadline.load.convert.write import (
-    FORM,
-    LARGEST_RECORDING,
-    METHODS,
-    UUID,
-    Draft,
-    Names,
-    converted,
-    literal,
-    literals,
-)
 from leadline.model.errors import UsageError, quoted, shortened
 from leadline.model.received import from_json
 from leadline.model.yamltext import LARGE, load_yaml
@@ -77,10 +67,10 @@ class Examples:
         schema = self._resolve(schema)
         for key in ("example", "default", "const"):
             if key in schema:
-                return literals(schema[key])
+                return write.literals(schema[key])
         for key in ("examples", "enum"):
             if isinstance(schema.get(key), list) and schema[key]:
-                return literals(schema[key][0])
+                return write.literals(schema[key][0])
         mapping = _rule(schema.get("discriminator"))[1].values()
         if mapping and not {"oneOf", "anyOf", "allOf"} & schema.keys() and above.isdisjoint(mapping):
             return self._value(
@@ -117,7 +107,7 @@ class Examples:
             return text
         self.unmatched |= isinstance(pattern, str)
         forms = {"date": "2024-01-01", "date-time": "2024-01-01T00:00:00Z", "email": "user-${hex:6}@example.com"}
-        forms["uuid"] = UUID
+        forms["uuid"] = write.UUID
         return forms.get(str(schema.get("format")), f"${{hex:{_length(schema)}}}")
 
     def _properties(
@@ -150,7 +140,7 @@ class Examples:
             if isinstance(name, str) and isinstance(target, str):
                 short = target.rpartition("/")[2]
                 key = next((key for key, value in mapping.items() if value in (target, short)), short)
-                names.append({name: literal(str(key))})
+                names.append({name: write.literal(str(key))})
         return names
 
 
@@ -214,12 +204,12 @@ _PLAIN = re.compile(r"[\w-]{1,64}", re.ASCII)  # headers that a scenario can set
 _DRIVERS = ("host", "connection", "content-length", "transfer-encoding", "cookie")
 
 
-def of_openapi(file: Path) -> Draft:
+def of_openapi(file: Path) -> write.Draft:
     """A scenario from an OpenAPI description, JSON or YAML. Raises UsageError."""
-    return converted(file, lambda text, name: from_openapi(text, name, file.parent))
+    return write.converted(file, lambda text, name: from_openapi(text, name, file.parent))
 
 
-def from_openapi(text: str, name: str, folder: Path | None = None) -> Draft:
+def from_openapi(text: str, name: str, folder: Path | None = None) -> write.Draft:
     """One transaction an operation, reads ten times as often as writes and deletions never until their weight is
     raised. Values come from examples, defaults and enumerations, else they are drawn by type. References lead to files
     in ``folder``. Raises UsageError for what is no OpenAPI description.
@@ -282,16 +272,16 @@ class _Converter:
             raise UsageError(f"{where}: only references to files in the folder of the first one are followed")
         if not (path := self._folder / file).resolve().is_relative_to(self._folder.resolve()):
             raise UsageError(f"{where}: it leads out of the folder of the first file")
-        text = read_text(path, LARGEST_RECORDING)
+        text = read_text(path, write.LARGEST_RECORDING)
         self._characters += len(text)
         if self._characters > LARGE.characters or len(self._files) == _MOST_FILES:
             raise UsageError(f"{where}: more than {_MOST_FILES:,} files or {LARGE.characters:,} characters in all")
         self._files[file] = _moved(_document(text, str(path)), file)
         return self._files[file]
 
-    def draft(self, name: str) -> Draft:
+    def draft(self, name: str) -> write.Draft:
         transactions: dict[str, list[dict[str, Any]]] = {}
-        names = Names()
+        names = write.Names()
         mix: dict[str, int] = {}
         for path, method, operation, shared in self._operations():
             title = str(operation.get("operationId") or f"{method}-{path}")
@@ -321,7 +311,7 @@ class _Converter:
         if self._examples.unmatched:
             notes.append("Some texts do not match their `pattern`: give those an example.")
         notes += self._notes
-        return Draft({"scenario": name, "mix": mix, "transactions": transactions}, notes)
+        return write.Draft({"scenario": name, "mix": mix, "transactions": transactions}, notes)
 
     def _title(self) -> str:
         return re.sub(r"\s+", " ", str(self._get("info", "title") or "without a title"))
@@ -352,7 +342,7 @@ class _Converter:
             shared = resolved.get("parameters") or []
             if not isinstance(shared, list):
                 raise UsageError(f"{path}: `parameters` is not a list")
-            for method in METHODS:
+            for method in write.METHODS:
                 operation = resolved.get(method)
                 if isinstance(operation, Mapping):
                     yield f"/{str(path).lstrip('/')}", method, operation, shared
@@ -380,7 +370,7 @@ class _Converter:
         for parameter in [*shared, *operation_parameters]:
             resolved = self._resolve(parameter)
             parameters[str(resolved.get("in")), str(resolved.get("name"))] = resolved
-        filled, query, headers = literal(path), [], {}
+        filled, query, headers = write.literal(path), [], {}
         form: dict[str, str] = {}
         fields: list[Mapping[str, Any]] = []
         kinds = self._resolve(operation.get("requestBody")).get("content") or {}
@@ -417,8 +407,8 @@ class _Converter:
             request["headers"] = headers
         if _is_multipart(fields, consumes):
             form, kinds = {}, {_MULTIPART: {}}
-        if FORM in kinds:
-            schema = self._media(kinds[FORM])
+        if write.FORM in kinds:
+            schema = self._media(kinds[write.FORM])
             form |= {str(key): _text(value) for key, value in schema.items()} if isinstance(schema, Mapping) else {}
         if form:
             request["form"] = form
@@ -439,21 +429,21 @@ class _Converter:
             return
         request["json" if as_json else "text"] = value
         if _plain(kind) != _JSON and "*" not in kind:
-            request["headers"] = {**request.get("headers", {}), "Content-Type": literal(" ".join(kind.split()))}
+            request["headers"] = {**request.get("headers", {}), "Content-Type": write.literal(" ".join(kind.split()))}
 
     def _media(self, media: Any) -> Any:
         media = self._resolve(media)
         if "example" in media:
-            return literals(media["example"])
+            return write.literals(media["example"])
         for example in (media.get("examples") or {}).values():
             resolved = self._resolve(example)
             if "value" in resolved:
-                return literals(resolved["value"])
+                return write.literals(resolved["value"])
         return self._examples.of(media.get("schema"))
 
     def _parameter(self, parameter: Mapping[str, Any]) -> Any:
         if "example" in parameter:
-            return literals(parameter["example"])
+            return write.literals(parameter["example"])
         return self._examples.of(parameter.get("schema") or parameter)
 
 
@@ -486,7 +476,7 @@ def _is_multipart(fields: Sequence[Mapping[str, Any]], consumes: Sequence[Any]) 
     files = [field for field in fields if field.get("type") == "file"]
     if any(file.get("required") for file in files):
         return True
-    return bool(fields) and FORM not in consumes and (bool(files) or _MULTIPART in consumes)
+    return bool(fields) and write.FORM not in consumes and (bool(files) or _MULTIPART in consumes)
 
 
 def _quoted(text: str) -> str:

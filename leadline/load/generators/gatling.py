@@ -7,27 +7,15 @@ import re
 from pathlib import Path
 
 from leadline.host.received import end_of, lines_of, opened
-from leadline.load.generators.base import (
-    LONGEST_MS,
-    PRINTED,
-    SENT,
-    Command,
-    Findings,
-    Generator,
-    Job,
-    Meaning,
-    Sample,
-    Totals,
-    missing,
-)
+from leadline.load.generators import base
 from leadline.load.result import Latency
 from leadline.model.errors import UsageError
 from leadline.model.received import number, whole
 
-_MEANING = Meaning(
+_MEANING = base.Meaning(
     "send",
     "unknown",
-    "Gatling's users arrive as the simulation injects them (open or closed); " + SENT.format(name="Gatling"),
+    "Gatling's users arrive as the simulation injects them (open or closed); " + base.SENT.format(name="Gatling"),
 )
 _REASON = (
     "Gatling 3.12 and newer keep single requests in a format of their own: there are only the totals it printed, "
@@ -42,34 +30,34 @@ class Gatling:
     name = "gatling"
     per_second = True
 
-    def check(self, job: Job) -> str:
+    def check(self, job: base.Job) -> str:
         if job.script is None:
             raise UsageError("gatling runs a simulation: name its class as the script")
         if job.has("-rf", "--results-folder"):
             raise UsageError("gatling: -rf is taken: leadline reads its results")
         return job.find("gatling.sh", "unpack Gatling and name its bin/gatling.sh as the program")
 
-    def command(self, job: Job) -> Command:
+    def command(self, job: base.Job) -> base.Command:
         program = self.check(job)
         properties = {"leadline.url": job.url, "leadline.seconds": job.whole_seconds, "leadline.seed": job.seed}
         theirs = [os.environ["JAVA_OPTS"]] if os.environ.get("JAVA_OPTS") else []
         options = " ".join([*theirs, *(f"-D{key}={value}" for key, value in properties.items())])
         argv = [program, "-s", str(job.script), "-rf", str(job.raw / "gatling"), *job.words]
-        return Command(argv, {"JAVA_OPTS": options})
+        return base.Command(argv, {"JAVA_OPTS": options})
 
-    def read(self, job: Job) -> Findings:
+    def read(self, job: base.Job) -> base.Findings:
         logs = sorted((job.raw / "gatling").glob("*/simulation.log"), key=lambda path: path.stat().st_mtime)
         if not logs:
-            raise missing("gatling", "no simulation.log")
+            raise base.missing("gatling", "no simulation.log")
         with opened(logs[-1]) as file:
             is_text = file.read(4) == b"RUN\t"
         if is_text:
             version, samples = read_log(logs[-1])
-            return Findings(version, _MEANING, samples)
-        return Findings("gatling", _MEANING, totals=read_printed(end_of(job.raw / PRINTED)))
+            return base.Findings(version, _MEANING, samples)
+        return base.Findings("gatling", _MEANING, totals=read_printed(end_of(job.raw / base.PRINTED)))
 
 
-def read_log(path: Path) -> tuple[str, list[Sample]]:
+def read_log(path: Path) -> tuple[str, list[base.Sample]]:
     """Version and requests of a text log: tab-separated, unix ms of start and end."""
     version, samples = "gatling", []
     for line in lines_of(path):
@@ -80,10 +68,10 @@ def read_log(path: Path) -> tuple[str, list[Sample]]:
             _, groups, name, start, end, status, *message = fields
             moments = {"start": start, "end": end}
             began, ended = (whole(moments, name, str(path)) for name in moments)
-            took = number({"response time": float(ended - began)}, "response time", str(path), most=LONGEST_MS)
+            took = number({"response time": float(ended - began)}, "response time", str(path), most=base.LONGEST_MS)
             error = "" if status == "OK" else _kind(" ".join(message))
             name = f"{groups.replace(',', '/')}/{name}" if groups else name
-            samples.append(Sample(name, ended / 1000, took, took, error))
+            samples.append(base.Sample(name, ended / 1000, took, took, error))
     return version, samples
 
 
@@ -98,7 +86,7 @@ def _kind(message: str) -> str:
     return "check"
 
 
-def read_printed(text: str) -> Totals:
+def read_printed(text: str) -> base.Totals:
     """The block "Global Information" of a run's end: figures of the successful requests. Raises ValueError."""
     if "Global Information" not in text:
         raise ValueError("no block 'Global Information' was printed; Gatling leaves it out with -nr (--no-reports)")
@@ -120,7 +108,7 @@ def read_printed(text: str) -> Totals:
         ok("mean response time"), percentiles[0], None, percentiles[1], percentiles[2], None, ok("max response time")
     )
     errors = {"failed": failed} if failed else {}
-    return Totals("request", count / rate if rate else 0.0, int(count), errors, latency, _REASON)
+    return base.Totals("request", count / rate if rate else 0.0, int(count), errors, latency, _REASON)
 
 
-GENERATOR: Generator = Gatling()
+GENERATOR: base.Generator = Gatling()

@@ -7,16 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from leadline.host.received import table_file
-from leadline.load.generators.base import (
-    LONGEST_MS,
-    Command,
-    Findings,
-    Generator,
-    Job,
-    Sample,
-    meaning_of,
-    status_kind,
-)
+from leadline.load.generators import base
 from leadline.model.errors import UsageError
 from leadline.model.received import number
 
@@ -39,7 +30,7 @@ class JMeter:
     name = "jmeter"
     per_second = True
 
-    def check(self, job: Job) -> str:
+    def check(self, job: base.Job) -> str:
         if job.has("-l", "--logfile"):
             raise UsageError("jmeter: -l is taken: leadline reads its results")
         plan = job.script_file("jmeter")
@@ -47,7 +38,7 @@ class JMeter:
         _check_scripting(plan, Path(program).resolve())
         return program
 
-    def command(self, job: Job) -> Command:
+    def command(self, job: base.Job) -> base.Command:
         program = self.check(job)
         results = job.raw / "jmeter.jtl"
         results.unlink(missing_ok=True)
@@ -63,10 +54,10 @@ class JMeter:
         }
         words = [f"-J{key}={value}" for key, value in properties.items()]
         files = ["-t", str(job.script_file("jmeter")), "-l", str(results), "-j", str(job.raw / "jmeter.log")]
-        return Command([program, "-n", *files, *words, *job.words])
+        return base.Command([program, "-n", *files, *words, *job.words])
 
-    def read(self, job: Job) -> Findings:
-        return Findings("jmeter", meaning_of("jmeter", "closed"), read_jtl(job.raw / "jmeter.jtl"))
+    def read(self, job: base.Job) -> base.Findings:
+        return base.Findings("jmeter", base.meaning_of("jmeter", "closed"), read_jtl(job.raw / "jmeter.jtl"))
 
 
 def _check_scripting(plan: Path, program: Path) -> None:
@@ -90,24 +81,24 @@ def _holds(jars: Collection[str], name: str) -> bool:
     return any(jar == f"{name}.jar" or re.match(rf"{re.escape(name)}-\d", jar) for jar in jars)
 
 
-def read_jtl(path: Path) -> list[Sample]:
+def read_jtl(path: Path) -> list[base.Sample]:
     """Samples by label: ``timeStamp`` (start, unix ms) and ``elapsed`` (ms, the connection included)."""
     samples, what = [], str(path)
     for row in table_file(path, ("timeStamp", "elapsed", "success", "responseCode", "label")):
-        took = number(row, "elapsed", what, most=LONGEST_MS)
+        took = number(row, "elapsed", what, most=base.LONGEST_MS)
         end = (number(row, "timeStamp", what) + took) / 1000
         error = "" if row["success"] == "true" else _kind(row["responseCode"])
-        samples.append(Sample(row["label"], end, took, took, error))
+        samples.append(base.Sample(row["label"], end, took, took, error))
     return samples
 
 
 def _kind(code: str) -> str:
     if code.isdecimal():
-        return status_kind(int(code[:9])) or "check"
+        return base.status_kind(int(code[:9])) or "check"
     for part, kind in (("Timeout", "timeout"), ("ConnectException", "connect"), ("UnknownHost", "connect")):
         if part in code:
             return kind
     return "closed" if "NoHttpResponse" in code else "reset" if "SocketException" in code else "protocol"
 
 
-GENERATOR: Generator = JMeter()
+GENERATOR: base.Generator = JMeter()

@@ -9,19 +9,7 @@ from pathlib import Path
 from leadline.host import here
 from leadline.host.received import table_file
 from leadline.load.driver import scenario_reads
-from leadline.load.generators.base import (
-    LONGEST_MS,
-    SENT,
-    Command,
-    Findings,
-    Generator,
-    Job,
-    Meaning,
-    Model,
-    Sample,
-    meaning_of,
-    status_kind,
-)
+from leadline.load.generators import base
 from leadline.model.errors import UsageError
 from leadline.model.received import from_json, number, whole
 
@@ -38,43 +26,43 @@ class K6:
     name = "k6"
     per_second = True
 
-    def check(self, job: Job) -> str:
+    def check(self, job: base.Job) -> str:
         if job.has("--out", "-o"):
             raise UsageError("k6: --out is taken: leadline reads its CSV output")
         job.script_file("k6")
         return job.find("k6", "go install go.k6.io/k6@latest")
 
-    def command(self, job: Job) -> Command:
+    def command(self, job: base.Job) -> base.Command:
         program, script = self.check(job), job.script_file("k6")
         out = ["--quiet", "--no-usage-report", "--out", f"csv={job.raw / 'k6.csv'}"]
-        return Command([program, "run", *out, *job.words, str(script)], {"K6_CSV_TIME_FORMAT": "unix_nano"})
+        return base.Command([program, "run", *out, *job.words, str(script)], {"K6_CSV_TIME_FORMAT": "unix_nano"})
 
-    def read(self, job: Job) -> Findings:
+    def read(self, job: base.Job) -> base.Findings:
         samples, dropped = read_csv(job.raw / "k6.csv")
         model = _model(job)
         if model == "open":
-            words = "k6 started iterations at its rate (one without a free user is dropped and counted); " + SENT
-            meaning = Meaning("send", "open", words.format(name="k6"))
+            words = "k6 started iterations at its rate (one without a free user is dropped and counted); " + base.SENT
+            meaning = base.Meaning("send", "open", words.format(name="k6"))
         else:
-            meaning = meaning_of("k6", model)
+            meaning = base.meaning_of("k6", model)
         if model == "closed":  # iterations that a number of them had no time for are no arrivals
             dropped = 0
-        return Findings("k6", meaning, samples, dropped=dropped)
+        return base.Findings("k6", meaning, samples, dropped=dropped)
 
 
-def read_csv(path: Path) -> tuple[list[Sample], int]:
+def read_csv(path: Path) -> tuple[list[base.Sample], int]:
     """Requests and dropped iterations. A request's time is from its first byte sent to the last byte received; time
     before (blocked, connecting, TLS) is not in it, as in k6's own ``http_req_duration``.
     """
-    samples: list[Sample] = []
+    samples: list[base.Sample] = []
     dropped, what = 0, str(path)
     for row in table_file(path, ("metric_name", "metric_value", "timestamp", *_OF_REQUESTS)):
         if row["metric_name"] == "dropped_iterations":
             dropped += round(number(row, "metric_value", what, most=_MOST_DROPPED))
         if row["metric_name"] == "http_req_duration":
-            took = number(row, "metric_value", what, most=LONGEST_MS)
+            took = number(row, "metric_value", what, most=base.LONGEST_MS)
             end = whole(row, "timestamp", what) / 1e9
-            samples.append(Sample(row["name"], end, took, took, _error(row, what)))
+            samples.append(base.Sample(row["name"], end, took, took, _error(row, what)))
     return samples, dropped
 
 
@@ -90,10 +78,10 @@ def _error(row: dict[str, str], what: str) -> str:
         return "reset"
     if 1000 <= code < 1400 and not status:
         return "connect"
-    return status_kind(status) or ("check" if judged else "")
+    return base.status_kind(status) or ("check" if judged else "")
 
 
-def _model(job: Job) -> Model:
+def _model(job: base.Job) -> base.Model:
     """Open if every scenario has an executor of arrivals; closed if none has."""
     if job.has("--iterations", "-i", "--duration", "-d", "--stage", "-s"):
         return "closed"
@@ -119,4 +107,4 @@ def _of_the_script(words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-GENERATOR: Generator = K6()
+GENERATOR: base.Generator = K6()

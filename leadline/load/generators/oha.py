@@ -6,16 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from leadline.host.received import json_object_file, sqlite_rows
-from leadline.load.generators.base import (
-    Command,
-    Findings,
-    Generator,
-    Job,
-    Meaning,
-    Sample,
-    meaning_of,
-    status_kind,
-)
+from leadline.load.generators import base
 from leadline.load.result import LONGEST
 from leadline.model.errors import UsageError
 from leadline.model.received import number, whole
@@ -23,7 +14,7 @@ from leadline.model.received import number, whole
 _MOST = 20_000_000  # requests without a response
 _COLUMNS = ("start", "due", "end", "duration", "status")
 
-_INTENDED = Meaning(
+_INTENDED = base.Meaning(
     "intended start",
     "open",
     "oha kept a rate and counted latencies from the intended start of each request (--latency-correction): a stall of "
@@ -41,12 +32,12 @@ class Oha:
     name = "oha"
     per_second = True
 
-    def check(self, job: Job) -> str:
+    def check(self, job: base.Job) -> str:
         if job.script is not None:
             raise UsageError("oha has no script: give it its options (-q, -c, -m, --urls-from-file ...)")
         return job.find("oha", "cargo install oha")
 
-    def command(self, job: Job) -> Command:
+    def command(self, job: base.Job) -> base.Command:
         program = self.check(job)
         words = job.words
         if not job.has("-z", "-n"):
@@ -55,9 +46,9 @@ class Oha:
         database.unlink(missing_ok=True)
         report = ["--no-tui", "--output-format", "json", "--output", str(job.raw / "oha.json")]
         target = [] if job.names_server else [job.url]
-        return Command([program, *report, "--db-url", str(database), *words, *target])
+        return base.Command([program, *report, "--db-url", str(database), *words, *target])
 
-    def read(self, job: Job) -> Findings:
+    def read(self, job: base.Job) -> base.Findings:
         started = (job.raw / "started").stat().st_mtime
         file = job.raw / "oha.json"
         report = json_object_file(file)
@@ -65,7 +56,7 @@ class Oha:
         lasted = number(report["summary"], "total", str(file), most=LONGEST)
         rows = list(_rows(job.raw / "oha.sqlite"))
         samples = [
-            Sample("request", started + end, 1000 * response, 1000 * service, status_kind(status))
+            base.Sample("request", started + end, 1000 * response, 1000 * service, base.status_kind(status))
             for end, response, service, status in rows
         ]
         first = min((sample.end - sample.service_ms / 1000 for sample in samples), default=started)
@@ -73,12 +64,12 @@ class Oha:
         untimed = {text: whole(errors, text, str(file), _MOST) for text in errors if "deadline" not in text}
         for text, count in untimed.items():
             ends = (first + length * (n + 0.5) / count for n in range(count))
-            samples += [Sample("request", end, 0.0, 0.0, _kind(text)) for end in ends]
+            samples += [base.Sample("request", end, 0.0, 0.0, _kind(text)) for end in ends]
         paced = job.has("-q", "--qps", "--query-per-second", "--burst-delay")
         corrected = paced and job.has("--latency-correction")
-        meaning = _INTENDED if corrected else meaning_of("oha", "open" if paced else "closed")
+        meaning = _INTENDED if corrected else base.meaning_of("oha", "open" if paced else "closed")
         total = sum(untimed.values())
-        return Findings("oha", meaning, samples, missing=_UNTIMED.format(count=total) if total else "")
+        return base.Findings("oha", meaning, samples, missing=_UNTIMED.format(count=total) if total else "")
 
 
 def _rows(path: Path) -> Iterator[tuple[float, float, float, int]]:
@@ -102,4 +93,4 @@ def _kind(text: str) -> str:
     return "closed" if "closed" in word else "protocol"
 
 
-GENERATOR: Generator = Oha()
+GENERATOR: base.Generator = Oha()

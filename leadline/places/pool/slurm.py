@@ -17,19 +17,7 @@ from typing import Any
 
 from leadline.host import here
 from leadline.model.errors import LeadlineError, UsageError, quoted, shortened
-from leadline.places.pool.base import (
-    JOB,
-    OUTPUT,
-    HostState,
-    JobState,
-    JobStatus,
-    Partition,
-    Pool,
-    PoolHost,
-    PoolSilentError,
-    Wish,
-    takes_jobs,
-)
+from leadline.places.pool import base
 
 _AHEAD = 8  # jobs at most that wait while each host runs one: Slurm starts the next as soon as a host is free
 _ASKED = 60.0  # seconds that an answer may take
@@ -40,23 +28,23 @@ _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING")
 _HELD = ("held", "NodeFail", "launch failed", "BadConstraints", "DependencyNeverSatisfied")
 _NO_NODE = ("", "(null)", "None assigned")
 _STATES = {
-    "idle": HostState.FREE,
-    "alloc": HostState.BUSY,
-    "allocated": HostState.BUSY,
-    "mixed": HostState.BUSY,
-    "completing": HostState.BUSY,
-    "reserved": HostState.BUSY,
-    "drained": HostState.DRAINED,
-    "draining": HostState.DRAINED,
-    "drain": HostState.DRAINED,
+    "idle": base.HostState.FREE,
+    "alloc": base.HostState.BUSY,
+    "allocated": base.HostState.BUSY,
+    "mixed": base.HostState.BUSY,
+    "completing": base.HostState.BUSY,
+    "reserved": base.HostState.BUSY,
+    "drained": base.HostState.DRAINED,
+    "draining": base.HostState.DRAINED,
+    "drain": base.HostState.DRAINED,
 }
 
 
 @dataclass
-class SlurmPool(Pool):
+class SlurmPool(base.Pool):
     """``where``: partition, leadline's program on the nodes, further options."""
 
-    where: Partition
+    where: base.Partition
     name: str = "slurm"
     outlives: bool = True
     pause: float = 1.0  # its controller serves others, too
@@ -77,10 +65,10 @@ class SlurmPool(Pool):
         try:
             done = here.run(argv, given.encode(), timeout=_ASKED)
         except OSError as error:
-            raise PoolSilentError(f"--pool {self.name}: {argv[0]}: {error}") from error
+            raise base.PoolSilentError(f"--pool {self.name}: {argv[0]}: {error}") from error
         if done.returncode:
             reason = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-            kind = LeadlineError if argv[0] == "sbatch" else PoolSilentError
+            kind = LeadlineError if argv[0] == "sbatch" else base.PoolSilentError
             raise kind(f"--pool {self.name}: {argv[0]}: {reason}")
         return done.stdout
 
@@ -88,38 +76,38 @@ class SlurmPool(Pool):
         """Of a line of a program. Raises PoolSilentError for a line that is none of its."""
         words = [shortened(word.strip(), _LONGEST) for word in line.split("|", count - 1)]
         if len(words) != count:
-            raise PoolSilentError(f"--pool {self.name}: {program} answered {quoted(line)}, not what it was asked")
+            raise base.PoolSilentError(f"--pool {self.name}: {program} answered {quoted(line)}, not what it was asked")
         return words
 
     def _partition(self) -> list[str]:
         return [f"--partition={self.where.partition}"] if self.where.partition else []
 
-    def hosts(self) -> list[PoolHost]:
+    def hosts(self) -> list[base.PoolHost]:
         return self._hosts(self._partition())
 
-    def _hosts(self, of: Sequence[str]) -> list[PoolHost]:
+    def _hosts(self, of: Sequence[str]) -> list[base.PoolHost]:
         """Those of sinfo's options."""
         listing = self._ask(["sinfo", "--noheader", "--Node", "--format=%N|%T|%E", *of])
-        pool_hosts: dict[str, PoolHost] = {}
+        pool_hosts: dict[str, base.PoolHost] = {}
         for line in listing.splitlines():
             name, state, reason = self._words("sinfo", line, 3)
             silent = state.endswith("*")  # it does not answer
-            kind = _STATES.get(state.strip("*~#%$@^-!").lower(), HostState.DOWN)
+            kind = _STATES.get(state.strip("*~#%$@^-!").lower(), base.HostState.DOWN)
             why = "" if reason == "none" else reason
-            if silent and kind is not HostState.DRAINED:
-                kind, why = HostState.DOWN, why or "it does not answer"
-            if kind is HostState.DOWN:
+            if silent and kind is not base.HostState.DRAINED:
+                kind, why = base.HostState.DOWN, why or "it does not answer"
+            if kind is base.HostState.DOWN:
                 why = why or state
             if name in self._drained:
-                kind, why = HostState.DRAINED, self._drained[name]
-            pool_hosts[name] = PoolHost(name, kind, why)
+                kind, why = base.HostState.DRAINED, self._drained[name]
+            pool_hosts[name] = base.PoolHost(name, kind, why)
         return list(pool_hosts.values())
 
     @property
     def kernels(self) -> Sequence[str]:
         return list(self.where.kernels)
 
-    def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
+    def look(self, job: Mapping[str, Any]) -> list[base.PoolHost]:
         """Only a job could try a plan on a node; which kernels a node can boot, Slurm knows."""
         constraints = {kernel: self.where.kernels[kernel] for kernel in job["kernels"]}
         if not constraints:
@@ -133,7 +121,7 @@ class SlurmPool(Pool):
         self._together = hosts
 
     def room(self, jobs: int) -> int:
-        able = sum(map(takes_jobs, self.hosts())) // self._together
+        able = sum(map(base.takes_jobs, self.hosts())) // self._together
         # With kernels none waits: it would have the node between two boots of a block, whose next job needs that node.
         ahead = 0 if self.where.kernels else min(able, _AHEAD)
         return able + ahead - jobs
@@ -141,14 +129,14 @@ class SlurmPool(Pool):
     def usable(self) -> bool:
         return self.room(0) > 0
 
-    def submit(self, directory: Path, title: str, wish: Wish) -> str:
-        program = shlex.join([*self.program, "pool", "job", str(directory / JOB)])
+    def submit(self, directory: Path, title: str, wish: base.Wish) -> str:
+        program = shlex.join([*self.program, "pool", "job", str(directory / base.JOB)])
         host = "$SLURMD_NODENAME"
         if self._together > 1:
             host = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -s -d,)'
         script = f'#!/bin/sh\nexec {program} --as "{host}"\n'
         options = [
-            *("--parsable", f"--job-name={title}", f"--output={directory / OUTPUT}", f"--chdir={directory}"),
+            *("--parsable", f"--job-name={title}", f"--output={directory / base.OUTPUT}", f"--chdir={directory}"),
             *(f"--nodes={self._together}", "--ntasks-per-node=1", "--exclusive", "--no-requeue", "--open-mode=append"),
             *self._partition(),
             *([f"--exclude={','.join(sorted(self._drained))}"] if self._drained else []),
@@ -162,26 +150,28 @@ class SlurmPool(Pool):
             raise LeadlineError(f"--pool {self.name}: sbatch answered {quoted(name)}, not the number of a job")
         return name
 
-    def states(self, names: Collection[str]) -> Mapping[str, JobStatus]:
+    def states(self, names: Collection[str]) -> Mapping[str, base.JobStatus]:
         listing = self._ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%N|%r", "--me"])
         answers = (self._words("squeue", line, 4) for line in listing.splitlines())
         statuses = dict(self._status(*words) for words in answers if words[0] in names)  # others are not leadline's
         # Slurm forgets a job some minutes after its end.
-        return {name: statuses.get(name, JobStatus(JobState.ENDED)) for name in names}
+        return {name: statuses.get(name, base.JobStatus(base.JobState.ENDED)) for name in names}
 
-    def _status(self, name: str, state: str, node: str, reason: str) -> tuple[str, JobStatus]:
+    def _status(self, name: str, state: str, node: str, reason: str) -> tuple[str, base.JobStatus]:
         host = "" if node in _NO_NODE else node
         why = "" if reason == "None" else reason
         if state in _WAITING:
             if any(word in why for word in _HELD):  # it would wait for ever
                 self.cancel(name)
-                return name, JobStatus(JobState.LOST, host, why)
-            return name, JobStatus(JobState.WAITING, host, why)
+                return name, base.JobStatus(base.JobState.LOST, host, why)
+            return name, base.JobStatus(base.JobState.WAITING, host, why)
         if state in _RUNNING:
-            return name, JobStatus(JobState.RUNNING, host)
+            return name, base.JobStatus(base.JobState.RUNNING, host)
         if state == "COMPLETED":
-            return name, JobStatus(JobState.ENDED, host)
-        return name, JobStatus(JobState.LOST, host, f"Slurm says {state}{f' ({why})' if why else ''}{self._gone(host)}")
+            return name, base.JobStatus(base.JobState.ENDED, host)
+        return name, base.JobStatus(
+            base.JobState.LOST, host, f"Slurm says {state}{f' ({why})' if why else ''}{self._gone(host)}"
+        )
 
     def _gone(self, hosts: str) -> str:
         """Which of a gang's hosts take no more jobs, and why."""
@@ -190,7 +180,7 @@ class SlurmPool(Pool):
         return "".join(
             f"; {host.name} is {host.state}: {host.why or 'no reason is known'}"
             for host in self._hosts([f"--nodes={hosts}"])
-            if not takes_jobs(host)
+            if not base.takes_jobs(host)
         )
 
     def cancel(self, name: str) -> None:
@@ -203,11 +193,11 @@ class SlurmPool(Pool):
         """Jobs are Slurm's."""
 
 
-def _able(host: PoolHost, constraints: Mapping[str, str], features: Sequence[str]) -> PoolHost:
+def _able(host: base.PoolHost, constraints: Mapping[str, str], features: Sequence[str]) -> base.PoolHost:
     """The host, given no job where it lacks a feature of a constraint; alternatives are Slurm's to choose from."""
     for kernel, constraint in constraints.items():
         lacking = [word for word in re.findall(r"[\w.:=-]+", constraint) if word not in features]
-        if lacking and "|" not in constraint and takes_jobs(host):
+        if lacking and "|" not in constraint and base.takes_jobs(host):
             why = f"it has no feature {lacking[0]}, by which kernel {kernel} is asked for"
-            return PoolHost(host.name, HostState.DRAINED, why)
+            return base.PoolHost(host.name, base.HostState.DRAINED, why)
     return host
