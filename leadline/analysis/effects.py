@@ -274,7 +274,7 @@ def analyse_response(
     if chosen.model.covariates:
         chosen = _with_gain(chosen, table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
-    warnings += [f"{response}: {sentence}" for sentence in _disturbances(chosen, sample, over_time)]
+    warnings += [f"{response}: {sentence}" for sentence in _disturbances(chosen)]
     family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
     effects = _scoped_effects(table, sample, kind, scale, chosen, family, level, margin)
     if table.exact:
@@ -308,7 +308,7 @@ def analyse_response(
         interactions=tuple(paired),
         cells=tuple(cells),
         luck=noise.luck,
-        drift=over_time,
+        drift=_with_remedy(over_time, model, sample),
         groups=noise.groups,
         residual_cv=noise.cv,
         detectable=noise.detectable,
@@ -338,19 +338,22 @@ def _with_gain(chosen: _Fitted, table: StudyTable, sample: Sample, scale: Scale,
     return replace(chosen, covariates=gained)
 
 
-def _disturbances(chosen: _Fitted, sample: Sample, over_time: Drift) -> Iterator[str]:
-    """A sentence for each that was detected: drift, carry-over, differing instances."""
-    if over_time.detected:
-        remedy = "there are too few trials to take it out"
-        if chosen.model.timed:
-            remedy = "a straight line over time was taken out"
-        elif sample.slotted and chosen.model.places:
-            remedy = "what slots of one number have in common was taken out"
-        yield f"{over_time.sentence} In the effects {remedy}."
+def _disturbances(chosen: _Fitted) -> Iterator[str]:
+    """A sentence for each that was detected: carry-over, differing instances."""
     if chosen.carried is not None and chosen.carried.detected:
         yield chosen.carried.sentence
     if chosen.instances is not None and chosen.instances.detected:
         yield chosen.instances.sentence
+
+
+def _with_remedy(over_time: Drift, model: Model, sample: Sample) -> Drift:
+    """A drift that was detected, with what the effects do about it."""
+    remedy = "there are too few trials to take it out"
+    if model.timed:
+        remedy = "a straight line over time was taken out"
+    elif sample.slotted and model.places:
+        remedy = "what slots of one number have in common was taken out"
+    return replace(over_time, remedy=f"In the effects {remedy}.") if over_time.detected else over_time
 
 
 def _scoped_effects(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from leadline.analysis.effects import analyse_response, measured
@@ -105,6 +105,7 @@ def analyse(
         analysis, lost = analyse_response(table, figures, level, equivalence_margin, verdicts_only, strict)
         analyses.append(with_bounds(analysis, table.observations))
         warnings += lost
+    warnings += _drifts(analyses)
     rates = failure_rates(table, level)
     warnings += failure_warnings(table, rates)
     return StudyAnalysis(
@@ -114,3 +115,14 @@ def analyse(
         warnings=tuple(warnings),
         failing=rates,
     )
+
+
+def _drifts(analyses: Sequence[ResponseAnalysis]) -> Iterator[str]:
+    """A sentence for responses that drift and of which the same was taken out: the surest one's figures."""
+    drifting = [analysis for analysis in analyses if analysis.drift.detected]
+    for remedy in dict.fromkeys(analysis.drift.remedy for analysis in drifting):
+        alike = [analysis for analysis in drifting if analysis.drift.remedy == remedy]
+        surest = min(alike, key=lambda analysis: analysis.drift.p_adjusted or 0.0)
+        others = ", ".join(analysis.response for analysis in alike if analysis is not surest)
+        also = f" The same holds for {others}." if others else ""
+        yield f"{surest.response}: {surest.drift.sentence} {remedy}{also}"

@@ -394,6 +394,7 @@ class Drift:
     detected: bool
     sentence: str
     p_adjusted: float | None = None
+    remedy: str = ""  # a sentence
 
     @property
     def verdict(self) -> DriftVerdict:

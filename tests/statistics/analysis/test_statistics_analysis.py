@@ -6,6 +6,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -307,6 +308,19 @@ def test_drift_is_warned_of_and_taken_out() -> None:
     assert drift.hours is not None
     assert (1 + drift.percent / 100) ** (1 / drift.hours) == pytest.approx(2.0, abs=0.4)  # doubles in an hour
     assert any("straight line over time was taken out" in warning for warning in result.warnings)
+
+
+def test_responses_that_drift_together_share_a_warning() -> None:
+    plan = make_plan(pseudo_factors(6), Design(replicates=5))
+    system = SimulatedSystem(drift=1.0, block_cv=0.0)
+    both = [
+        replace(one, responses=one.responses | {"p90": 1.01 * one.responses["throughput"]})
+        for one in system.run(plan, 1)
+    ]
+    result = sound(analyse(plan, both, ["throughput", "p90"]))
+    assert all(response.drift.detected for response in result.responses)
+    (warning,) = [text for text in result.warnings if "detects a drift" in text]
+    assert warning.endswith("a straight line over time was taken out. The same holds for p90.")
 
 
 def test_groups_are_the_largest_sets_without_a_difference() -> None:
