@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
-from leadline.conclude.over_modes import Averages, OverModes
-from leadline.conclude.tuning import Gains, Tried, conclude_tuning
+from leadline.conclude.tuning import Averages, Gains, OverModes, Tried, conclude_tuning
 from leadline.experiments.tuning.part import SKIPPED, study_name
 from leadline.experiments.tuning.run import progress_of
 from leadline.model.record import StudyRecord, TrialState
