@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from witnesses import matrix
 
 from leadline.experiments.knee.search import CRITICAL_MS, KneeLimit, KneeTrial, critical, limits, next_of, result_of
 from leadline.load.crossing import Crossing, Probe, crossing, next_load
@@ -206,8 +205,3 @@ def test_critical_throughput_is_found_within_five_percent_and_its_interval_holds
     print(f"{covered} of {CRITICAL} intervals hold the true critical throughput, {truth:.0f}/s")
     assert all(one.value == pytest.approx(truth, rel=0.05) for one in found)
     assert covered >= 0.9 * CRITICAL
-
-
-LONGER = matrix("some hundred simulated studies more")
-
-STUDIES = 60
