@@ -3,10 +3,12 @@
 import asyncio
 import json
 import socket
+import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from leadline.load.command import run_scenario
-from leadline.load.result import Latency, read_summary
+from leadline.load.result import DriverResult, Latency, read_summary
+from leadline.stack.certificate import make_certificate
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("websockets")  # which uvicorn uses
@@ -97,15 +100,22 @@ def server() -> Iterator[tuple[str, Log]]:
             WebSocketRoute("/desk", desk),
         ]
     )
+    with serving(app) as port:
+        yield f"http://127.0.0.1:{port}", log
+
+
+@contextmanager
+def serving(app: Starlette, **tls: Any) -> Iterator[int]:
+    """The port of an application that runs; ``tls`` as uvicorn's configuration."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
     running = uvicorn.Server(
-        uvicorn.Config(app, log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1, **tls)
     )
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}", log
+    yield int(listener.getsockname()[1])
     running.should_exit = True
     thread.join(10)
 
@@ -225,3 +235,74 @@ def test_calls_are_what_the_server_counts(tmp_path: Path) -> None:
     assert min(done.values()) > 0
     assert mean(result.transactions["watch"].response_ms) >= 0.99 * 1000 * 5 * PAUSE
     assert counts(out / "gap.hlog")["watch"] == 4 * done["watch"]
+
+
+ECHO = """\
+scenario: echo
+mix: { echo: 1 }
+transactions:
+  echo:
+    - websocket: /echo
+    - send: { word: here }
+    - await: { where: { json: { /word: here } } }
+    - close: normal
+"""
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A directory with the certificates and keys of a server and a client."""
+    for name in ("server", "client"):
+        pair = make_certificate()
+        (tmp_path / f"{name}.crt").write_text(pair.certificate)
+        (tmp_path / f"{name}.key").write_text(pair.key)
+        (tmp_path / f"{name}.key").chmod(0o600)
+    return tmp_path
+
+
+def loaded(keys: Path, scenario: str, port: int, *more: str, client: bool = True) -> DriverResult:
+    """A moment of load of a server with TLS, with the client's certificate or without."""
+    out = keys / f"out-{client}"
+    shown = ["--client-certificate", str(keys / "client.crt"), "--client-key", str(keys / "client.key")]
+    options = ["--users", "2", "--ramp-up", "0", "--steady", "1s", "--ca", str(keys / "server.crt"), *more]
+    options += ["--url", f"https://127.0.0.1:{port}", "--out", str(out), *(shown if client else ())]
+    run_scenario(scenario, options)
+    return read_summary(out)
+
+
+def both_ways(results: Sequence[DriverResult]) -> None:
+    """With the certificate all is well, without it nothing is."""
+    shown, hidden = results
+    assert not shown.errors, shown.error_samples
+    assert min(count.ok for count in shown.total.values()) > 0
+    assert sum(count.ok for count in hidden.total.values()) == 0
+    assert hidden.errors
+
+
+def test_a_websocket_of_a_server_that_asks_for_the_clients_certificate(keys: Path) -> None:
+    async def echo(connection: WebSocket) -> None:
+        await connection.accept()
+        with suppress(WebSocketDisconnect):
+            while True:
+                await connection.send_text(await connection.receive_text())
+
+    (keys / "echo.scenario.yaml").write_text(ECHO)
+    files = {
+        "ssl_certfile": keys / "server.crt",
+        "ssl_keyfile": keys / "server.key",
+        "ssl_ca_certs": keys / "client.crt",
+    }
+    with serving(Starlette(routes=[WebSocketRoute("/echo", echo)]), ssl_cert_reqs=ssl.CERT_REQUIRED, **files) as port:
+        both_ways([loaded(keys, str(keys / "echo.scenario.yaml"), port, client=client) for client in (True, False)])
+
+
+def test_calls_of_a_server_that_asks_for_the_clients_certificate(keys: Path) -> None:
+    read = {file.name: file.read_bytes() for file in keys.glob("*.*")}
+    pairs = [(read["server.key"], read["server.crt"])]
+    running = grpc.server(ThreadPoolExecutor(16), handlers=(Quotes(),))
+    port = running.add_secure_port(
+        "127.0.0.1:0", grpc.ssl_server_credentials(pairs, read["client.crt"], require_client_auth=True)
+    )
+    running.start()
+    both_ways([loaded(keys, str(CALLS), port, "--http", "2", client=client) for client in (True, False)])
+    running.stop(1).wait()
